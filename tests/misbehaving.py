@@ -22,6 +22,7 @@ METHODS = (
     "explain",
     "fetch",
     "hides",
+    "level",
     "list",
     "metadata",
     "narrowed",
@@ -35,7 +36,7 @@ METHODS = (
 )
 AT_ONCE = ("narrowed", "restrictions", "templates")
 """Methods that never wait."""
-OPTIONAL = ("complete", "explain", "fetch", "hides", "search", "walk", "warnings")
+OPTIONAL = ("complete", "explain", "fetch", "hides", "level", "search", "walk", "warnings")
 """Methods of abilities that only the mount has which misbehaves in them."""
 
 _RAISED = {
@@ -169,6 +170,9 @@ class Misbehaving:
 
     def _walk(self, *, after: Path | None, limit: int) -> Any:
         return self._now("walk", ())
+
+    def _level(self, depth: int, type: str, *, after: Path | None, limit: int) -> Any:
+        return self._now("level", ())
 
     def metadata(self, path: Path) -> Any:
         return self._now("metadata", self._described(path))

@@ -207,6 +207,17 @@ class WalkingTree(Tree):
         return [_describe(path, self._node(path)) for path in every[:limit]]
 
 
+class LevelTree(Tree):
+    """The same, with a `level` of its own."""
+
+    def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        every = [path for path in _walk((), self.nodes) if after is None or path > after]
+        found = [_describe(path, self._node(path)) for path in every if len(path) == depth]
+        return [each for each in found if each.type == type][:limit]
+
+
 class FetchingTree(Tree):
     """The same, described and read in one step and in no other way."""
 

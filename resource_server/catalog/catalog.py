@@ -1,7 +1,6 @@
 """All mounts as one space of URIs: routing, listing, reading, searching and completion.
 
-The global listing has each listed mount in manifest order, depth first, a collection before its
-children. Nothing is stored between two pages: a cursor names the last item, and the cost of a page
+A listing stores nothing between two pages: a cursor names the last item, and the cost of a page
 depends on its length, not on the number of resources.
 """
 
@@ -18,16 +17,19 @@ import msgspec
 from resource_server import access, uris
 from resource_server.access import Scopes
 from resource_server.catalog import cursor, fallback_search, federated_search, skill_catalog
+from resource_server.catalog.collection_read import CollectionRead
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchOptions, SearchResults
+from resource_server.catalog.global_listing import GlobalListing, ListingBounds, ListPage
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
+from resource_server.catalog.read_result import ReadItem, ReadResult, next_uri
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
-from resource_server.runtime.eager import TimeLimit, settle, within
+from resource_server.runtime.eager import TimeLimit, settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import rank_completions
 
@@ -37,48 +39,9 @@ Address: TypeAlias = tuple[Mount, Path, Mapping[str, str]]
 """What a URI leads to: its mount, the path below it and the URI parameters."""
 
 _NO_OPTIONS = SearchOptions()
-_GLOBAL_LISTING = ""
 _TEMPLATES = "templates"
 _MAX_COMBINATIONS = 256
 """Maximum combinations of scopes whose mounts are cached."""
-
-
-class ReadItem(msgspec.Struct, frozen=True):
-    """One item of a read: a document's content, or a child collection (`content` is None).
-
-    `uri` is as requested; `next_uri` reads the rest of a truncated content.
-    """
-
-    uri: str
-    entry: CatalogEntry
-    content: Content | None
-    next_uri: str | None = None
-
-
-class ListPage(msgspec.Struct, frozen=True):
-    """A page of a listing; `next_cursor` is None on the last one.
-
-    `unavailable` names the mounts that are missing from it because they cannot serve now.
-    """
-
-    entries: Sequence[CatalogEntry]
-    next_cursor: str | None
-    unavailable: tuple[str, ...] = ()
-
-
-class ReadResult(msgspec.Struct, frozen=True):
-    """The result of a read; `complete` is False if children of a collection were left out.
-
-    For a collection, `collection` is its canonical URI, `children` its first children, one more
-    than a read returns, and `total` their number, if these are all; for a document they are None
-    and empty.
-    """
-
-    items: Sequence[ReadItem]
-    complete: bool = True
-    collection: str | None = None
-    children: Sequence[Resource] = ()
-    total: int | None = None
 
 
 class TemplateEntry(msgspec.Struct, frozen=True):
@@ -107,11 +70,19 @@ class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Size limits of one result."""
 
     page_size: int = 100
-    """Maximum items of a page."""
-    collection_children: int = 64
+    """Maximum items of a page, the first one of a listing of resources."""
+    next_page_size: int | None = None
+    """Maximum items of its further pages; None for as many as on the first."""
+    listing_max: int = 10_000
+    """Maximum resources of the global listing."""
+    listing_depth: int = 20
+    """Maximum levels below a mount in the global listing."""
+    collection_children: int = 1000
     """Maximum children returned by a read of a collection."""
     collection_bytes: int = 256 * 1024
-    """Maximum bytes returned by a read of a collection."""
+    """Maximum bytes returned by a read of a collection, shared among its documents."""
+    links_to_binary: bool = False
+    """Whether a read of a collection has links in the place of blobs."""
     search_hits: int = 25
     """Maximum hits of a search page."""
     search_walk_page: int = fallback_search.WALK_PAGE
@@ -287,8 +258,8 @@ class Catalog:
     ) -> ListPage:
         """Return a page of the global listing, or of the direct children of the collection `uri`.
 
-        The global listing leaves out mounts that fail or take longer than `listing_s`.
-        `after` is the cursor of the previous page.
+        The global listing is bounded, and leaves out mounts that fail or take longer than
+        `listing_s`. `after` is the cursor of the previous page.
 
         Raises:
             NotACollection: `uri` is a document.
@@ -301,8 +272,10 @@ class Catalog:
         self, after: str | None, mount: Mount, path: Path, _: object
     ) -> ListPage:
         scope = uris.join(mount.base, path)
-        last = path + _resume(after, scope, mount.name)[-1:] if after else None
-        size = self.limits.page_size
+        size, last = self.limits.page_size, None
+        if after:
+            last = path + _resume(after, scope, mount.name)[-1:]
+            size = self.limits.next_page_size or size
         children = await mount.provider.list(path, after=last, limit=size + 1)
         has_more = len(children) > size
         entries = [mount.entry(child) for child in children[:size]]
@@ -329,44 +302,14 @@ class Catalog:
         )
 
     async def _list_all(self, after: str | None, progress: Progress | None) -> ListPage:
-        size = self.limits.page_size
         mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
-        last: Path | None = None
-        if after:
-            held = ListCursor.decode(after, scope=_GLOBAL_LISTING)
-            names = [mount.name for mount in mounts]
-            if held.mount not in names:
-                raise InvalidParameter(cursor.INVALID)
-            mounts = mounts[names.index(held.mount) :]
-            last = held.path
-        entries: list[CatalogEntry] = []
-        unavailable: list[str] = []
-        end = mounts[0] if mounts else None
-        for mount in mounts:
-            room = size - len(entries)
-            found: Sequence[Resource] = ()
-            try:
-                await mount.start()
-                descendants = mount.provider.descendants(after=last, limit=room + 1)
-                found = await within(self._timing.listing_s, descendants)
-                more = [mount.entry(resource) for resource in found[:room]]
-            except Exception as error:
-                # A mount that fails or hangs must not break the listing of the others.
-                log_failure(error, f"listing mount {mount.name} failed")
-                unavailable.append(mount.name)
-                continue
-            finally:
-                last = None
-            if more:
-                entries += more
-                end = mount
-            if progress is not None:
-                progress(len(entries), None)
-            if end is not None and len(found) > room:
-                return ListPage(
-                    entries, _cursor(_GLOBAL_LISTING, end, entries[-1]), tuple(unavailable)
-                )
-        return ListPage(entries, None, tuple(unavailable))
+        bounds = ListingBounds(
+            page_size=self.limits.page_size,
+            next_page_size=self.limits.next_page_size or self.limits.page_size,
+            max=self.limits.listing_max,
+            depth=self.limits.listing_depth,
+        )
+        return await GlobalListing(mounts, bounds, self._timing, progress).page(after)
 
     # -- reading
 
@@ -388,7 +331,7 @@ class Catalog:
             return ReadResult(await self._document_items(mount, entry, uri, query, contents))
         if query:
             raise InvalidParameter("a collection takes no query parameters")
-        return await self._read_collection(mount, path, progress)
+        return await self._read_collection(mount, resource, uri, progress)
 
     async def _document_items(
         self,
@@ -406,37 +349,30 @@ class Catalog:
                 more = await mount.provider.read(path, {"format": format.name})
                 contents = [*contents, *more]
         return [
-            ReadItem(uri, entry, content, _next_uri(entry, query, content)) for content in contents
+            ReadItem(uri, entry, content, next_uri(entry, query, content)) for content in contents
         ]
 
     async def _read_collection(
-        self, mount: Mount, path: Path, progress: Progress | None
+        self, mount: Mount, resource: Resource, uri: str, progress: Progress | None
     ) -> ReadResult:
         limit = self.limits.collection_children
-        children = await mount.provider.list(path, after=None, limit=limit + 1)
-        complete = len(children) <= limit
-        budget = self.limits.collection_bytes
+        children = await mount.provider.list(resource.path, after=None, limit=limit + 1)
         time_limit = TimeLimit(self._timing.listing_s)
-        items: list[ReadItem] = []
-        for done, child in enumerate(children[:limit], start=1):
-            if child.type == "collection":
-                entry = mount.entry(child)
-                items.append(ReadItem(entry.uri, entry, None))
-            elif (
-                (child.size or 0) <= budget
-                and time_limit.left_s() > 0
-                and (read := await _read_child(mount, child.path, time_limit)) is not None
-                and read[1] <= budget
-            ):
-                budget -= read[1]
-                items.append(read[0])
-            else:
-                complete = False
-            if progress is not None:
-                progress(done, min(len(children), limit))
-        complete = complete and time_limit.left_s() > 0
-        total = len(children) if len(children) <= limit else None
-        return ReadResult(items, complete, uris.join(mount.base, path), children, total)
+        reading = CollectionRead(
+            mount,
+            max_bytes=self.limits.collection_bytes,
+            time_limit=time_limit,
+            links_to_binary=self.limits.links_to_binary,
+        )
+        items = await reading.items(children[:limit], progress)
+        return ReadResult(
+            items,
+            complete=len(items) == len(children) and time_limit.left_s() > 0,
+            collection=uris.join(mount.base, resource.path),
+            children=children[: limit + 1],
+            total=len(children) if len(children) <= limit else None,
+            itself=ReadItem(uri, mount.entry(resource), None),
+        )
 
     # -- searching
 
@@ -581,20 +517,6 @@ async def _described(mount: Mount, path: Path, _: object) -> tuple[Mount, Resour
     return mount, await mount.provider.metadata(path)
 
 
-async def _read_child(
-    mount: Mount, path: Path, time_limit: TimeLimit
-) -> tuple[ReadItem, int] | None:
-    """Return a child of a collection with its size in bytes; None if it cannot be read."""
-    try:
-        resource, contents = await mount.provider.fetch(path, {}, time_limit)
-        content, entry = contents[0], mount.entry(resource)
-        item = ReadItem(entry.uri, entry, content, _next_uri(entry, {}, content))
-        return item, content_size(content)
-    except Exception as error:
-        log_failure(error, f"a child in mount {mount.name} could not be read")
-        return None
-
-
 def _templates(mount: Mount) -> list[TemplateEntry]:
     try:
         return [
@@ -615,18 +537,3 @@ def _resume(after: str, scope: str, mount: str) -> Path:
 
 def _cursor(scope: str, mount: Mount, last: CatalogEntry) -> str:
     return ListCursor(scope, mount.name, last.resource.path).encode()
-
-
-def _next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) -> str | None:
-    if content.truncated is None or content.truncated.next is None:
-        return None
-    kept = {name: value for name, value in query.items() if name == "format"}
-    return uris.with_query(entry.uri, {**kept, **content.truncated.next})
-
-
-def content_size(content: Content | None) -> int:
-    """Return the size of a content in bytes, as UTF-8 or before base64."""
-    if content is None:
-        return 0
-    data = content.data
-    return len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode())

@@ -36,11 +36,13 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    ResourceType,
     SupportsAccess,
     SupportsComplete,
     SupportsExplain,
     SupportsFetch,
     SupportsHides,
+    SupportsLevels,
     SupportsLinks,
     SupportsParameters,
     SupportsTimeout,
@@ -79,6 +81,7 @@ Ability: TypeAlias = Literal[
     "explain",
     "fetch",
     "hides",
+    "levels",
     "links",
     "parameters",
     "search",
@@ -96,6 +99,7 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "explain": SupportsExplain,
     "fetch": SupportsFetch,
     "hides": SupportsHides,
+    "levels": SupportsLevels,
     "links": SupportsLinks,
     "parameters": SupportsParameters,
     "search": SupportsSearch,
@@ -338,22 +342,50 @@ class GuardedProvider:
             return found
         return await self._walk(path, after, limit, include_unlisted=include_unlisted)
 
+    async def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> Sequence[Resource]:
+        """Return listed resources `depth` levels below the mount; see `SupportsLevels.level`.
+
+        Without the ability, the collections come among the documents.
+        """
+        if "levels" in self.abilities:
+            found = await self._call("level", depth, type, after=after, limit=limit)
+            members = _all("level()", Resource, found)
+            if any(len(each.path) != depth or each.type != type for each in members):
+                raise ResourceServerError("level() returned a resource of another depth or type")
+            _check_order("level", members, after)
+            return members
+        if type == "collection":
+            return ()
+        return await self._walk((), after or (), limit, include_unlisted=False, depth=depth)
+
     async def _walk(
-        self, top: Path, after: Path, limit: int, *, include_unlisted: bool
+        self,
+        top: Path,
+        after: Path,
+        limit: int,
+        *,
+        include_unlisted: bool,
+        depth: int | None = None,
     ) -> list[Resource]:
+        """Return descendants of `top`, depth first; with `depth`, those of one level only."""
         levels = [
-            _Level(after[:depth], after[: depth + 1], deque())
-            for depth in range(len(top), len(after))
+            _Level(after[:place], after[: place + 1], deque())
+            for place in range(len(top), len(after))
         ]
-        levels.append(_Level(after, None, deque()))
+        if depth is None or len(after) < depth:
+            levels.append(_Level(after, None, deque()))
         found: list[Resource] = []
         while levels and len(found) < limit:
             level = levels[-1]
             if level.pending:
                 resource = level.pending.popleft()
                 if resource.listed or include_unlisted:
-                    found.append(resource)
-                    if resource.type == "collection":
+                    place = len(resource.path)
+                    if depth is None or place == depth:
+                        found.append(resource)
+                    if resource.type == "collection" and (depth is None or place < depth):
                         levels.append(_Level(resource.path, None, deque()))
             elif level.ended:
                 levels.pop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from resource_server import uris
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
 
-_VERSION = 1
+_VERSION = 2
 _MAX_LENGTH = 32 * 1024
 """Maximum characters of a cursor of a listing."""
 _MAX_PACKED_LENGTH = 256 * 1024
@@ -28,17 +28,31 @@ T = TypeVar("T", bound=msgspec.Struct)
 Item = TypeVar("Item")
 
 
+class ListingState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How far the global listing has come, besides its last item."""
+
+    listed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Resources on all pages so far."""
+    is_at_documents: bool = False
+    """Whether the collections of the item's level are listed, and its documents follow."""
+    has_collections: bool = False
+    """Whether any collection of the item's level was listed, so that there is a next level."""
+    without: tuple[str, ...] = ()
+    """Mounts that have failed, and are left out of the following pages."""
+
+
 class ListCursor(msgspec.Struct, frozen=True):
     """The last item of a page: `path` in `mount`, of the listing that `scope` names."""
 
     scope: str
     mount: str
     path: Path
+    state: ListingState = ListingState()
 
     def encode(self) -> str:
         """Return the cursor as URL-safe text."""
         path = tuple(segment.encode("utf-8", "surrogateescape") for segment in self.path)
-        wire = _PackedCursor(_VERSION, _digest(self.scope), self.mount, path)
+        wire = _PackedCursor(_VERSION, _digest(self.scope), self.mount, path, self.state)
         return _to_text(msgspec.msgpack.encode(wire))
 
     @staticmethod
@@ -59,7 +73,7 @@ class ListCursor(msgspec.Struct, frozen=True):
             or not all(map(uris.is_segment, path))
         ):
             raise InvalidParameter(INVALID)
-        return ListCursor(scope, wire.mount, path)
+        return ListCursor(scope, wire.mount, path, wire.state)
 
 
 class _PackedCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -67,6 +81,7 @@ class _PackedCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
     scope: bytes
     mount: str
     path: tuple[bytes, ...]
+    state: ListingState
 
 
 class _ItemKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

@@ -9,11 +9,15 @@ from typing import Self
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount, describe_error, log_failure
 from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
-from resource_server.manifest import Manifest, MountSpec, sources
+from resource_server.manifest import Manifest, MountSpec, ServerOptions, sources
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Content, Path, Provider, Resource, Template
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+
+_PAGES = 63
+"""Maximum pages of the global listing after the first one."""
+_MAX_GROWN_PAGE = 1000
 
 
 def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
@@ -44,8 +48,12 @@ def build_server(
     options = manifest.server
     limits = CatalogLimits(
         page_size=options.page_size,
+        next_page_size=_next_page_size(options),
+        listing_max=options.listing.max,
+        listing_depth=options.listing.depth,
         collection_children=options.collection_read.children,
         collection_bytes=options.collection_read.bytes,
+        links_to_binary=options.collection_read.binary == "link",
         alternatives=options.alternatives == "inline",
     )
     usable = {
@@ -71,6 +79,12 @@ def build_server(
         key=options.secret,
         timing=timing,
     )
+
+
+def _next_page_size(options: ServerOptions) -> int:
+    """Return how many resources a further page has: widely used clients stop after 64 pages."""
+    grown = min(_MAX_GROWN_PAGE, 10 * options.page_size)
+    return max(options.page_size, grown, -(-options.listing.max // _PAGES))
 
 
 def _tool_settings(manifest: Manifest) -> ToolSettings:

@@ -25,13 +25,27 @@ _LONGEST_KEY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Bounds of the global listing (`resources/list`)."""
+
+    max: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
+    """Maximum resources. The rest is found below the collections that are listed."""
+    depth: Annotated[int, Meta(ge=1, le=100)] = 20
+    """Maximum levels below a root, database or provider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRead:
     """Limits of one read of a collection. A truncated result is marked."""
 
-    children: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    children: Annotated[int, Meta(ge=1, le=10_000)] = 1000
     """Maximum direct children."""
     bytes: ByteSize = ByteSize(256 * 1024)
-    """Maximum bytes of content, before base64."""
+    """Maximum bytes of content, before base64, shared among the documents: of those that exceed
+    their share, the read has the beginning."""
+    binary: Literal["blob", "link"] = "blob"
+    """Whether binary documents are returned as blobs, or as links in text, for hosts that refuse
+    blobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +77,11 @@ class ServerOptions:
     instructions: str | None = None
     """How to use the resources; clients may pass it to the model."""
     page_size: Annotated[int, Meta(ge=1, le=1000)] = 100
-    """Maximum items per page of a listing."""
+    """Maximum items per page of a listing. Further pages of resources have up to ten times as many,
+    so that 64 pages reach the end of the global listing."""
+    listing: Listing = Listing()
+    """Bounds of the global listing (`resources/list`): mounts first, those of high priority before
+    the others, then level by level, collections before documents."""
     collection_read: CollectionRead = CollectionRead()
     """Limits of one read of a collection."""
     alternatives: Literal["on-request", "inline"] = "on-request"

@@ -15,8 +15,8 @@ import msgspec
 
 from resource_server import uris
 from resource_server.access import Scopes
-from resource_server.catalog.catalog import ReadResult
 from resource_server.catalog.mount import log_failure
+from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.protocol.outbox import NotificationSource, Outbox, Send
 from resource_server.protocol.server import (

@@ -10,9 +10,13 @@ from __future__ import annotations
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import CatalogEntry, ReadItem
+from resource_server.catalog.mount import CatalogEntry
+from resource_server.catalog.read_result import ReadItem
 from resource_server.protocol import serialization
 from resource_server.protocol.revisions import Revision
+
+_SVG = "image/svg+xml"
+"""Text to models: no host shows it as an image block."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,6 +49,8 @@ def document_block(item: ReadItem, revision: Revision) -> bytes:
 def media_block(data: bytes, mime_type: str, revision: Revision) -> bytes | None:
     """Return an image or audio block; None if the revision has none for this media type."""
     block_type = mime_type.partition("/")[0].lower()
+    if mime_type.lower().startswith(_SVG):
+        return None
     if block_type != "image" and (block_type != "audio" or not revision.audio_blocks):
         return None
     return b'{"type":"%b","data":"%b","mimeType":%b}' % (

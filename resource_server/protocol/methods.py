@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import ListPage
+from resource_server.catalog.global_listing import ListPage
 from resource_server.catalog.near_resources import near_resources
 from resource_server.errors import (
     InvalidParameter,
@@ -58,16 +59,23 @@ async def _empty(_call: Call, _params: params.RequestParams) -> Result:
 
 async def _list(call: Call, given: params.ListResourcesParams) -> Result:
     page = await call.server.catalog.list(given.uri, given.cursor, call.progress)
-    meta = None
+    meta: dict[str, Any] = {}
     if page.unavailable:
-        meta = {serialization.META_UNAVAILABLE: page.unavailable}
+        meta[serialization.META_UNAVAILABLE] = page.unavailable
         call.server.broker.note_unlisted(page.unavailable)
+    if (listed := page.left_out_after) is not None:
+        meta[serialization.META_TRUNCATED] = {"returned": listed, "more": True}
     # A widely used client caches listings under a key without `uri`, so never let it.
-    return Result(_resources(page), meta, ttl_ms=0)
+    return Result(_resources(page), meta or None, ttl_ms=0)
 
 
 def _resources(page: ListPage) -> bytes:
-    resources = serialization.each(serialization.resource, page.entries)
+    entries, last = page.entries, page.entries[:0]
+    if page.left_out_after is not None:
+        entries, last = entries[:-1], entries[-1:]
+    resources = serialization.each(serialization.resource, entries)
+    noted = partial(serialization.last_listed, listed=page.left_out_after or 0)
+    resources += serialization.each(noted, last)
     return b'"resources":[' + b",".join(resources) + b"]" + _next_cursor(page.next_cursor)
 
 
@@ -115,9 +123,12 @@ async def _read(call: Call, given: params.ReadResourceParams) -> Result:
             mount, path, _ = call.server.catalog.route(given.uri)
             call.subscriber.given(uris.join(mount.base, path), ABSENT)
         raise
-    contents = serialization.each(serialization.body, reading.items)
+    items = reading.items
+    if not items and reading.itself is not None:
+        items = [reading.itself]  # hosts take a read without contents for a missing resource
+    contents = serialization.each(serialization.body, items)
     call.subscriber.read(reading)
-    if reading.items and not contents:
+    if items and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
     meta = None

@@ -15,14 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from resource_server import uris
-from resource_server.catalog.catalog import (
-    CatalogEntry,
-    ReadItem,
-    ReadResult,
-    TemplateEntry,
-    content_size,
-)
-from resource_server.catalog.mount import log_failure
+from resource_server.catalog.catalog import TemplateEntry
+from resource_server.catalog.mount import CatalogEntry, log_failure
+from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
 from resource_server.catalog.skill_catalog import SkillEntry
 from resource_server.provider import Annotations, Content, Format, Truncation
 
@@ -100,6 +95,20 @@ def resource(entry: CatalogEntry) -> bytes:
     return encoded
 
 
+def last_listed(entry: CatalogEntry, listed: int) -> bytes:
+    """Return the last resource of a listing that leaves out others, and says so.
+
+    Its description is where hosts show it; `_meta` of a result reaches neither people nor models.
+    """
+    wire = _wire(entry)
+    note = (
+        f"The listing ends here, after {listed} resources. More are below the listed collections; "
+        "read or list these."
+    )
+    wire.description = note if wire.description is None else f"{wire.description} ({note})"
+    return _encode(wire)
+
+
 def _wire(entry: CatalogEntry) -> _WireResource:
     uri, resource = entry.uri, entry.resource
     collection = resource.type == "collection"
@@ -167,7 +176,12 @@ def body(item: ReadItem) -> bytes:
     """Return the JSON object of one content: the resource, then `text` or `blob`."""
     content = item.content
     if content is None:
-        return resource(item.entry)[:-1] + b',"text":""}'
+        shown = resource(item.entry)
+        if item.uri != item.entry.uri:
+            wire = _wire(item.entry)
+            wire.uri = item.uri
+            shown = _encode(wire)
+        return shown[:-1] + b',"text":""}'
     return b"%b,%b}" % (head(item, content)[:-1], _data(content.data))
 
 

@@ -105,6 +105,7 @@ __all__ = [
     "ResourceBusy",
     "ResourceNotFound",
     "ResourceTooLarge",
+    "ResourceType",
     "ServerKey",
     "SupportsAccess",
     "SupportsComplete",
@@ -112,6 +113,7 @@ __all__ = [
     "SupportsFetch",
     "SupportsHides",
     "SupportsKey",
+    "SupportsLevels",
     "SupportsLinks",
     "SupportsParameters",
     "SupportsTimeout",
@@ -356,6 +358,26 @@ class SupportsWalk(Protocol):
         A collection is followed by its descendants; siblings come in the order of `list`. The walk
         leaves out the mount's own collection, and every resource that is not `listed` with all its
         descendants. It may leave out a `version` that is expensive to compute.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsLevels(Protocol):
+    """Lists one level of the mount, with its collections apart from its documents.
+
+    `resources/list` goes down level by level. Without this ability it is made from `list`, and the
+    collections of a level come among its documents.
+    """
+
+    def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        """Return up to `limit` resources of one type whose paths have `depth` segments.
+
+        They come in a stable total order, strictly after the path `after`, which may no longer
+        exist; fewer than `limit` means the end. As in `SupportsWalk.walk`, resources that are not
+        `listed` are left out with all below them. `depth` is 1 or more.
         """
         ...
 

@@ -110,11 +110,13 @@ async def snapshot_of(mount: Mount, resource: Resource, limits: CatalogLimits) -
     if resource.type == "document":
         state = state_of(resource) if resource.readable else ABSENT
         return Snapshot(state, state)
-    children = await mount.provider.list(resource.path, after=None, limit=MAX_CHILDREN)
     # A read lists one child more than it returns.
-    read = digest_children(children[: limits.collection_children + 1])
-    state = (digest_children(children), resource.version)
-    return Snapshot(state, read, len(children) == MAX_CHILDREN)
+    read_children = limits.collection_children + 1
+    most = max(MAX_CHILDREN, read_children)
+    children = await mount.provider.list(resource.path, after=None, limit=most)
+    read = digest_children(children[:read_children])
+    state = (digest_children(children[:MAX_CHILDREN]), resource.version)
+    return Snapshot(state, read, len(children) >= MAX_CHILDREN)
 
 
 def digest_children(children: Iterable[Resource]) -> int:

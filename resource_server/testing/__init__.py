@@ -129,6 +129,7 @@ async def _check_rules(
     tree = listing_rules.ListedTree(calls, max_resources)
     await tree.explore()
     await listing_rules.check_walk(calls, tree)
+    await listing_rules.check_level(calls, tree)
     resource_rules.check_templates(calls)
     for resource in tree.resources:
         await resource_rules.check_resource(calls, resource)

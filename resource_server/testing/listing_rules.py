@@ -1,14 +1,15 @@
-"""Rules of `list` and `walk`: order, completeness, resumption."""
+"""Rules of `list`, `walk` and `level`: order, completeness, resumption."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import cast
 
 from msgspec.structs import replace
 
 from resource_server.errors import InvalidParameter
-from resource_server.provider import Path, Resource, SupportsWalk
+from resource_server.provider import Path, Resource, ResourceType, SupportsLevels, SupportsWalk
 from resource_server.testing.provider_calls import (
     SEGMENTS,
     Calls,
@@ -148,6 +149,36 @@ async def check_walk(calls: Calls, tree: ListedTree) -> None:
             rule = "walk gives the listed resources in the order of list, depth first"
             call = f"walk(after={brief(after)}, limit={limit})"
             calls.broken(rule, f"{call} gave {paths(found)}, not {paths(expected)}")
+
+
+async def check_level(calls: Calls, tree: ListedTree) -> None:
+    """Compare the optional `level` with the tree, whole and resumed."""
+    if not isinstance(calls.provider, SupportsLevels) or not tree.whole:
+        return
+    deepest = max((len(each.path) for each in tree.listed), default=0)
+    types: tuple[ResourceType, ...] = ("collection", "document")
+    for depth, type in product(range(1, deepest + 2), types):
+        members = [each for each in tree.listed if len(each.path) == depth and each.type == type]
+        limit = len(members) + 1
+        found = await calls.level(calls.provider, depth, type, after=None, limit=limit)
+        known = _as_known(found, members)
+        ordered: object = found
+        if isinstance(found, Sequence):
+            ordered = sorted(found, key=lambda each: each.path)
+        if _differ(ordered, sorted(known, key=lambda each: each.path)):
+            rule = "level gives the listed resources of one depth and type, each once"
+            call = f"level({depth}, {type!r}, after=None, limit={limit})"
+            calls.broken(rule, f"{call} gave {paths(found)}, not {paths(members)}")
+            return
+        whole = cast("Sequence[Resource]", found)
+        for n in _sample(len(whole), _MAX_RESUMED):
+            after = whole[n].path
+            resumed = await calls.level(calls.provider, depth, type, after=after, limit=3)
+            if _differ(resumed, whole[n + 1 : n + 4]):
+                rule = "level resumes right after `after`, always in the same order"
+                call = f"level({depth}, {type!r}, after={brief(after)}, limit=3)"
+                expected = paths(whole[n + 1 : n + 4])
+                calls.broken(rule, f"{call} gave {paths(resumed)}, not {expected}")
 
 
 async def check_same(calls: Calls, tree: ListedTree, rule: str) -> None:

@@ -14,11 +14,13 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    ResourceType,
     SupportsAccess,
     SupportsComplete,
     SupportsExplain,
     SupportsFetch,
     SupportsHides,
+    SupportsLevels,
     SupportsWalk,
 )
 from resource_server.provider.search import Hit, SearchPage, SearchRequest, SupportsSearch
@@ -72,6 +74,22 @@ class Calls:
         """Return a page of the whole mount."""
         call = f"walk(after={brief(after)}, limit={limit})"
         found = await self._call(call, lambda: walks.walk(after=after, limit=limit), _are(Resource))
+        return self._at_most(call, found, limit)
+
+    async def level(
+        self,
+        levels: SupportsLevels,
+        depth: int,
+        type: ResourceType,
+        *,
+        after: Path | None,
+        limit: int,
+    ) -> Sequence[Resource] | ResourceError | None:
+        """Return a page of one level."""
+        call = f"level({depth}, {type!r}, after={brief(after)}, limit={limit})"
+        found = await self._call(
+            call, lambda: levels.level(depth, type, after=after, limit=limit), _are(Resource)
+        )
         return self._at_most(call, found, limit)
 
     async def metadata(self, path: Path) -> Resource | ResourceError | None:

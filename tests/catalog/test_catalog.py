@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server import uris
-from resource_server.catalog.catalog import Catalog, CatalogLimits, ListPage
-from resource_server.catalog.cursor import ListCursor
+from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.cursor import ListCursor, ListingState
+from resource_server.catalog.global_listing import ListPage
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     InvalidParameter,
@@ -32,6 +33,7 @@ from tests.providers_for_tests import (
     Folder,
     Gate,
     Leaf,
+    LevelTree,
     Node,
     SlowTree,
     Tree,
@@ -40,7 +42,7 @@ from tests.providers_for_tests import (
 
 pytestmark = pytest.mark.anyio
 
-TREES = pytest.mark.parametrize("tree", [Tree, SlowTree, WalkingTree, FetchingTree])
+TREES = pytest.mark.parametrize("tree", [Tree, SlowTree, WalkingTree, LevelTree, FetchingTree])
 NODES: dict[str, Node] = {
     "a": "text of a",
     "b": {"c": {"d": "text of d"}, "e": "text of e", "empty": {}},
@@ -48,7 +50,6 @@ NODES: dict[str, Node] = {
     "secret": Folder({"h": "text of h"}),
     "z": Leaf("unlisted", listed=False),
 }
-LISTED = ["", "/a", "/b", "/b/c", "/b/c/d", "/b/e", "/b/empty", "/f%20g"]
 
 
 async def catalog_of(
@@ -164,23 +165,35 @@ async def test_listings_are_the_same_for_every_page_size(tree: type[Tree], size:
     catalog = await catalog_of(
         tree(NODES), tree({}), tree({"y": "", "x": {"w": ""}}), page_size=size
     )
-    whole = [f"test://0{path}" for path in LISTED]
-    whole += ["test://1", "test://2", "test://2/x", "test://2/x/w", "test://2/y"]
+    whole = overview(tree, NODES, {}, {"y": "", "x": {"w": ""}})
     found = await pages(catalog)
     assert [uri for page in found for uri in page] == whole
     assert [len(page) for page in found[:-1]] == [size] * (len(found) - 1)
     assert len(found) == -(-len(whole) // size)
 
 
-def paths(nodes: Mapping[str, Node], *, below: Path = ()) -> list[Path]:
-    """Return what a global listing holds of a tree, in order."""
-    found: list[Path] = []
+def paths(nodes: Mapping[str, Node], *, below: Path = ()) -> list[tuple[Path, bool]]:
+    """Return what a global listing holds of a tree, by name, and whether each is a document."""
+    found: list[tuple[Path, bool]] = []
     for name, node in sorted(nodes.items()):
-        if not isinstance(node, Folder):
-            found.append((*below, name))
+        if not isinstance(node, Folder) and not (isinstance(node, Leaf) and not node.listed):
+            found.append(((*below, name), not isinstance(node, Mapping)))
             if isinstance(node, Mapping):
                 found += paths(node, below=(*below, name))
     return found
+
+
+def overview(tree: type[Tree], *nodes: Mapping[str, Node]) -> list[str]:
+    """Return the URIs of a global listing in order: mounts, then level by level.
+
+    The collections of a level come first if the tree can tell them apart.
+    """
+    found = [((), False, n) for n in range(len(nodes))]
+    for n, each in enumerate(nodes):
+        found += [(path, is_document, n) for path, is_document in paths(each)]
+    apart = tree is LevelTree
+    found.sort(key=lambda one: (len(one[0]), apart and one[1], one[2], one[0]))
+    return [uris.join(f"test://{n}/", path) for path, _, n in found]
 
 
 TREE_STRATEGY = st.recursive(
@@ -199,20 +212,15 @@ TREE_STRATEGY = st.recursive(
         st.dictionaries(st.sampled_from("abcde"), TREE_STRATEGY, max_size=4), max_size=3
     ),
     size=st.integers(1, 8),
-    walking=st.booleans(),
+    tree=st.sampled_from([Tree, LevelTree]),
 )
-def test_any_trees_are_listed_depth_first_in_pages_without_gap_or_repetition(
-    nodes: list[dict[str, Node]], size: int, walking: bool
+def test_any_trees_are_listed_level_by_level_in_pages_without_gap_or_repetition(
+    nodes: list[dict[str, Node]], size: int, tree: type[Tree]
 ) -> None:
     async def check() -> None:
-        made = [WalkingTree(node) if walking else Tree(node) for node in nodes]
+        made = [tree(node) for node in nodes]
         found = await pages(await catalog_of(*made, page_size=size))
-        whole = [
-            "/".join((f"test://{n}", *path))
-            for n, tree in enumerate(nodes)
-            for path in [(), *paths(tree)]
-        ]
-        assert [uri for page in found for uri in page] == whole
+        assert [uri for page in found for uri in page] == overview(tree, *nodes)
         assert all(len(page) == size for page in found[:-1])
 
     asyncio.run(check())
@@ -224,24 +232,29 @@ async def test_resources_deleted_between_pages_leave_no_gap(tree: type[Tree]) ->
     catalog = await catalog_of(tree(nodes), page_size=2)
     first = await catalog.list()
     assert uris_of(first) == ["test://0", "test://0/a"]
-    second = await catalog.list(None, first.next_cursor)
-    assert uris_of(second) == ["test://0/a/x", "test://0/a/y"]
     del nodes["a"]
     nodes["aa"] = "new"
-    third = await catalog.list(None, second.next_cursor)
-    assert uris_of(third) == ["test://0/aa", "test://0/b"]
+    second = await catalog.list(None, first.next_cursor)
+    assert uris_of(second) == ["test://0/aa", "test://0/b"]
+    assert uris_of(await catalog.list(None, second.next_cursor)) == ["test://0/c"]
     children = await catalog.list("test://0")
     del nodes["b"]
     assert uris_of(await catalog.list("test://0", children.next_cursor)) == ["test://0/c"]
 
 
 @TREES
-async def test_a_collection_that_became_a_document_ends_its_listing(tree: type[Tree]) -> None:
-    nodes: dict[str, Node] = {"a": {"x": "", "y": ""}, "b": ""}
-    catalog = await catalog_of(tree(nodes), page_size=3)
+@pytest.mark.parametrize("then", [None, "now a document"])
+async def test_a_collection_that_is_gone_ends_its_listing(
+    tree: type[Tree], then: str | None
+) -> None:
+    nodes: dict[str, Node] = {"a": {"x": "", "y": "", "z": ""}, "b": {"w": ""}}
+    catalog = await catalog_of(tree(nodes), page_size=2)
     first = await catalog.list()
-    nodes["a"] = "now a document"
-    assert uris_of(await catalog.list(None, first.next_cursor)) == ["test://0/b"]
+    second = await catalog.list(None, first.next_cursor)
+    assert uris_of(second) == ["test://0/b", "test://0/a/x"]
+    del nodes["a"]
+    nodes |= {} if then is None else {"a": then}
+    assert uris_of(await catalog.list(None, second.next_cursor)) == ["test://0/b/w"]
 
 
 async def test_an_unlisted_mount_is_served_but_not_listed() -> None:
@@ -257,7 +270,7 @@ async def test_an_unlisted_mount_is_served_but_not_listed() -> None:
 
 async def test_unlisted_resources_are_still_children_of_their_parent() -> None:
     catalog = await catalog_of(Tree(NODES))
-    assert [f"test://0{path}" for path in LISTED] == await listed(catalog)
+    assert await listed(catalog) == overview(Tree, NODES)
     assert "test://0/secret" in await listed(catalog, "test://0")
     assert await listed(catalog, "test://0/secret") == ["test://0/secret/h"]
 
@@ -317,7 +330,7 @@ async def test_a_malformed_cursor_is_refused(paged: Catalog, after: str) -> None
 
 
 async def test_a_cursor_of_a_removed_mount_is_refused(paged: Catalog) -> None:
-    assert uris_of(await paged.list(None, forged("", "1"))) == ["test://1/a"]
+    assert uris_of(await paged.list(None, forged("", "1"))) == ["test://0/a"]
     with pytest.raises(InvalidParameter):
         await paged.list(None, forged("", "2"))
     with pytest.raises(InvalidParameter):
@@ -326,12 +339,15 @@ async def test_a_cursor_of_a_removed_mount_is_refused(paged: Catalog) -> None:
 
 async def test_a_forged_cursor_exposes_nothing_a_listing_would_not(paged: Catalog) -> None:
     for path, expected in (
-        (("zzz", "zzz"), "test://1"),
-        (("a", "x", "y"), "test://0/b"),
-        (("b", "nothing", "x"), "test://0/f%20g"),
+        (("zzz",), "test://1/a"),
+        (("zzz", "zzz"), "test://1/b/c"),
+        (("a", "x", "y"), "test://0/b/c/d"),
+        (("b", "nothing", "x"), "test://1/b/c/d"),
         (("secret", "a"), "test://0/secret/h"),
     ):
-        assert uris_of(await paged.list(None, forged("", "0", *path))) == [expected]
+        at_documents = ListingState(is_at_documents=True, has_collections=True)
+        after = ListCursor("", "0", path, at_documents).encode()
+        assert uris_of(await paged.list(None, after)) == [expected]
     with pytest.raises(InvalidParameter):
         await paged.list("test://0", forged("test://0", "0"))
 
@@ -398,7 +414,7 @@ def raising(error: BaseException) -> Broken:
 async def test_a_mount_that_cannot_start_is_left_out_of_the_listing_and_named() -> None:
     catalog = await catalog_of(Tree({"a": ""}), Fallen({"b": ""}), Tree({"c": ""}))
     page = await catalog.list()
-    assert uris_of(page) == ["test://0", "test://0/a", "test://2", "test://2/c"]
+    assert uris_of(page) == ["test://0", "test://2", "test://0/a", "test://2/c"]
     assert page.unavailable == ("1",)
     with pytest.raises(ResourceBusy):
         await catalog.read("test://1/b")
@@ -451,7 +467,7 @@ async def test_a_hanging_mount_is_left_out_of_the_listing_and_named(
     trees = Tree({"a": ""}), hanging, SlowTree({"c": ""})
     catalog = await catalog_of(*trees, timing=Timing(listing_s=0.05))
     page = await asyncio.wait_for(catalog.list(), 20)
-    assert uris_of(page) == ["test://0", "test://0/a", "test://2", "test://2/c"]
+    assert uris_of(page) == ["test://0", "test://2", "test://0/a", "test://2/c"]
     assert page.unavailable == ("1",)
     assert caplog.messages == ["listing mount 1 failed: no answer within 0.05 s"]
     hanging.released.set()
@@ -538,16 +554,19 @@ async def test_a_listing_that_ignores_its_cursor_terminates(
         with pytest.raises(ResourceServerError, match="`after` again"):
             await pages(catalog, "test://0")
         if kind == "document" or not shown:
-            assert (await listed(catalog))[-2:] == ["test://1", "test://1/a"]
+            found = await listed(catalog)
+            assert "test://1" in found
+            assert found[-1] == "test://1/a"
 
 
-async def test_a_walk_that_ignores_its_cursor_terminates() -> None:
-    class Forgetful(WalkingTree):
-        def walk(self, *, after: Path | None, limit: int) -> Any:
-            return super().walk(after=None, limit=limit)
+async def test_a_level_that_ignores_its_cursor_terminates() -> None:
+    class Forgetful(LevelTree):
+        def level(self, depth: int, type: Any, *, after: Path | None, limit: int) -> Any:
+            return super().level(depth, type, after=None, limit=limit)
 
-    catalog = await catalog_of(Forgetful({"a": "", "b": "", "c": ""}), Tree({}), page_size=2)
-    assert (await listed(catalog))[-1] == "test://1"
+    nodes = {"a": "", "b": "", "c": ""}
+    catalog = await catalog_of(Forgetful(nodes), Tree({"z": ""}), page_size=2)
+    assert (await listed(catalog))[-1] == "test://1/z"
 
 
 async def test_failing_templates_affect_only_their_mount(
@@ -635,26 +654,6 @@ async def test_a_collection_read_is_limited_in_children(
     assert (len(reading.items), reading.complete) == (children, complete)
 
 
-@pytest.mark.parametrize("sized", [True, False])
-@pytest.mark.parametrize("text", ["x" * 60, "é" * 30, b"\x00" * 60])
-async def test_a_collection_read_skips_children_that_exceed_its_byte_budget(
-    sized: bool, text: str | bytes
-) -> None:
-    node = Leaf(text, sized=sized)
-    tree = Tree({"a": node, "b": node, "c": Leaf("small", sized=sized), "d": {}})
-    reading = await (await catalog_of(tree, collection_bytes=100)).read("test://0")
-    assert [body.entry.resource.path for body in reading.items] == [("a",), ("c",), ("d",)]
-    assert not reading.complete
-    assert (await (await catalog_of(tree, collection_bytes=125)).read("test://0")).complete
-
-
-async def test_a_child_that_declares_too_large_a_size_is_not_read() -> None:
-    tree = Tree({"a": Leaf("x" * 200, raises=AssertionError()), "b": "small"})
-    reading = await (await catalog_of(tree, collection_bytes=100)).read("test://0")
-    assert [body.entry.resource.path for body in reading.items] == [("b",)]
-    assert not reading.complete
-
-
 WRONG_CONTENTS: list[object] = [
     None,
     5,
@@ -698,7 +697,9 @@ async def test_a_child_that_hangs_marks_the_read_of_its_collection_as_truncated(
     mount = Mount("docs", "test://docs/", tree)
     async with Catalog([mount], timing=Timing(listing_s=0.05)) as catalog:
         reading = await asyncio.wait_for(catalog.read("test://docs/"), 20)
-    assert [item.entry.resource.name for item in reading.items] == ["a", "d"]
+    notes = [item.content and item.content.truncated for item in reading.items]
+    assert [item.entry.resource.name for item in reading.items] == ["a", "b", "c", "d"]
+    assert [note and note.reason for note in notes] == [None, "deadline", "deadline", None]
     assert not reading.complete
 
 

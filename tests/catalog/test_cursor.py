@@ -66,7 +66,7 @@ def test_a_cursor_of_another_shape_is_refused(wire: list[Any]) -> None:
         ListCursor.decode(base64.urlsafe_b64encode(packed).decode(), scope="")
 
 
-def forged(path: list[bytes], version: int = 1) -> str:
+def forged(path: list[bytes], version: int = 2) -> str:
     """Return a cursor of the listing `""` as anybody can make one."""
     honest = ListCursor("", "m", ()).encode()
     wire: list[Any] = msgspec.msgpack.decode(base64.urlsafe_b64decode(honest + "=="))
@@ -81,7 +81,7 @@ def test_a_forged_path_that_no_uri_can_have_is_refused(segment: bytes) -> None:
         ListCursor.decode(forged([b"a", segment]), scope="")
 
 
-@pytest.mark.parametrize("version", [0, 2, -1])
+@pytest.mark.parametrize("version", [0, 1, 3, -1])
 def test_a_cursor_of_another_version_is_refused(version: int) -> None:
     with pytest.raises(InvalidParameter):
         ListCursor.decode(forged([], version), scope="")
@@ -126,3 +126,14 @@ def test_a_state_of_another_scope_or_shape_is_refused(scope: str, other: str) ->
 def test_a_malformed_state_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):
         unpack(text, State, scope="")
+
+
+@pytest.mark.parametrize("state", [[-1, False, False, []], [1, 2, False, []], [0] * 9, 5])
+def test_a_forged_state_that_no_listing_can_have_is_refused(state: object) -> None:
+    wire: list[Any] = msgspec.msgpack.decode(
+        base64.urlsafe_b64decode(ListCursor("", "m", ()).encode() + "==")
+    )
+    wire[4] = state
+    packed = base64.urlsafe_b64encode(msgspec.msgpack.encode(wire)).decode()
+    with pytest.raises(InvalidParameter):
+        ListCursor.decode(packed, scope="")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from mcp_types.methods import validate_server_result
 
-from resource_server.catalog.catalog import Catalog, ReadItem
+from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
+from resource_server.catalog.read_result import ReadItem
 from resource_server.protocol import content_blocks
 from resource_server.protocol.revisions import HANDSHAKE, LATEST_HANDSHAKE, MODERN, Revision
 from resource_server.provider import Annotations, Content, Truncation

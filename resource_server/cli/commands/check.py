@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from resource_server import media_types, uris
-from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
@@ -27,8 +27,10 @@ from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import tool_cost
 from resource_server.provider import Path
+from resource_server.runtime.eager import within
 
 _MAX_COUNTED = 10_000
+_COUNTED_AT_A_TIME = 1000
 _MAX_RULES = 20
 _EXAMPLES = 3
 
@@ -261,16 +263,20 @@ def _watch(mount: Mount) -> str:
 
 
 async def _count(mount: Mount, report: MountReport) -> None:
-    alone = Catalog([mount], CatalogLimits(page_size=1000))
-    after: str | None = None
+    after: Path | None = None
     while report.resources < _MAX_COUNTED:
-        page = await alone.list(after=after)
-        report.resources += len(page.entries)
-        if page.unavailable:
+        try:
+            await mount.start()
+            descendants = mount.provider.descendants(after=after, limit=_COUNTED_AT_A_TIME)
+            page = await within(source_arguments.current_timing().listing_s, descendants)
+        except Exception as error:
+            log_failure(error, f"listing mount {mount.name} failed")
             report.problem = "its resources cannot be listed; -v shows why"
-        after = page.next_cursor
-        if after is None:
             return
+        report.resources += len(page)
+        if len(page) < _COUNTED_AT_A_TIME:
+            return
+        after = page[-1].path
     report.more = True
 
 

@@ -9,7 +9,7 @@ import click
 from resource_server.cli import console, log_output, source_arguments, source_client
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
-from resource_server.protocol.serialization import META_UNAVAILABLE
+from resource_server.protocol.serialization import META_TRUNCATED, META_UNAVAILABLE
 from resource_server.provider.skills import SKILL_FILE
 
 MAX_LINES = 500
@@ -49,27 +49,50 @@ async def _print_json(to: LocalClient, uri: str | None) -> int:
 
 
 async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = False) -> int:
-    """Print the children of a collection; without a URI, the global listing.
+    """Print the children of a collection; without a URI, the global listing as a tree.
 
     Past `MAX_LINES` lines, only the number of further resources is printed. Returns exit status 1
     if a mount is unavailable.
     """
-    status = shown = more = 0
-    above: list[str] = []
+    status = 0
+    resources: list[Json] = []
+    bounded = False
     async for page in source_client.listing_pages(to, uri):
         status |= exit_status(page)
-        for resource in page["resources"]:
-            if everything or shown < MAX_LINES:
-                shown += 1
-                console.print_line(_line(resource, _depth(resource["uri"], above)))
-            else:
-                more += 1
-        if more > _MAX_COUNTED:
+        resources += page["resources"]
+        bounded = bounded or META_TRUNCATED in page.get("_meta", {})
+        if uri is not None and len(resources) > MAX_LINES + _MAX_COUNTED and not everything:
             break
-    if more:
+    above: list[str] = []
+    shown = len(resources) if everything else MAX_LINES
+    for resource in (_as_tree(resources) if uri is None else resources)[:shown]:
+        console.print_line(_line(resource, _depth(resource["uri"], above)))
+    if more := len(resources[shown:]):
         count = f"more than {_MAX_COUNTED:,}" if more > _MAX_COUNTED else f"{more:,}"
         console.note(f"{count} more; --all prints them")
+    if bounded:
+        console.note("more than the listing has is below its collections; list one by its URI")
     return status
+
+
+def _as_tree(resources: Sequence[Json]) -> Sequence[Json]:
+    """Return a global listing depth first, each collection before its children."""
+    below: dict[str, list[Json]] = {"": []}
+    for resource in resources:
+        place = resource["uri"].rstrip("/")
+        above = place.rpartition("/")[0]
+        while above and above not in below:
+            above = above.rpartition("/")[0]
+        below[above].append(resource)
+        if resource["resourceType"] == "collection":
+            below.setdefault(place, [])
+    ordered: list[Json] = []
+    waiting = below[""][::-1]
+    while waiting:
+        resource = waiting.pop()
+        ordered.append(resource)
+        waiting += reversed(below.get(resource["uri"].rstrip("/"), ()))
+    return ordered
 
 
 def exit_status(page: Json) -> int:

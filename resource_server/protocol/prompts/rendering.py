@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import ReadResult
+from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import (
     CannotElicit,
     InvalidParameter,

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import ReadItem
 from resource_server.catalog.mount import Mount
+from resource_server.catalog.read_result import ReadItem
 from resource_server.errors import (
     CannotElicit,
     ResourceServerError,

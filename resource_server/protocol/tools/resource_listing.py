@@ -8,8 +8,8 @@ from contextlib import aclosing
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import CatalogEntry
 from resource_server.catalog.federated_search import phrase
+from resource_server.catalog.mount import CatalogEntry
 from resource_server.catalog.tree_listing import MAX_DEPTH, TreePosition, collection_base
 from resource_server.errors import InvalidParameter
 from resource_server.protocol import content_blocks

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import ReadItem, ReadResult, content_size
+from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
 from resource_server.errors import InvalidParameter, ResourceServerError, ResourceTooLarge
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result

@@ -25,6 +25,7 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    ResourceType,
     Template,
 )
 from resource_server.provider.search import SearchPage, SearchRequest
@@ -231,6 +232,12 @@ class Database:
     async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
         """Return the listed tables with their documents, then queries. See `SupportsWalk.walk`."""
         return await self._tree.walk(after or (), limit)
+
+    async def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> Sequence[Resource]:
+        """Return the listed resources of one level. See `SupportsLevels.level`."""
+        return await self._tree.level(depth, type, after or (), limit)
 
     async def metadata(self, path: Path) -> Resource:
         """Describe a table, a row or a document. See `Provider.metadata`."""

@@ -12,7 +12,7 @@ import stat as modes
 import sys
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from resource_server import uris
 from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
-from resource_server.provider import Path, Resource
+from resource_server.provider import Path, Resource, ResourceType
 from resource_server.providers.filesystem.directory import (
     Directory,
     DirectoryCache,
@@ -375,6 +375,98 @@ class FileTree:
             for frame in frames:
                 frame.close()
         return found
+
+    def level(
+        self,
+        depth: int,
+        type: ResourceType,
+        after: Path,
+        factory: ResourceFactory,
+        *,
+        limit: int,
+    ) -> Steps[list[Resource]]:
+        """Return up to `limit` listed entries of one type and depth, strictly after `after`.
+
+        Directories of high priority come first, with all below them, then by name.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: as in `children`.
+        """
+        budget = ReadBudget()
+        frames = [(yield from self._open((), self.directories.top(), budget))]
+        inner: list[Iterator[str]] = []
+        found: list[Resource] = []
+        try:
+            while frames and len(found) < limit:
+                frame, place = frames[-1], len(frames) - 1
+                if frame.fd < 0:
+                    self._reopen(frame)
+                last = after[place] if after[:place] == frame.path and after[place:] else None
+                if place == depth - 1:
+                    found += self._members(frames, type, last, factory, limit - len(found))
+                    frames.pop().close()
+                    continue
+                if len(inner) == place:
+                    inner.append(iter(self._inner(frame, last)))
+                name = next(inner[-1], None)
+                if name is None:
+                    inner.pop()
+                    frames.pop().close()
+                else:
+                    yield from self._descend(frames, name, budget)
+        finally:
+            for frame in frames:
+                frame.close()
+        return found
+
+    def _members(
+        self,
+        frames: Sequence[WalkFrame],
+        type: ResourceType,
+        last: str | None,
+        factory: ResourceFactory,
+        limit: int,
+    ) -> list[Resource]:
+        """Return the entries of one type in the directory of the last frame, after `last`."""
+        frame, found = frames[-1], list[Resource]()
+        if type == "document":
+            frame.at = bisect_right(frame.listing.names, last) if last is not None else 0
+            while (name := self._documents(frame, factory, found, limit)) is not None:
+                if name not in frame.listing.directories:
+                    found += self._other(frames, name, type, factory)
+            return found
+        for name in self._inner(frame, last):
+            if len(found) >= limit:
+                break
+            if name != last:
+                found += self._other(frames, name, type, factory)
+        return found
+
+    def _other(
+        self, frames: Sequence[WalkFrame], name: str, type: ResourceType, factory: ResourceFactory
+    ) -> Sequence[Resource]:
+        """Return a directory or link, if it is listed and of this type."""
+        entry = self._entry(frames[-1], name, self._passed(frames))
+        if (
+            entry is None
+            or not entry.rules.listed
+            or (entry.directory is None) != (type == "document")
+        ):
+            return ()
+        return (factory.resource(entry),)
+
+    def _inner(self, frame: WalkFrame, first: str | None) -> Sequence[str]:
+        """Return the directories and links of a directory from `first` on, by priority and name."""
+        names = sorted(frame.listing.others)
+        if not self.exposure.priorities:
+            return names[bisect_left(names, first) :] if first is not None else names
+        rules, prefix = frame.directory.rules, frame.directory.prefix
+
+        def order(name: str) -> tuple[float, str]:
+            return -self.exposure.priority(rules, prefix + name), name
+
+        names.sort(key=order)
+        return names if first is None else [name for name in names if order(name) >= order(first)]
 
     def name_runs(
         self, path: Path, directory: Directory, after: Path = (), *, unlisted: bool = False

@@ -27,6 +27,7 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    ResourceType,
     Template,
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MANY_ENTRIES = 1000
+_MANY_ENTRIES = 1001
 """Maximum entries of a page made on the event loop; longer ones are made in a thread."""
 _MANY_NAMES = 4096
 """Maximum names completed on the event loop; more are completed in a thread."""
@@ -227,6 +228,12 @@ class Filesystem:
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
         """Return the entries after `after`, depth first. See `SupportsWalk.walk`."""
         return self._page(self._tree.walk(after or (), self, limit=limit), limit)
+
+    def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        """Return the entries of one type and depth after `after`. See `SupportsLevels.level`."""
+        return self._page(self._tree.level(depth, type, after or (), self, limit=limit), limit)
 
     def metadata(self, path: Path) -> Resource:
         """Return the metadata of a file or directory; only a `SKILL.md` is opened for it."""

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from resource_server.catalog.catalog import Catalog, CatalogLimits, ReadItem
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import CatalogEntry
+from resource_server.catalog.read_result import ReadItem
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from resource_server.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from resource_server.provider import Path, Resource
+from resource_server.provider import Path, Resource, ResourceType
 from resource_server.providers.database.addressing.address import (
     SCHEMA,
     Address,
@@ -104,9 +105,7 @@ class DatabaseTree:
             case SchemaAddress(schema):
                 return _after(await self._tables_of(schema), last, limit)
             case QueriesAddress() if self._queries:
-                return _after(
-                    [self._documents.query_resource(name) for name in self._queries], last, limit
-                )
+                return _after(self._query_documents(), last, limit)
             case TableAddress(table):
                 return await self._rows(await self._exposed.get(table), (), path, last, limit)
             case RowAddress(table, key):
@@ -122,15 +121,22 @@ class DatabaseTree:
                 raise NotACollection
 
     async def walk(self, after: Path, limit: int) -> Sequence[Resource]:
-        """Return listed resources, as `SupportsWalk.walk`, without a query to any table.
+        """Return listed resources, as `SupportsWalk.walk`, without a query to any table."""
+        return [*islice(self._walk(await self._exposed.infos(), after), limit)]
 
-        Depth first order is the order of paths.
-        """
-        infos = await self._exposed.infos()
+    async def level(
+        self, depth: int, type: ResourceType, after: Path, limit: int
+    ) -> Sequence[Resource]:
+        """Return listed resources, as `SupportsLevels.level`, without a query to any table."""
+        every = self._walk(await self._exposed.infos(), after)
+        members = (each for each in every if each.type == type and len(each.path) == depth)
+        return [*islice(members, limit)]
+
+    def _walk(self, infos: Sequence[TableInfo], after: Path) -> Iterator[Resource]:
+        """Yield listed resources after a path; depth first order is the order of paths."""
         tables = sorted(
             [(address_path(TableAddress(info.name)), info) for info in infos], key=_first
         )
-        found: list[Resource] = []
         schema: str | None = None
         for path, info in tables:
             listed: list[Resource] = []
@@ -139,14 +145,15 @@ class DatabaseTree:
                 listed.append(self.schema(schema))
             if (*path, SCHEMA) > after:
                 listed += self._listed(info)
-            found += [resource for resource in listed if resource.path > after]
-            if len(found) >= limit:
-                return found[:limit]
+            yield from [resource for resource in listed if resource.path > after]
         if self._queries:
-            queries = [self._documents.query_resource(name) for name in sorted(self._queries)]
-            listed = [self._query_collection(), *queries]
-            found += [resource for resource in listed if resource.path > after]
-        return found[:limit]
+            listed = [self._query_collection(), *self._query_documents()]
+            yield from [resource for resource in listed if resource.path > after]
+
+    def _query_documents(self) -> Sequence[Resource]:
+        """Describe the queries that are read as they are listed; the others are templates."""
+        complete = [name for name in self._queries if self._queries.get(name).is_complete]
+        return [self._documents.query_resource(name) for name in sorted(complete)]
 
     def _listed(self, info: TableInfo) -> list[Resource]:
         """Return a table and its documents if the table is listed."""

@@ -32,6 +32,8 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 
 EVERYTHING = ("**",)
 
+_PRIORITY = 0.5
+"""Priority of a directory that has none."""
 _BLOCK = 64
 """Names that are checked against the deny-list in one search."""
 
@@ -101,6 +103,8 @@ class ExposureRules:
         self, directories: Mapping[str, DirectoryOptions], allowed_secrets: Iterable[str] = ()
     ) -> None:
         self.directories = directories
+        self.priorities = _priorities(directories)
+        """The highest priority at or below each directory that has one, or is above one."""
         self._secrets = deny_list(tuple(allowed_secrets))
         self.withheld: WithheldFiles | None = None
         """Files that are hidden under every name, unless `allowed_secrets` names them."""
@@ -115,6 +119,19 @@ class ExposureRules:
                 rules = replace(rules, included=True)
         options = self.directories.get(key)
         return rules if options is None else _overlay(rules, options, f"{key}/")
+
+    def priority(self, rules: DirectoryRules, key: str) -> float:
+        """Return the priority of an entry of a directory, or the highest one below it.
+
+        `rules` are those of the directory that has it.
+        """
+        own = rules.annotations.priority if rules.annotations is not None else None
+        inherited = _PRIORITY if own is None else own
+        options = self.directories.get(key)
+        if options is not None and options.annotations is not None:
+            own = options.annotations.priority
+            inherited = inherited if own is None else own
+        return max(inherited, self.priorities.get(key, 0.0))
 
     def hidden_by(
         self, rules: DirectoryRules, prefix: str, name: str, *, is_directory: bool
@@ -175,6 +192,20 @@ class ExposureRules:
     def _secret(self, prefix: str, name: str, *, is_directory: bool) -> str | None:
         pattern = self._secrets.match(prefix, name, is_directory=is_directory)
         return None if pattern is None else f"secret: matches '{pattern}'"
+
+
+def _priorities(directories: Mapping[str, DirectoryOptions]) -> Mapping[str, float]:
+    found: dict[str, float] = {}
+    for key, options in directories.items():
+        # A hidden directory must not be noticed by the place of those above it.
+        if not options.exposed or options.annotations is None:
+            continue
+        priority = options.annotations.priority
+        names = key.split("/") if priority is not None else ()
+        for end in range(1, len(names) + 1):
+            above = "/".join(names[:end])
+            found[above] = max(found.get(above, 0.0), priority or 0.0)
+    return found
 
 
 def _dotted(rules: DirectoryRules, name: str, options: DirectoryOptions | None) -> str | None:

@@ -1,0 +1,204 @@
+"""The global listing: a bounded overview of all mounts, level by level.
+
+First come the mounts, those of high priority first; then, level by level below them, the
+collections of every mount and after them the documents. So the first page shows the top of
+everything, and what the bound leaves out is at the bottom, below collections that are listed.
+
+Nothing is stored between two pages: a cursor names the last resource. A page costs as much as it is
+long; the first page of a level also has to find the collections above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from resource_server.catalog import cursor
+from resource_server.catalog.contract_guard import Progress
+from resource_server.catalog.cursor import ListCursor, ListingState
+from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
+from resource_server.errors import InvalidParameter
+from resource_server.provider import Path, Resource
+from resource_server.runtime.eager import Turns, within
+from resource_server.runtime.timing import Timing
+
+SCOPE = ""
+_AT_A_TIME = 250
+"""Maximum resources that a provider is asked for at a time: other requests wait meanwhile."""
+_PRIORITY = 0.5
+"""Priority of a mount that has none."""
+
+_Step: TypeAlias = tuple[int, bool]
+"""A level, and whether its documents are listed, after its collections; level 0 is the mounts."""
+
+
+class ListingBounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of the global listing and of its pages."""
+
+    page_size: int
+    """Maximum resources of the first page."""
+    next_page_size: int
+    """Maximum resources of each further page."""
+    max: int
+    """Maximum resources of all pages."""
+    depth: int
+    """Maximum levels below a mount."""
+
+
+class ListPage(msgspec.Struct, frozen=True):
+    """A page of a listing; `next_cursor` is None on the last one.
+
+    `unavailable` names the mounts that are missing from it because they cannot serve now.
+    `left_out_after` is set on the last page of a listing that leaves resources out: after how many.
+    """
+
+    entries: Sequence[CatalogEntry]
+    next_cursor: str | None
+    unavailable: tuple[str, ...] = ()
+    left_out_after: int | None = None
+
+
+class _Listed(msgspec.Struct, gc=False):
+    """A resource of a page, and the place of the listing that it takes."""
+
+    mount: Mount
+    step: _Step
+    has_collections: bool
+    entry: CatalogEntry
+
+
+class GlobalListing:
+    """One page of the listing of some mounts; make a new one for each page."""
+
+    def __init__(
+        self,
+        mounts: Sequence[Mount],
+        bounds: ListingBounds,
+        timing: Timing,
+        progress: Progress | None = None,
+    ) -> None:
+        self._mounts = sorted(mounts, key=_importance)
+        self._bounds = bounds
+        self._timing = timing
+        self._progress = progress
+        self._turns = Turns()
+        self._page: list[_Listed] = []
+        self._has_collections = False
+        self._without: list[str] = []
+
+    async def page(self, after: str | None) -> ListPage:
+        """Return the page after a cursor, or the first one.
+
+        Raises:
+            InvalidParameter: `after` is no cursor of this listing, or its mount is not in it.
+        """
+        bounds = self._bounds
+        step: _Step | None = (0, False)
+        at, last, listed, size = 0, None, 0, bounds.page_size
+        if after:
+            step, at, last, listed = self._resume(ListCursor.decode(after, scope=SCOPE))
+            size = bounds.next_page_size
+        room = min(size, max(0, bounds.max - listed))
+        is_full = False
+        while step is not None and step[0] <= bounds.depth and not is_full:
+            is_full = await self._list_step(step, at, last, room)
+            at, last = 0, None
+            step = step if is_full else self._following(step)
+        listed += len(self._page)
+        entries, unavailable = [each.entry for each in self._page], tuple(self._without)
+        if is_full and listed < bounds.max:
+            return ListPage(entries, self._cursor(self._page[-1], listed), unavailable)
+        leaves_out = is_full or (step is not None and await self._has_level(step[0]))
+        return ListPage(entries, None, unavailable, listed if leaves_out else None)
+
+    def _resume(self, held: ListCursor) -> tuple[_Step, int, Path, int]:
+        """Return the step to go on with, its first mount, the last path in it, and the count."""
+        names = [mount.name for mount in self._mounts]
+        if held.mount not in names:
+            raise InvalidParameter(cursor.INVALID)
+        level, state = len(held.path), held.state
+        at = names.index(held.mount) + (level == 0)
+        self._has_collections = state.has_collections or not state.is_at_documents
+        self._without = [*state.without]
+        return (level, state.is_at_documents and level > 0), at, held.path, state.listed
+
+    def _cursor(self, last: _Listed, listed: int) -> str:
+        without = tuple(self._without)
+        state = ListingState(listed, last.step[1], last.has_collections, without)
+        return ListCursor(SCOPE, last.mount.name, last.entry.resource.path, state).encode()
+
+    def _following(self, step: _Step) -> _Step | None:
+        level, is_at_documents = step
+        if level > 0 and not is_at_documents:
+            return level, True
+        if not self._has_collections:
+            return None
+        self._has_collections = False
+        return level + 1, False
+
+    async def _list_step(self, step: _Step, at: int, last: Path | None, room: int) -> bool:
+        """List one step from the mount at a position on; return whether the page is too short."""
+        for mount in self._mounts[at:]:
+            if mount.name in self._without:
+                continue
+            free = room - len(self._page)
+            try:
+                await mount.start()
+                members = self._members(mount, step, last, free + 1)
+                found = await within(self._timing.listing_s, members)
+                entries = [mount.entry(resource) for resource in found[:free]]
+            except Exception as error:
+                # A mount that fails or hangs must not break the listing of the others.
+                log_failure(error, f"listing mount {mount.name} failed")
+                self._without.append(mount.name)
+                self._page = [each for each in self._page if each.mount is not mount]
+                continue
+            finally:
+                last = None
+            for entry in entries:
+                if entry.resource.type == "collection":
+                    self._has_collections = True
+                self._page.append(_Listed(mount, step, self._has_collections, entry))
+            if self._progress is not None:
+                self._progress(len(self._page), None)
+            if len(found) > free:
+                return True
+        return False
+
+    async def _members(
+        self, mount: Mount, step: _Step, last: Path | None, wanted: int
+    ) -> Sequence[Resource]:
+        level, is_at_documents = step
+        if level == 0:
+            return [await mount.provider.metadata(())]
+        found: list[Resource] = []
+        while len(found) < wanted:
+            size = min(wanted - len(found), _AT_A_TIME)
+            kind = "document" if is_at_documents else "collection"
+            some = await mount.provider.level(level, kind, after=last, limit=size)
+            found += some
+            if len(some) < size:
+                break
+            last = some[-1].path
+            await self._turns.others()
+        return found
+
+    async def _has_level(self, level: int) -> bool:
+        """Return whether any mount has listed resources this deep."""
+        for mount in self._mounts:
+            for is_at_documents in (False, True):
+                members = self._members(mount, (level, is_at_documents), None, 1)
+                try:
+                    if await within(self._timing.listing_s, members):
+                        return True
+                except Exception as error:
+                    log_failure(error, f"listing mount {mount.name} failed")
+        return False
+
+
+def _importance(mount: Mount) -> float:
+    """Return the sort key of a mount: high priority first."""
+    priority = mount.annotations.priority if mount.annotations is not None else None
+    return -(_PRIORITY if priority is None else priority)

@@ -1,0 +1,55 @@
+"""What a read returns: contents with the metadata of their resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from resource_server import uris
+from resource_server.catalog.mount import CatalogEntry
+from resource_server.provider import Content, Resource
+
+
+class ReadItem(msgspec.Struct, frozen=True):
+    """One item of a read: a document's content, or a collection (`content` is None).
+
+    `uri` is as requested; `next_uri` reads the rest of a truncated content.
+    """
+
+    uri: str
+    entry: CatalogEntry
+    content: Content | None
+    next_uri: str | None = None
+
+
+class ReadResult(msgspec.Struct, frozen=True):
+    """The result of a read; `complete` is False if children of a collection were left out.
+
+    For a collection, `collection` is its canonical URI, `itself` the item for the collection,
+    `children` its first children, one more than a read returns, and `total` their number, if these
+    are all; for a document they are None and empty.
+    """
+
+    items: Sequence[ReadItem]
+    complete: bool = True
+    collection: str | None = None
+    children: Sequence[Resource] = ()
+    total: int | None = None
+    itself: ReadItem | None = None
+
+
+def next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) -> str | None:
+    """Return the URI of what follows a truncated content, in the same format."""
+    if content.truncated is None or content.truncated.next is None:
+        return None
+    kept = {name: value for name, value in query.items() if name == "format"}
+    return uris.with_query(entry.uri, {**kept, **content.truncated.next})
+
+
+def content_size(content: Content | None) -> int:
+    """Return the size of a content in bytes, as UTF-8 or before base64."""
+    if content is None:
+        return 0
+    data = content.data
+    return len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode())
