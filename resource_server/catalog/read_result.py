@@ -38,6 +38,12 @@ class ReadResult(msgspec.Struct, frozen=True):
     total: int | None = None
     itself: ReadItem | None = None
 
+    @property
+    def is_shortened(self) -> bool:
+        """Whether any document of a collection is truncated."""
+        contents = (item.content for item in self.items if self.collection is not None)
+        return any(content is not None and content.truncated is not None for content in contents)
+
 
 def next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) -> str | None:
     """Return the URI of what follows a truncated content, in the same format."""

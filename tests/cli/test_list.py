@@ -63,9 +63,13 @@ def test_json_is_one_resource_per_line_as_sent_to_clients(run: Run, folder: Path
     done = run("list", folder, "--json")
     resources = [json.loads(line) for line in done.out.splitlines()]
     assert (done.status, done.err, len(resources)) == (0, "", 7)
-    assert resources[1]["uri"] == "file:///project/README.md"
-    assert resources[1]["resourceType"] == "document"
-    assert resources[1]["_meta"]["resource-server/resourceType"] == "document"
+    # Collections of a level come before its documents.
+    assert [each["uri"] for each in resources[1:3]] == [
+        "file:///project/docs",
+        "file:///project/README.md",
+    ]
+    assert resources[2]["resourceType"] == "document"
+    assert resources[2]["_meta"]["resource-server/resourceType"] == "document"
 
 
 @pytest.fixture
@@ -80,6 +84,17 @@ def test_a_long_listing_is_truncated_with_the_number_left(run: Run, crowded: Pat
     done = run("list", crowded)
     assert len(done.out.splitlines()) == MAX_LINES
     assert done.err == "resource-server: 21 more; --all prints them\n"
+
+
+def test_a_bounded_listing_is_reported(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "server: {listing: {max: 3}}\nroots: {a: {path: .}}\n", "utf-8"
+    )
+    done = run("list", folder)
+    assert names(done.out) == ["file:///a/", "  docs/", "  README.md"]
+    assert done.err == (
+        "resource-server: more than the listing has is below its collections; list one by its URI\n"
+    )
 
 
 @pytest.mark.slow

@@ -124,7 +124,8 @@ def test_options_carry_descriptions_defaults_and_choices() -> None:
             {"type": "integer", "minimum": 1, "maximum": 1000},
             {"type": "string", "pattern": r"\$\{"},
         ],
-        "description": "Maximum items per page of a listing.",
+        "description": "Maximum items per page of a listing. Further pages of resources have up to "
+        "ten times as many, so that 64 pages reach the end of the global listing.",
         "default": 100,
     }
     assert server["alternatives"]["anyOf"][0] == {"enum": ["on-request", "inline"]}

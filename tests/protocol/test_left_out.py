@@ -95,7 +95,6 @@ async def test_a_page_of_a_listing_has_the_cursor_of_the_next(wire: Wire) -> Non
     ("name", "notice", "told"),
     [
         ("many", {"returned": 4, "more": True}, "4 children were read"),
-        ("some", {"returned": 1, "more": True, "total": 2}, "1 of 2 children were read"),
     ],
 )
 async def test_a_collection_that_is_read_in_part_says_how_much(
@@ -105,6 +104,21 @@ async def test_a_collection_that_is_read_in_part_says_how_much(
     assert result["_meta"][TRUNCATED] == notice
     text, _ = await tool(wire, "read_resource", uri=f"{BASE}/{name}")
     assert f"[Truncated: {told}. List them: list_resources " in text
+
+
+async def test_a_child_beyond_its_share_is_marked(wire: Wire) -> None:
+    result = await wire.result("resources/read", {"uri": f"{BASE}/some"})
+    large, small = result["contents"]
+    assert (len(large["text"]), small["text"]) == (63, "x")
+    assert large["_meta"][TRUNCATED] == {
+        "reason": "limit",
+        "unit": "bytes",
+        "total": 65,
+        "next": f"{BASE}/some/large.txt?bytes=63-65598",
+    }
+    assert TRUNCATED not in small["_meta"]
+    text, _ = await tool(wire, "read_resource", uri=f"{BASE}/some")
+    assert f'[Truncated. Read on: {{"uri":"{BASE}/some/large.txt?bytes=63-65598"}}]' in text
 
 
 async def test_a_collection_with_children_that_cannot_be_read_says_so(wire: Wire) -> None:
@@ -141,7 +155,7 @@ async def test_a_prompt_says_how_much_of_a_collection_it_has(wire: Wire) -> None
     result = await wire.result("prompts/get", {"name": "all"})
     assert result["_meta"][TRUNCATED] == {"collections": 1, "more": True}
     last = result["messages"][-1]["content"]["text"]
-    assert last == f"There is more in {BASE}/some than the 1 of 2 above."
+    assert last == f"Some documents of {BASE}/some are truncated above; their URIs read them whole."
 
 
 async def test_completions_have_their_number_and_whether_there_are_more(wire: Wire) -> None:

@@ -61,7 +61,7 @@ async def get_prompt(call: Call, given: params.GetPromptParams) -> Result:
         else:
             reading = await _read(call, uri, uris.template_variables(message.resource), values)
             blocks = _blocks(call, uri, reading)
-            truncated += not reading.complete
+            truncated += not reading.complete or reading.is_shortened
         size += sum(map(len, blocks))
         if size > limit:
             reason = f"the messages are longer than {limit} bytes"
@@ -218,6 +218,9 @@ def _blocks(call: Call, uri: str, reading: ReadResult) -> Sequence[bytes]:
         blocks.append(content_blocks.text_block(text))
     elif not blocks:
         blocks.append(content_blocks.text_block(f"There is nothing in {uri}."))
+    if reading.is_shortened:
+        text = f"Some documents of {uri} are truncated above; their URIs read them whole."
+        blocks.append(content_blocks.text_block(text))
     return blocks
 
 
