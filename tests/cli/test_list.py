@@ -19,12 +19,12 @@ def test_the_tree_is_indented_and_collections_end_in_a_slash(run: Run, folder: P
     assert (done.status, done.err) == (0, "")
     assert names(done.out) == [
         "file:///project/",
-        "  README.md",
-        "  blob.bin",
         "  docs/",
         "    deep/",
         "      note.txt",
         "    guide.txt",
+        "  README.md",
+        "  blob.bin",
     ]
 
 
