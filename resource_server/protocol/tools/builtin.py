@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import CatalogEntry
+from resource_server.catalog.mount import CatalogEntry
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.message import UNPARSABLE
