@@ -177,7 +177,9 @@ class Ledger:
             needed = Counter(id for id in batch if id not in self._cancelled)
             fitting = [array for array in left if needed <= array]
             if fitting:
-                left.remove(min(fitting, key=lambda array: array.total()))
+                # Of what was cancelled, some may be answered all the same.
+                asked = Counter(batch)
+                left.remove(max(fitting, key=lambda array: 2 * (array & asked).total() - array.total()))
             elif needed:
                 count += 1
         return count + len(left)
