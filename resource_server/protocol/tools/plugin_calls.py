@@ -13,6 +13,7 @@ from resource_server.catalog.mount import Mount
 from resource_server.catalog.read_result import ReadItem
 from resource_server.errors import (
     CannotElicit,
+    ProviderFailed,
     ResourceServerError,
     ToolFailed,
 )
@@ -274,15 +275,28 @@ async def _run(
     request = PluginToolRequest(call, inputs, time_limit)
     try:
         found = await mount.provider.call_tool(offered.tool.name, arguments, request, time_limit)
-    except CannotElicit:
-        raise  # other answers would be of no use
-    except Exception:
+    except Exception as error:
+        refusal = _refusal(error)
+        if refusal is not None:  # other answers would be of no use
+            raise refusal from None
         if inputs.interruption is not None:
             raise inputs.interruption from None
         raise
     if inputs.interruption is not None:
         raise inputs.interruption  # which the tool has taken for an answer
     return found
+
+
+def _refusal(error: BaseException | None) -> CannotElicit | None:
+    """Return the missing answer because of which a tool or its task group failed; None if none."""
+    if isinstance(error, CannotElicit):
+        return error
+    if isinstance(error, ProviderFailed):
+        return _refusal(error.__cause__)
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    return next((found for found in map(_refusal, parts) if found is not None), None)
 
 
 # -- the result

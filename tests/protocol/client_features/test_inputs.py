@@ -486,6 +486,22 @@ async def test_a_thousand_inputs_at_once_are_refused(revision: str) -> None:
     await wire.finished()
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_task_group_that_lacks_an_answer_says_which(revision: str) -> None:
+    async def ask(_: object, asked: ToolRequest) -> ToolResult:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asked.elicit("name", "Who?", NAME))
+            group.create_task(asked.sample("x", "x", max_tokens=1))
+        return tooled.said("done")
+
+    wire = await tooled.wired(ask, revision, can=FORMS)
+    reply = await wire.call("tools/call", {"name": "x"})
+    if wire.modern:
+        assert reply["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
+    else:
+        assert words(reply) == "this client offers no model"
+
+
 async def test_two_inputs_with_one_key_are_refused() -> None:
     wire = await wired("2026-07-28", EVERYTHING)
     reply = await wire.call("tools/call", {"name": "clash"})
