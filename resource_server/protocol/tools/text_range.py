@@ -51,8 +51,9 @@ def parse_range(given: Mapping[str, str | int | None]) -> TextRange | None:
     Raises:
         InvalidParameter: there are several, or it is no range; says what is right.
     """
-    stated = {unit: given[unit] for unit in UNITS if given.get(unit) not in (None, "")}
-    found = [(unit, str(value).strip()) for unit, value in stated.items()]
+    found: list[tuple[Unit, str]] = [
+        (unit, str(given[unit]).strip()) for unit in UNITS if given.get(unit) not in (None, "")
+    ]
     if not found:
         return None
     if len(found) > 1:

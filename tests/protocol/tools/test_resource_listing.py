@@ -111,7 +111,7 @@ async def test_unlisted_resources_are_left_out_of_the_top_only() -> None:
 @pytest.mark.parametrize("budget", [1, 60, 150, 400])
 @pytest.mark.parametrize("depth", [1, 3])
 async def test_a_long_listing_goes_on_at_its_cursor(budget: int, depth: int) -> None:
-    nodes = {f"{n:02}": {f"{m}.txt": "x" for m in range(3)} for n in range(9)}
+    nodes: dict[str, Any] = {f"{n:02}": {f"{m}.txt": "x" for m in range(3)} for n in range(9)}
     nodes["letters"] = {letter: {} for letter in "abc"}
     tree = Tree({**nodes, **{f"file{n}": "x" for n in range(9)}})
     everything = await paths(Wire(await server_of(tree), LATEST), depth=depth)

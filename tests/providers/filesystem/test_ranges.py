@@ -256,21 +256,25 @@ def test_ranges_in_a_legacy_encoding_make_up_the_file(
 def test_a_range_of_lines_has_the_next_range_and_at_the_end_the_total(
     file: Path, query: str, expected: str, truncated: Truncation | None
 ) -> None:
-    file.write_bytes(b"1\n2\n3\n4\n5")
-    assert read(file, {"lines": query}) == Content(expected, None, truncated)
+    text = "1\n2\n3\n4\n5"
+    file.write_text(text)
+    offset = text.index(expected) if expected and truncated is not None else None
+    assert read(file, {"lines": query}) == Content(expected, None, truncated, offset=offset)
 
 
 def test_a_final_line_end_starts_no_new_line(file: Path) -> None:
     file.write_bytes(b"1\n2\n")
     assert read(file, {"lines": "2-3"}).truncated == Truncation("requested", "lines", 2)
-    assert read(file, {"lines": "3-"}) == Content("", None, Truncation("requested", "lines", 2))
+    assert read(file, {"lines": "3-"}) == Content(
+        "", None, Truncation("requested", "lines", 2), offset=4
+    )
     assert read(file, {"tail": "1"}).data == "2\n"
 
 
 def test_lines_over_the_limit_are_truncated_after_a_whole_line(file: Path) -> None:
     file.write_bytes(b"11\n22\n33\n44\n")
     assert read(file, {"lines": "2-4"}, max_size=7) == Content(
-        "22\n33\n", None, Truncation("limit", "lines", None, {"lines": "4-6"})
+        "22\n33\n", None, Truncation("limit", "lines", None, {"lines": "4-6"}), offset=3
     )
     assert read(file, {"lines": "2-"}, max_size=7).truncated == Truncation(
         "limit", "lines", None, {"lines": "4-"}
@@ -280,7 +284,7 @@ def test_lines_over_the_limit_are_truncated_after_a_whole_line(file: Path) -> No
 def test_a_line_over_the_limit_is_truncated_and_continues_in_bytes(file: Path) -> None:
     file.write_bytes("a\né€é€\nb".encode())
     assert read(file, {"lines": "2-2"}, max_size=6) == Content(
-        "é€", None, Truncation("limit", "lines", None, {"bytes": "7-12"})
+        "é€", None, Truncation("limit", "lines", None, {"bytes": "7-12"}), offset=2
     )
 
 
