@@ -179,7 +179,9 @@ class Ledger:
             if fitting:
                 # Of what was cancelled, some may be answered all the same.
                 asked = Counter(batch)
-                left.remove(max(fitting, key=lambda array: 2 * (array & asked).total() - array.total()))
+                left.remove(
+                    max(fitting, key=lambda array: 2 * (array & asked).total() - array.total())
+                )
             elif needed:
                 count += 1
         return count + len(left)
