@@ -974,9 +974,12 @@ async def test_a_query_is_listed_as_a_document(owner: Owner) -> None:
     }
     async with served(owner, queries=queries) as it:
         entries = [entry for entry in await it.entries() if entry.uri.startswith(f"{BASE}~query")]
-        assert [entry.uri for entry in entries] == [
-            f"{BASE}~query{path}" for path in ("", "/all", "/one")
-        ]
+        # A query with a required parameter cannot be read as it is listed: it is a template.
+        assert [entry.uri for entry in entries] == [f"{BASE}~query", f"{BASE}~query/all"]
+        assert await it.children("~query") == ["~query/all"]
+        templates = [each.uri_template for each in (await it.catalog.templates()).templates]
+        assert any(each.startswith(f"{BASE}~query/one?") for each in templates), templates
+        assert (await it.catalog.metadata(f"{BASE}~query/one")).resource.name == "one"
         assert entries[1].resource.title == "All goods"
         assert {format.name for format in entries[1].resource.formats} == {
             "columns",
