@@ -20,6 +20,7 @@ _SERVICES = {
     "MariaDB": ("mysql", "mariadb"),
     "TypeScript clients": ("typescript_client", "sdk_typescript"),
     "conformance suite": ("tests/conformance/",),
+    "hosts": ("tests/hosts/",),
     "nginx": ("nginx",),
 }
 """Services and programs that tests need, with parts of the ids of these tests."""
@@ -28,6 +29,7 @@ _TESTS = Path(__file__).parent
 _SLOW_PLACES = (
     "clients",
     "conformance",
+    "hosts",
     "plugins",
     "transports/http",
     "worlds",

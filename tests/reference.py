@@ -23,11 +23,19 @@ def generate(section: str) -> str:
     return _manifest() if section == "manifest reference" else _commands()
 
 
-def shown(section: str) -> str:
+def shown(section: str, page: Path) -> str:
     """Return the text between the marks of a section."""
-    match = re.search(_marks(section), PAGES[section].read_text(), re.DOTALL)
-    assert match is not None, f"{PAGES[section].name} has no marks for {section}"
+    match = re.search(_marks(section), page.read_text(), re.DOTALL)
+    assert match is not None, f"{page.name} has no marks for {section}"
     return match.group(2)
+
+
+def write(section: str, page: Path, text: str) -> None:
+    """Replace the text between the marks of a section."""
+    pattern = _marks(section)
+    page.write_text(
+        re.sub(pattern, lambda m: m[1] + text + m[3], page.read_text(), flags=re.DOTALL)
+    )
 
 
 def _marks(section: str) -> str:
@@ -111,10 +119,4 @@ def _commands() -> str:
 
 if __name__ == "__main__":
     for section, page in PAGES.items():
-        text = re.sub(
-            _marks(section),
-            lambda match, section=section: match[1] + generate(section) + match[3],
-            page.read_text(),
-            flags=re.DOTALL,
-        )
-        page.write_text(text)
+        write(section, page, generate(section))

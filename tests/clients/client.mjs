@@ -5,13 +5,11 @@
 // TARGET is a command and its arguments, which talks over its standard input and output, or a URL.
 
 import { appendFileSync } from "node:fs";
-import { z } from "zod";
-import { connect } from "./connecting.mjs";
+import { ANYTHING, connect } from "./connecting.mjs";
 
 const asked = JSON.parse(process.argv[2]);
 const README = "file:///project/docs/read%20me.md";
 const WATCHED = "file:///project/watched/read%20me.md";
-const ANYTHING = z.looseObject({});
 
 async function refusal(promise) {
   try {

@@ -1,8 +1,14 @@
 // One TypeScript client, connected to TARGET in a revision: `asked` has its `client` and `cwd`.
 
+import { z } from "zod";
+
+// The schema of results that no client knows.
+export const ANYTHING = z.looseObject({});
+
 const INFO = { name: "tests", version: "0" };
 
-async function reach(asked, target) {
+// Returns the transport of a client to TARGET, not yet started.
+export async function reach(asked, target) {
   if (typeof target === "string") {
     const { StreamableHTTPClientTransport } =
       asked.client === "v2"
@@ -18,7 +24,7 @@ async function reach(asked, target) {
   return new StdioClientTransport(parameters);
 }
 
-export async function connect(asked, target, revision, capabilities = {}) {
+export async function connect(asked, target, revision, capabilities = {}, info = INFO) {
   const transport = await reach(asked, target);
   if (asked.client === "v2") {
     const { Client } = await import("@modelcontextprotocol/client");
@@ -26,7 +32,7 @@ export async function connect(asked, target, revision, capabilities = {}) {
     const options = modern
       ? { versionNegotiation: { mode: "auto" } }
       : { supportedProtocolVersions: [revision] };
-    const client = new Client(INFO, { ...options, capabilities });
+    const client = new Client(info, { ...options, capabilities });
     await client.connect(transport);
     return client;
   }
@@ -37,7 +43,7 @@ export async function connect(asked, target, revision, capabilities = {}) {
     if (message.method === "initialize") message.params.protocolVersion = revision;
     return send(message, ...rest);
   };
-  const client = new Client(INFO, { capabilities });
+  const client = new Client(info, { capabilities });
   await client.connect(transport);
   return client;
 }

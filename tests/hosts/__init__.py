@@ -1,0 +1,1 @@
+"""Replays of hosts on four sources: `python -m tests.hosts` writes docs/hosts.md."""
