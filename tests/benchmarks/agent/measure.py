@@ -27,7 +27,7 @@ BUILT_IN = {
     builtin_schemas.METADATA,
     builtin_schemas.SEARCH,
 }
-OUR_MARKS = r"truncated\b(?!\W{1,4}(?:false|null))|\bnext\b|\bcursor\b"
+OUR_MARKS = r"[Tt]runcated\b(?!\W{1,4}(?:false|null))|\bnext\b|\bcursor\b"
 
 
 @dataclass(frozen=True)
