@@ -92,7 +92,8 @@ class LineQuery:
             find = _expression(request.text, ignores_case=request.match_case is False)
             self._terms = (_Expression(find),)
         else:
-            words = request.words or (request.text,)
+            # A long word is rare: it rules out most documents.
+            words = sorted(request.words or (request.text,), key=len, reverse=True)
             self._terms = [_word(word, exactly=bool(request.match_case)) for word in words]
         self._together = request.together
         self._context = request.context
@@ -104,8 +105,12 @@ class LineQuery:
             return True
         if len(self._terms) == 1:
             return _is_in(self._terms[0], data, check)
-        missing = sum(not _is_in(term, data, check) for term in self._terms)
-        return self._may_miss(missing)
+        missing = 0
+        for term in self._terms:
+            missing += not _is_in(term, data, check)
+            if not self._may_miss(missing):
+                return False
+        return True
 
     def matches(self, data: bytes, check: Check | None = None, keep: int = MAX_LINES) -> Matches:
         """Return the matching lines: the first `keep` of them, and their number."""
