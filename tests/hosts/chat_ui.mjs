@@ -19,6 +19,7 @@ function fits(template, uri) {
 async function replay(seen) {
   const { source } = seen;
   const client = await open(seen, { name: "chat-ui-mcp", version: "0.1.0" });
+  seen.check("connects", "the handshake ends", client.getServerVersion()?.name, "resource-server");
   const { tools } = await client.listTools({});
   const goesOn = (count, length) => count < PAGES && length < RESOURCES;
   const { found } = await everyPage((cursor) => client.listResources({ cursor }), "resources", { goesOn });

@@ -9,6 +9,7 @@ const TELLS = "notifications/resources/list_changed";
 
 async function replay(seen) {
   const client = await open(seen, { name: "Cline", version: "3.40.0" });
+  seen.check("connects", "the handshake ends", client.getServerVersion()?.name, "resource-server");
   const told = notified(client, TELLS);
   const has = client.getServerCapabilities();
   const [{ tools }, { resources, nextCursor }, { resourceTemplates }] = await Promise.all([

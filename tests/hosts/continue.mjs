@@ -18,6 +18,7 @@ async function context(client, uri) {
 async function replay(seen) {
   const { source } = seen;
   const client = await open(seen, { name: "continue-client", version: "1.0.0" });
+  seen.check("connects", "the handshake ends", client.getServerVersion()?.name, "resource-server");
   const { resources } = await client.listResources({});
   const { resourceTemplates } = await client.listResourceTemplates({});
   const { tools } = await client.listTools({});

@@ -20,6 +20,7 @@ function pages(list, member) {
 async function replay(seen) {
   const { source } = seen;
   const client = await open(seen, { name: "opencode", version: "1.2.0" });
+  seen.check("connects", "the handshake ends", client.getServerVersion()?.name, "resource-server");
   const [{ found: tools }, { found: resources, count }, { found: templates }] = await Promise.all([
     pages((params) => client.listTools(params), "tools"),
     pages((params) => client.listResources(params), "resources"),
