@@ -28,32 +28,37 @@ _MANY_CANDIDATES = 4096
 
 
 class NameQuery:
-    """A search query for names or paths."""
+    """A search query for names or paths: for `query`, or for all `words`; `files` is a glob."""
 
-    def __init__(self, query: str, *, match_case: bool = False) -> None:
+    def __init__(
+        self,
+        query: str,
+        *,
+        match_case: bool = False,
+        words: Sequence[str] = (),
+        files: str | None = None,
+    ) -> None:
         self._folds = not match_case
         self._typed = self._folded(query)
-        self.matches_paths = "/" in query
+        self.matches_paths = "/" in query or bool(words)
         """Whether the query matches whole paths, not just their last segment."""
         self._matches: Callable[[str], bool] | None = None
         if is_glob(query):
             self._matches = (
                 _path_matcher(self._typed) if self.matches_paths else name_glob(self._typed)
             )
-        self._words: Sequence[NameQuery] = ()
-        self._files: FileGlob | None = None
+        self._words = [NameQuery(word, match_case=match_case) for word in words]
+        self._files = None if files is None else FileGlob(files)
 
     @staticmethod
     def of(request: SearchRequest) -> NameQuery:
         """Return the query of a request, with all its words and conditions."""
-        match_case = bool(request.match_case)
-        query = NameQuery(request.text, match_case=match_case)
-        if request.words:
-            query._words = [NameQuery(word, match_case=match_case) for word in request.words]
-            query.matches_paths = True
-        if request.files is not None:
-            query._files = FileGlob(request.files)
-        return query
+        return NameQuery(
+            request.text,
+            match_case=bool(request.match_case),
+            words=request.words,
+            files=request.files,
+        )
 
     def rank(self, path: Path) -> int | None:
         """Return how well a path matches; None if it does not match."""
@@ -65,7 +70,7 @@ class NameQuery:
         return None
 
     def _rank_of_words(self, path: Path) -> int | None:
-        ranks = [word._rank(path) for word in self._words]
+        ranks = [word.rank(path) for word in self._words]
         in_name = [rank for rank in ranks if rank is not None]
         if not in_name:
             return None
@@ -73,7 +78,7 @@ class NameQuery:
             return max(in_name)
         for word, rank in zip(self._words, ranks, strict=True):
             above = range(len(path) - 1, 0, -1)
-            if rank is None and all(word._rank(path[:end]) is None for end in above):
+            if rank is None and all(word.rank(path[:end]) is None for end in above):
                 return None
         return OTHER
 
