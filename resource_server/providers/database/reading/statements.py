@@ -181,8 +181,9 @@ class Statements:
         match self._dialect.name:
             case "sqlite":
                 # As bytes: text in no encoding could not be given to the function.
-                kind, text = sa.func.typeof(column), sa.literal_column("'text'")
-                value = sa.case((kind == text, sa.cast(column, sa.BLOB)), else_=column)
+                kind = sa.func.typeof(column)
+                is_text = kind == sa.literal_column("'text'")
+                value = sa.case((is_text, sa.cast(column, sa.BLOB)), else_=column)
                 return getattr(sa.func, DIGEST)(kind, value, key)
             case "postgresql":
                 text = sa.cast(column, sa.Text)
