@@ -31,7 +31,7 @@ _REQUIRED = ("templates", "list", "metadata", "read")
 
 
 class _Withholding(Protocol):
-    """The built-in provider of folders, as far as it hides files under every name."""
+    """The part of the built-in provider of folders that hides files under every name."""
 
     def withhold(self, files: Mapping[str, str]) -> None: ...
 

@@ -215,7 +215,7 @@ def normalise_base(uri: str) -> str:
     """Return the canonical spelling of a mount's base URI, ending in `/`.
 
     Raises:
-        ValueError: the URI cannot be a base; the message says why.
+        ValueError: the URI cannot be a base; the message has the reason.
     """
     try:
         if _UNENCODED.search(uri):

@@ -115,7 +115,7 @@ class VisibleMounts:
         return address
 
     def other_addresses(self, uri: str) -> Iterator[Address]:
-        """Return the addresses of what a URI may mean if a host has changed it."""
+        """Return the addresses that a URI may have had before a host changed it."""
         return filter(None, map(self._address, uris.other_readings(uri)))
 
     def _address(self, reference: uris.Reference) -> Address | None:
@@ -391,7 +391,7 @@ class Catalog:
 
         `where` limits the search to names or to text; otherwise names come first. `after` is the
         cursor of the previous page, `limit` the maximum number of hits, and of matching lines that
-        are quoted; of each hit, five lines are quoted if there are.
+        are quoted; of each hit, up to five lines are quoted.
         """
 
         async def search(

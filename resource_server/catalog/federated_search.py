@@ -84,7 +84,7 @@ class SearchResults(msgspec.Struct, frozen=True):
     """A page of search results; `next_cursor` is None on the last one.
 
     `where` is what was searched last, names or text, in which `looked_at` of `total` resources
-    (None: not known) were searched so far. `stopped` says that the page ended at its deadline.
+    (None: not known) were searched so far. `stopped` marks a page that ended at its deadline.
     `skipped` documents of this page could not be searched: too large, not readable, or not text.
     `unavailable` names the mounts that could not be searched. `notes` say what else was not
     searched, and why. `matches` are the names and lines that match, on all pages; `has_more`: there
@@ -146,7 +146,7 @@ def parse_query(
     """Return the requests of a search, in the order they are made; `lines` are quoted in all.
 
     Raises:
-        InvalidParameter: the query cannot be used; says why.
+        InvalidParameter: the query cannot be used; gives the reason.
     """
     if len(query) > _MAX_QUERY_LENGTH:
         raise InvalidParameter(

@@ -146,7 +146,7 @@ class Mount:
         An attempt that takes longer than `mount_start_s` has failed and is cancelled.
 
         Raises:
-            ResourceBusy: the mount cannot serve now; `problem` says why.
+            ResourceBusy: the mount cannot serve now; `problem` has the reason.
         """
         if self.is_serving:
             return

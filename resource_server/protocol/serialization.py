@@ -96,7 +96,7 @@ def resource(entry: CatalogEntry) -> bytes:
 
 
 def last_listed(entry: CatalogEntry, listed: int) -> bytes:
-    """Return the last resource of a listing that leaves out others, and says so.
+    """Return the last resource of a bounded listing, with a note of the bound.
 
     Its description is where hosts show it; `_meta` of a result reaches neither people nor models.
     """

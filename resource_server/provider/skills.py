@@ -31,7 +31,7 @@ class SkillFile(msgspec.Struct, frozen=True):
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """A skill: the path of its `SKILL.md`, what that says of it, and its documents."""
+    """A skill: the path of its `SKILL.md`, its frontmatter and its documents."""
 
     path: Path
     frontmatter: Mapping[str, Any]

@@ -153,7 +153,7 @@ async def in_own_task(
     Args:
         work: What is awaited. It is closed if it never starts.
         limit: None for none.
-        cancel_s: None waits for as long as it takes.
+        cancel_s: None waits without a limit.
         on_abandoned: Called with the task of work that is abandoned.
 
     Raises:

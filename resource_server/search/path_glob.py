@@ -69,7 +69,7 @@ class FileGlob:
     `{a,b}` stands for alternatives, a leading `!` for everything else.
 
     Raises:
-        InvalidParameter: the glob cannot be used; says why.
+        InvalidParameter: the glob cannot be used; gives the reason.
     """
 
     def __init__(self, pattern: str) -> None:

@@ -82,7 +82,7 @@ class LineQuery:
     """A search query for lines.
 
     Raises:
-        InvalidParameter: not a valid regular expression; says why.
+        InvalidParameter: not a valid regular expression; gives the reason.
     """
 
     def __init__(self, request: SearchRequest) -> None:

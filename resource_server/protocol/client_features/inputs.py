@@ -31,7 +31,7 @@ from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 
 MAX_PARAMS_BYTES = 4 * 1024 * 1024
-"""Maximum bytes of what a client is asked, as JSON: more than any model takes."""
+"""Maximum bytes of a question as JSON: more than any model takes."""
 
 _LACKING: Mapping[Capability, str] = {
     "elicitation": CANNOT_ELICIT,

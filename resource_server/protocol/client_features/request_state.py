@@ -63,7 +63,7 @@ class RequestState:
         """Return the answers of a state.
 
         Raises:
-            ValueError: it is not one of this request, or has expired; the message says which.
+            ValueError: it is not one of this request, or has expired; the message names it.
         """
         foreign = ValueError("is not one of this server's for this request and caller")
         if len(state) > MAX_STATE_CHARACTERS:

@@ -150,7 +150,7 @@ def _argument_problems(
 
 
 def filled_uri(template: str, values: Mapping[str, str]) -> str | None:
-    """Return the URI of a message's resource; None if a variable of its path has no value.
+    """Return the URI of a message's resource; None without a value for a variable of its path.
 
     Without a path segment, the URI would name another resource: the collection above.
 

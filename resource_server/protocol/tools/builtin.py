@@ -49,7 +49,7 @@ async def resource_metadata(call: Call, arguments: UriArguments) -> Result:
 
 
 def _description(entry: CatalogEntry) -> dict[str, Any]:
-    """Return what the protocol says of a resource, each fact once."""
+    """Return the protocol's facts about a resource, each once."""
     wire: dict[str, Any] = _decode(serialization.resource(entry))
     meta = wire.pop("_meta")
     uri, kind = wire.pop("uri"), wire.pop("resourceType")

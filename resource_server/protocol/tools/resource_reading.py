@@ -197,7 +197,7 @@ class _Reader:
         )
 
     async def _fitting(self, content: Content, part: TextPart) -> tuple[str, str]:
-        """Return the part, or as many of its lines as fit, and a notice of what is missing."""
+        """Return the part, or as many of its lines as fit, and a notice of the rest."""
         range = self._range or WHOLE
         is_beginning = self._range is None and self._native and content.truncated is not None
         whole = _numbered(part.text, part.first_line) if self._numbered else part.text

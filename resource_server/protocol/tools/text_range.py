@@ -81,7 +81,7 @@ def parse_range(given: Mapping[str, str | int | None]) -> TextRange | None:
 
 
 class TextPart(msgspec.Struct, frozen=True):
-    """A part of a text: its first line, and the size of the whole text, as far as known."""
+    """A part of a text: its first line, and the size of the whole text, if known."""
 
     text: str
     first_line: int | None = None

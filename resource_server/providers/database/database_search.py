@@ -413,7 +413,7 @@ class _RowSearch:
         return page
 
     async def _with_count(self, page: SearchPage, tables: Sequence[TableName]) -> SearchPage:
-        """Return a full page with the number of the matches after it, as far as time allows."""
+        """Return a full page with the number of the matches after it, within the time left."""
         self._is_counting = True
         self._sought = replace(self._sought, on_progress=None)
         self._until = min(time.monotonic() + self._sought.count_s, self._until)

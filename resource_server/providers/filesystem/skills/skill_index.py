@@ -51,7 +51,7 @@ _ATTEMPTS = 3
 _SHORT_S = 0.01
 """A walk through the folder that takes no longer than this is made for every request."""
 _REUSE = 20
-"""The result of a longer walk is used for this many times as long as it took."""
+"""The result of a longer walk is used for this multiple of its duration."""
 _WAITING_SHARE = 0.1
 """How much of the time counts in which a walk waits for the disk, or for a busy machine."""
 _BLOCK_BYTES = 1024 * 1024

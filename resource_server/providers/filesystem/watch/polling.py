@@ -71,7 +71,7 @@ class Poller:
         return "same"
 
     def subscribed(self, polled: Collection[str]) -> Iterator[Change]:
-        """Yield changes of what is subscribed to in polled directories, themselves included."""
+        """Yield changes of subscribed paths in polled directories, themselves included."""
         for key in set(self._demand.keys.values()) if polled else ():
             parent, own = prefixes_to(key)[-2:]
             # Writes to the files of a directory leave its own stamp unchanged.
