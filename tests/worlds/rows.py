@@ -35,6 +35,7 @@ from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
     NotACollection,
+    NotSearchable,
     ResourceNotFound,
 )
 from resource_server.provider import ByteSize, Path, Resource
@@ -501,7 +502,13 @@ class _Reader:
         found: list[str] = []
         after: str | None = None
         for _ in range(2 * rows + 20):
-            page = await self._catalog.search("a", uri=self._uri, where="text", after=after)
+            try:
+                page = await self._catalog.search("a", uri=self._uri, where="text", after=after)
+            except NotSearchable:
+                if after is not None:
+                    raise
+                self._tally.count("tables without searched columns")
+                return
             found += [hit.entry.uri for hit in page.hits]
             after = page.next_cursor
             if after is None:
