@@ -74,43 +74,57 @@ async def text(client: Client, uri: str) -> str:
 
 
 async def is_absent(client: Client, uri: str) -> bool:
-    """Say whether reading this URI is answered like that of any that does not exist."""
+    """Say whether reading this URI is answered like that of any that does not exist.
+
+    Only what is listed, and is another resource, may be suggested in its place.
+    """
     try:
         await client.read_resource(uri)
     except MCPError as error:
         expected = -32002 if client.protocol_version < "2026" else -32602
-        return (error.error.code, error.error.data) == (expected, {"uri": uri})
+        data = dict(error.error.data)
+        suggestions = set(data.pop("suggestions", ()))
+        may_be_suggested = not suggestions or suggestions <= {*await listed(client)} - {uri}
+        return may_be_suggested and (error.error.code, data) == (expected, {"uri": uri})
     return False
+
+
+async def refusal(client: Client, uri: str) -> tuple[int, str, dict[str, Any]]:
+    """Return the error of reading a URI, without the URI itself."""
+    with pytest.raises(MCPError) as refused:
+        await client.read_resource(uri)
+    error = refused.value.error
+    return error.code, error.message, {**error.data, "uri": None}
 
 
 @modes
 async def test_the_project_is_listed_in_order_with_its_types(mode: str, revision: str) -> None:
     async with served(EXAMPLES / "project", mode, revision) as client:
         found = await listed(client)
-    assert {uri.removeprefix("file:///project/"): kind for uri, kind in found.items()} == {
-        "file:///project": "inode/directory",
-        "README.md": "text/markdown",
-        "assets": "inode/directory",
-        "assets/logo.png": "image/png",
-        "contracts": "inode/directory",
-        "contracts/supplier.md": "text/markdown",
-        "db": "inode/directory",
-        "db/schema.sql": "application/sql",
-        "docs": "inode/directory",
-        "docs/getting-started.md": "text/markdown",
-        "docs/images": "inode/directory",
-        "docs/images/order.svg": "image/svg+xml",
-        "docs/prices.md": "text/markdown",
-        "src": "inode/directory",
-        "src/teashop": "inode/directory",
-        "src/teashop/__init__.py": "text/x-python",
-        "src/teashop/orders.py": "text/x-python",
-        "templates": "inode/directory",
-        "templates/receipt.tpl": "text/html",
-        "web": "inode/directory",
-        "web/cart.js": "text/javascript",
-    }
-    assert list(found) == sorted(found, key=lambda uri: uri.split("/"))
+    # Level by level, collections first, and before all others `docs` for its priority.
+    assert [(uri.removeprefix("file:///project/"), kind) for uri, kind in found.items()] == [
+        ("file:///project", "inode/directory"),
+        ("docs", "inode/directory"),
+        ("assets", "inode/directory"),
+        ("contracts", "inode/directory"),
+        ("db", "inode/directory"),
+        ("src", "inode/directory"),
+        ("templates", "inode/directory"),
+        ("web", "inode/directory"),
+        ("README.md", "text/markdown"),
+        ("docs/images", "inode/directory"),
+        ("src/teashop", "inode/directory"),
+        ("docs/getting-started.md", "text/markdown"),
+        ("docs/prices.md", "text/markdown"),
+        ("assets/logo.png", "image/png"),
+        ("contracts/supplier.md", "text/markdown"),
+        ("db/schema.sql", "application/sql"),
+        ("templates/receipt.tpl", "text/html"),
+        ("web/cart.js", "text/javascript"),
+        ("docs/images/order.svg", "image/svg+xml"),
+        ("src/teashop/__init__.py", "text/x-python"),
+        ("src/teashop/orders.py", "text/x-python"),
+    ]
 
 
 @modes
@@ -152,6 +166,11 @@ async def test_secret_ignored_and_hidden_files_cannot_be_guessed(mode: str, revi
         found = [path for path in ABSENT if not await is_absent(client, f"file:///project/{path}")]
         assert found == []
         assert not await is_absent(client, "file:///project/web/cart.js")
+        # What is suggested does not tell a hidden file from one that never was.
+        for hidden, invented in (("scratch", "scratcj"), ("scratch/ideas.md", "scratcj/ideas.md")):
+            assert await refusal(client, f"file:///project/{hidden}") == await refusal(
+                client, f"file:///project/{invented}"
+            )
 
 
 @modes
@@ -180,10 +199,13 @@ async def test_the_project_has_a_prompt_that_shows_the_file_to_review(
 async def test_the_archive_is_listed_and_read(mode: str, revision: str) -> None:
     async with served(EXAMPLES / "archive", mode, revision) as client:
         found = await listed(client)
-        assert list(found)[:4] == [
+        # Level by level; an archive has its collections among the documents.
+        assert list(found)[:6] == [
             "archive://release",
             "archive://release/README.md",
             "archive://release/assets",
+            "archive://release/docs",
+            "archive://release/src",
             "archive://release/assets/logo.png",
         ]
         assert found["archive://release/src/teashop/orders.py"] == "text/x-python"
