@@ -227,8 +227,14 @@ def offering(*arguments: str | Path) -> Generator[Offering]:
         yield Offering(process, errors)
 
 
-def relisted(client: Client) -> list[str]:
-    """Return what is listed once the client has been told that it is something else."""
+def relisted(client: Client, *, tools: bool = False) -> list[str]:
+    """Return what is listed once the client has been told that it is something else.
+
+    With `tools` it is first told of other tools: how parts of files are read is described only
+    while a mount has files.
+    """
+    if tools:
+        assert client.told() == ("notifications/tools/list_changed", None)
     assert client.told() == ("list_changed", None)
     return client.listed()
 
@@ -237,11 +243,11 @@ def test_client_folders_are_listed_read_and_watched(top: Path) -> None:
     with offering(top / "manifest") as client:
         assert client.capabilities["resources"] == {"subscribe": True, "listChanged": True}
         client.offer(top / "a", top / "b")
-        assert relisted(client) == [
+        assert relisted(client, tools=True) == [
             "file:///a",
-            "file:///a/a.txt",
-            "file:///a/in",
             "file:///b",
+            "file:///a/in",
+            "file:///a/a.txt",
             "file:///b/b.txt",
         ]
         read = client.request("resources/read", uri="file:///b/b.txt")
@@ -256,7 +262,7 @@ def test_client_folders_are_listed_read_and_watched(top: Path) -> None:
 def test_a_withdrawn_client_folder_is_no_longer_served(top: Path) -> None:
     with offering(top / "manifest") as client:
         client.offer(top / "a", top / "b")
-        relisted(client)
+        relisted(client, tools=True)
         client.request("resources/subscribe", uri="file:///a/a.txt")
         client.request("resources/subscribe", uri="file:///b/b.txt")
         client.changed()
@@ -273,7 +279,7 @@ def test_a_withdrawn_client_folder_is_no_longer_served(top: Path) -> None:
 def test_folders_and_the_manifest_may_change_together(top: Path) -> None:
     with offering(top / "manifest") as client:
         client.offer(top / "a")
-        relisted(client)
+        relisted(client, tools=True)
         keep(top / "manifest", CLIENT.replace("}", ", exclude: ['*.txt']}"))
         assert relisted(client) == ["file:///a", "file:///a/in"]
         keep(top / "manifest", ALLOW)
@@ -282,15 +288,20 @@ def test_folders_and_the_manifest_may_change_together(top: Path) -> None:
         client.offer(top / "a", top / "b")
         lines = client.errors.until("not served")
         assert lines[-1].endswith("'b': it is outside the folders in 'allow'")
-        assert client.listed() == ["file:///a", "file:///a/a.txt", "file:///a/in"]
+        assert client.listed() == ["file:///a", "file:///a/in", "file:///a/a.txt"]
 
 
 def test_a_repeatedly_refused_folder_is_logged_once(top: Path) -> None:
     keep(top / "manifest", ALLOW)
     with offering(top / "manifest") as client:
-        for folders in ((top / "a", top / "b"), (top / "a" / "in", top / "b"), ()):
+        offers = [
+            ((top / "a", top / "b"), True),
+            ((top / "a" / "in", top / "b"), False),
+            ((), True),
+        ]
+        for folders, tools in offers:
             client.offer(*folders)
-            relisted(client)
+            relisted(client, tools=tools)
             client.changed()
         assert len([line for line in client.end() if "'b'" in line]) == 1
 
@@ -302,7 +313,7 @@ def test_roots_are_requested_once_a_reloaded_manifest_needs_them(top: Path) -> N
         keep(top / "manifest", CLIENT)
         client.offer(top / "a")
         assert "file:///a" not in before
-        while "file:///a" not in relisted(client):
+        while client.told() != ("list_changed", None) or "file:///a" not in client.listed():
             pass
 
 
@@ -317,7 +328,7 @@ def test_a_client_that_never_answers_is_served_the_other_mounts(top: Path) -> No
     keep(top / "manifest", CLIENT + "  docs: {path: ../a}\n")
     with offering(top / "manifest") as client:
         client.asked()
-        assert client.listed() == ["file:///docs", "file:///docs/a.txt", "file:///docs/in"]
+        assert client.listed() == ["file:///docs", "file:///docs/in", "file:///docs/a.txt"]
         assert client.end() == []
 
 
@@ -335,7 +346,7 @@ def test_a_client_without_roots_support_is_logged_once(top: Path) -> None:
     with connected(top / "manifest") as client:
         client.request("ping")
         keep(top / "manifest", CLIENT + "  docs: {path: ../a}\n")
-        relisted(client)
+        relisted(client, tools=True)
         assert len(warnings_of(client.end())) == 1
     keep(top / "manifest", "roots: {docs: {path: ../a}}")
     with connected(top / "manifest") as client:
@@ -346,7 +357,7 @@ def test_a_client_without_roots_support_is_logged_when_a_reload_needs_roots(top:
     keep(top / "manifest", "roots: {docs: {path: ../a}}")
     with connected(top / "manifest") as client:
         keep(top / "manifest", CLIENT)
-        assert relisted(client) == []
+        assert relisted(client, tools=True) == []
         assert len(warnings_of(client.end())) == 1
 
 
