@@ -31,7 +31,7 @@ async function browse(revision) {
     cursor = page.nextCursor;
   } while (cursor);
   const typed = await client.listResources();
-  seen.typed = typed.resources.slice(0, 3).map((resource) => resource._meta["resource-server/resourceType"]);
+  seen.typed = typed.resources.slice(0, 4).map((resource) => resource._meta["resource-server/resourceType"]);
   const children = await client.listResources({ uri: "file:///project/docs" });
   seen.children = children.resources.map((resource) => resource.uri);
   seen.text = (await client.readResource({ uri: README })).contents[0];

@@ -35,15 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def listed() -> list[str]:
-    """The URIs of the whole folder, in order."""
-    notes = [f"file:///project/notes/{number:03}.txt" for number in range(120)]
-    docs = ["file:///project/docs", "file:///project/docs/read%20me.md"]
+    """The URIs of the whole folder, in order: level by level, collections first."""
     return [
         "file:///project",
-        *docs,
-        "file:///project/logo.png",
+        "file:///project/docs",
         "file:///project/notes",
-        *notes,
+        "file:///project/logo.png",
+        "file:///project/docs/read%20me.md",
+        *(f"file:///project/notes/{number:03}.txt" for number in range(120)),
     ]
 
 

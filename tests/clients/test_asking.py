@@ -209,7 +209,12 @@ async def test_the_folders_of_a_client_are_served_and_followed(tmp_path: Path) -
         offered.append(Root(uri=FileUrl((tmp_path / "second").as_uri())))
         # The client's own method is deprecated.
         await client.session.send_notification(RootsListChangedNotification())
-        assert (await listed())[2:] == ["file:///second", "file:///second/a.txt"]
+        assert await listed() == [
+            "file:///My-project",
+            "file:///second",
+            "file:///My-project/a.txt",
+            "file:///second/a.txt",
+        ]
 
 
 async def test_the_latest_revision_requests_no_roots(tmp_path: Path) -> None:

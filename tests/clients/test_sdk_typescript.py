@@ -80,7 +80,7 @@ def test_the_children_of_a_collection_are_listed(seen: Any) -> None:
 
 
 def test_the_typed_client_keeps_the_resource_type_in_meta(seen: Any) -> None:
-    assert seen["typed"] == ["collection", "collection", "document"]
+    assert seen["typed"] == ["collection", "collection", "collection", "document"]
     assert seen["text"]["_meta"]["resource-server/resourceType"] == "document"
 
 
