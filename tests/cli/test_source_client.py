@@ -26,10 +26,12 @@ def test_an_error_is_a_sentence_with_its_uri(data: dict[str, str] | None, senten
 
 
 def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:
-    for name in "abcde":
-        (tmp_path / f"{name}.txt").touch()
+    names = [f"{letter}.txt" for letter in "abcdefghijklmnopqrstuvw"]
+    for name in names:
+        (tmp_path / name).touch()
     (tmp_path / "mcp-resources.yaml").write_text(
-        "server: {page_size: 2}\nroots: {r: {path: ., include: ['*.txt']}}\n", "utf-8"
+        "server: {page_size: 1, listing: {max: 100}}\nroots: {r: {path: ., include: ['*.txt']}}\n",
+        "utf-8",
     )
     pages: list[list[str]] = []
 
@@ -39,7 +41,8 @@ def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:
         return 7
 
     assert run_with_client(str(tmp_path), session, allow_plugins=False) == 7
-    assert pages == [["a.txt", "b.txt"], ["c.txt", "d.txt"], ["e.txt"]]
+    # Pages after the first one are larger.
+    assert pages == [names[:1], names[1:11], names[11:21], names[21:]]
 
 
 def test_an_error_response_is_printed_as_one_line(
