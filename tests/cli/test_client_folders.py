@@ -230,8 +230,8 @@ def offering(*arguments: str | Path) -> Generator[Offering]:
 def relisted(client: Client, *, tools: bool = False) -> list[str]:
     """Return what is listed once the client has been told that it is something else.
 
-    With `tools` it is first told of other tools: how parts of files are read is described only
-    while a mount has files.
+    With `tools` it is first told of other tools: parts can be read only while there is a mount
+    that can be read in parts.
     """
     if tools:
         assert client.told() == ("notifications/tools/list_changed", None)
