@@ -6,6 +6,7 @@ Every server here has to end with status 0 and nothing on standard error, but fo
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -162,7 +163,7 @@ def test_unreadable_files_are_not_found_and_the_rest_is_served(folder: Path) -> 
     try:
         with serving(folder, anybody=True, said=None) as server:
             listed = [entry["name"] for entry in server.listing()]
-            assert listed == ["p", "a.txt", "docs", "b.txt", "shut"]
+            assert listed == ["p", "docs", "shut", "a.txt", "b.txt"]
             assert server.code("resources/read", uri="file:///p/docs/b.txt") == NOT_FOUND
             assert server.code("resources/read", uri="file:///p/shut/in.txt") == NOT_FOUND
             assert server.text("file:///p/a.txt") == "inside\n"
@@ -215,7 +216,9 @@ def test_100_000_names_in_one_directory_are_paged_and_read(tmp_path: Path) -> No
     for number in range(100_000):
         os.link(sources[number % 2], f"{tmp_path}/many/{number:06}")
     manifest = tmp_path / "mcp-resources.yaml"
-    manifest.write_text("server: {page_size: 1000}\nroots:\n  many: {path: many}\n")
+    manifest.write_text(
+        "server: {page_size: 1000, listing: {max: 100000}}\nroots:\n  many: {path: many}\n"
+    )
     base = "file:///many"
     with serving(manifest) as server:
         page = server.result("resources/list", uri=base)
@@ -228,7 +231,9 @@ def test_100_000_names_in_one_directory_are_paged_and_read(tmp_path: Path) -> No
             argument=argument,
         )["completion"]
         assert found["values"] == [f"0999{n:02}" for n in range(100)]
-        assert len(server.listing()) == 100_001
+        # The bound counts the mount, too: the last name is beyond it.
+        listed = [entry["name"] for entry in server.listing()]
+        assert listed == ["many", *(f"{number:06}" for number in range(99_999))]
 
 
 def test_a_tree_300_levels_deep_is_listed_and_read(tmp_path: Path) -> None:
@@ -242,10 +247,17 @@ def test_a_tree_300_levels_deep_is_listed_and_read(tmp_path: Path) -> None:
     os.write(file, b"the end\n")
     os.close(file)
     os.close(here)
-    with serving(tmp_path) as server:
-        found = server.listing()
-        assert len(found) == 302
-        assert server.text(found[-1]["uri"]) == "the end\n"
+    manifest = tmp_path / "mcp-resources.yaml"
+    manifest.write_text("server: {listing: {depth: 100}}\nroots:\n  deep: {path: directory}\n")
+    with serving(manifest) as server:
+        levels = ["file:///deep" + "/directory" * level for level in range(300)]
+        listed = [entry["uri"] for entry in server.listing()]
+        assert listed == levels[:101]
+        for above, below in itertools.pairwise(levels):
+            assert [entry["uri"] for entry in server.listing(uri=above)] == [below]
+        (end,) = server.listing(uri=levels[-1])
+        assert end["uri"] == f"{levels[-1]}/end.txt"
+        assert server.text(end["uri"]) == "the end\n"
 
 
 # -- names
@@ -343,6 +355,8 @@ TRAVERSALS = (
     "x" * 300,
     "x/" * 5000,
 )
+# One character away from a served name: the error names it, but it is not read.
+NEARLY = {"a.txt%00", "a.txt.", "a.txt%20"}
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -354,11 +368,12 @@ def test_no_spelling_of_a_path_escapes_the_root_and_plain_ones_are_read(
     with serving(folder, opened=not modern) as server:
         for spelling in TRAVERSALS:
             uri = f"file:///p/{spelling}"
+            near = {"suggestions": ["file:///p/a.txt"]} if spelling in NEARLY else {}
             for method in ("resources/read", "resources/metadata", "resources/list"):
                 error = server.ask(method, {"uri": uri, **extra})["error"]
                 assert (error["code"], error["data"]) == (
                     BAD_PARAMS if modern else NOT_FOUND,
-                    {"uri": uri},
+                    {"uri": uri, **near},
                 ), spelling
         for spelling in ("file:///p/a.txt", "FILE:///p/%61.txt", "file://localhost/p/a.txt"):
             read = server.result("resources/read", uri=spelling, **extra)["contents"]

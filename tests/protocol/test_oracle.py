@@ -275,17 +275,17 @@ async def test_handshake_results_have_no_modern_envelope(revision: str) -> None:
 
 
 async def test_the_envelope_keeps_the_meta_of_a_result() -> None:
-    server = await server_of(Tree({f"{n:03}": "" for n in range(65)}))
+    server = await server_of(Tree({f"{n:04}": "" for n in range(1001)}))
     result = await Wire(server, "2026-07-28").result("resources/read", {"uri": "test://one"})
-    assert result["_meta"]["resource-server/truncated"] == {"returned": 64, "more": True}
+    assert result["_meta"]["resource-server/truncated"] == {"returned": 1000, "more": True}
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"] == server.info
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_a_truncated_collection_is_marked_in_handshake_revisions_too(revision: str) -> None:
-    server = await server_of(Tree({f"{n:03}": "" for n in range(65)}))
+    server = await server_of(Tree({f"{n:04}": "" for n in range(1001)}))
     result = await Wire(server, revision).result("resources/read", {"uri": "test://one"})
-    assert result["_meta"] == {"resource-server/truncated": {"returned": 64, "more": True}}
+    assert result["_meta"] == {"resource-server/truncated": {"returned": 1000, "more": True}}
 
 
 @pytest.mark.parametrize("revision", EVERY)
