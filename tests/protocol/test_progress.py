@@ -49,7 +49,7 @@ async def test_the_progress_of_a_listing_counts_entries_and_never_decreases() ->
     trees = [SlowTree({"a": "x"}), SlowTree({}), SlowTree({"b": "y"})]
     wire = Wire(await server_of(*trees, timing=UNTHROTTLED), "2025-11-25")
     await wire.result("resources/list", with_token("t", {}))
-    assert [note["params"]["progress"] for note in wire.notifications] == [2, 3, 5]
+    assert [note["params"]["progress"] for note in wire.notifications] == [1, 2, 3, 4, 5]
 
 
 async def test_progress_notifications_are_limited_in_frequency() -> None:
