@@ -127,10 +127,10 @@ async def test_a_client_finds_tables_columns_and_rows_page_by_page(owner: Owner)
                     "tools/call", {"name": "search_resources", "arguments": arguments}
                 )
                 structured = result["structuredContent"]
-                uris += [hit["resource"]["uri"] for hit in structured["hits"]]
-                if "nextCursor" not in structured:
+                uris += [file["uri"] for file in structured["files"]]
+                if "next" not in structured:
                     return uris
-                arguments["cursor"] = structured["nextCursor"]
+                arguments["cursor"] = structured["next"]
 
         teas = f"{BASE}{owner.prefix}teas"
         assert await found(query="teas") == [teas, f"{BASE}~query/teas"]
