@@ -84,7 +84,8 @@ def test_watch_prints_changes_as_documented(tmp_path: Path) -> None:
         (project / "README.md").touch()
         printed = [process.stdout.readline()]
         (project / "docs/prices.md").rename(project / "docs/price-list.md")
-        printed += sorted((process.stdout.readline() for _ in range(2)), reverse=True)
+        both = [process.stdout.readline() for _ in range(2)]
+        printed += sorted(both, key=lambda line: line.split()[1], reverse=True)
         (project / "web/cart.js").unlink()
         printed.append(process.stdout.readline())
         process.terminate()

@@ -16,6 +16,7 @@ SEARCH = "search_resources"
 _Json = dict[str, Any]
 _TEXT: _Json = {"type": "string"}
 _NUMBER: _Json = {"type": "integer"}
+_FLAG: _Json = {"type": "boolean"}
 _CURSOR: _Json = {**_TEXT, "description": "From the previous page"}
 _RESOURCE: _Json = {
     "type": "object",
@@ -39,7 +40,7 @@ _RANGES: Mapping[str, _Json] = {
     "lines": {**_TEXT, "description": "10-40 or 500-"},
     "tail": {**_NUMBER, "minimum": 1, "description": "Last lines"},
     "bytes": {**_TEXT, "description": "0-999"},
-    "number": {"type": "boolean", "description": "Number the lines"},
+    "number": {**_FLAG, "description": "Number the lines"},
 }
 _PAGES: Mapping[str, tuple[str, _Json]] = {
     "format": ("format", {**_TEXT, "description": "csv (the shortest), markdown or json"}),
@@ -104,15 +105,15 @@ TOOLS = (
 """Those that are always alike: the first one, and those after `read_resource`."""
 
 
-_SEARCH_NOTICES = (
-    "atLeast",
-    "stopped",
-    "lookedAt",
-    "total",
-    "skipped",
-    "unavailable",
-    "notes",
-)
+_SEARCH_NOTICES: Mapping[str, _Json] = {
+    "atLeast": _FLAG,
+    "stopped": _FLAG,
+    "lookedAt": _NUMBER,
+    "total": _NUMBER,
+    "skipped": _NUMBER,
+    "unavailable": _list(_TEXT),
+    "notes": _list(_TEXT),
+}
 
 
 def search_tool(*, has_expressions: bool) -> Tool:
@@ -131,7 +132,7 @@ def search_tool(*, has_expressions: bool) -> Tool:
             **{"in": {**_TEXT, "enum": ["names", "text"], "description": "Default: both"}},
             files={**_TEXT, "description": "Glob over paths: *.py, src/**/*.{js,ts}, !tests/**"},
             context={**_NUMBER, "minimum": 0, "maximum": 5, "description": "Lines around each"},
-            case={"type": "boolean", "description": "Match case"},
+            case={**_FLAG, "description": "Match case"},
             limit={
                 **_NUMBER,
                 "minimum": 1,
@@ -149,7 +150,7 @@ def search_tool(*, has_expressions: bool) -> Tool:
                 "description": "{uri, matches?, lines?: [[number, text], …], next?}",
             },
             next=_TEXT,
-            **dict.fromkeys(_SEARCH_NOTICES, _Json()),
+            **_SEARCH_NOTICES,
         ),
     )
 

@@ -204,12 +204,12 @@ class ChangeDetector:
 
     async def _mark_tables(self, paths: Iterable[Path]) -> None:
         """Take the change marks of tables with their first subscribed paths."""
-        for path in paths:
-            address = self._address_of_rows(path)
-            if address is not None and address.table not in self._marks:
-                mark = await self._mark(address.table)
-                if mark is not None:
-                    self._marks[address.table] = mark
+        addresses = map(self._address_of_rows, paths)
+        tables = {address.table for address in addresses if address is not None}
+        for table in tables - self._marks.keys():
+            mark = await self._mark(table)
+            if mark is not None:
+                self._marks[table] = mark
 
     def _address_of_rows(self, path: Path) -> _OfRows | None:
         """Return what rows a path shows, if any."""

@@ -137,6 +137,7 @@ class _WatchConnection:
         self._file = file
         self._identity = file.identify()
         self._log: WriteAheadLog | None = None
+        self._failure: Exception | None = None
         self._database = aiosqlite.Connection(self._connect, iter_chunk_size=1)
 
     async def open(self) -> None:
@@ -147,14 +148,25 @@ class _WatchConnection:
         """
         opening = asyncio.ensure_future(self._database)
         try:
-            with errors_explained():
-                await asyncio.shield(opening)
+            await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on, and nothing else would close what it opens.
-            opening.add_done_callback(lambda _: self._stop())
+            await asyncio.wait((opening,), timeout=_CLOSE_TIMEOUT_S)
+            await self.close()
             raise
+        if self._failure is not None:
+            await self.close()
+            with errors_explained():
+                raise self._failure
 
     def _connect(self) -> sqlite3.Connection:
+        try:
+            return self._opened()
+        except Exception as error:
+            # After an error, aiosqlite would leave us no way to wait for its thread.
+            self._failure = error
+            return sqlite3.connect(":memory:")
+
+    def _opened(self) -> sqlite3.Connection:
         database = hardened(self._file.uri(self._identity))
         try:
             database.execute("PRAGMA data_version").close()  # opens the log, if there is one
@@ -184,14 +196,11 @@ class _WatchConnection:
         return version
 
     async def close(self) -> None:
-        """Close the connection, and wait for its thread."""
-        stopped = self._stop()
-        if stopped is not None:
-            await asyncio.wait((stopped,), timeout=_CLOSE_TIMEOUT_S)
-
-    def _stop(self) -> asyncio.Future[None] | None:
+        """Close the connection, and wait for its thread: it must not outlive the event loop."""
         if self._log is not None:
             self._log.close()
             self._log = None
         # `close` would wait until a busy thread is done.
-        return self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        stopped: asyncio.Future[None] | None = self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if stopped is not None:
+            await asyncio.wait((stopped,), timeout=_CLOSE_TIMEOUT_S)

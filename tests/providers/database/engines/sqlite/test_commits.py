@@ -5,6 +5,7 @@ import pathlib
 import random
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 
@@ -212,3 +213,26 @@ async def test_two_followers_notice_the_same_commits_and_end_separately(
             await second.beyond(other)
         write(path, "UPDATE orders SET n = n + 1")
         await first.beyond(count)
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 100], ids=["database", "other file"])
+def test_nothing_runs_on_after_a_watch_that_ends_while_it_opens(
+    tmp_path: pathlib.Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that answers an event loop that is closed prints a traceback."""
+    path = tmp_path / "shop.db"
+    path.write_bytes(content)
+    printed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)  # the only way to see them
+
+    async def begin(turns: int) -> None:
+        commits = SqliteCommitWatch(DatabaseFile(path), 0.1).follow()
+        beginning = asyncio.ensure_future(anext(commits))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        beginning.cancel()
+        await asyncio.wait((beginning,))
+
+    for turns in range(100):
+        asyncio.run(begin(turns))
+    assert printed == []
