@@ -20,12 +20,12 @@ from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor, ListingState
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
 from resource_server.errors import InvalidParameter
-from resource_server.provider import Path, Resource
+from resource_server.provider import Path
 from resource_server.runtime.eager import Turns, within
 from resource_server.runtime.timing import Timing
 
 SCOPE = ""
-_AT_A_TIME = 250
+_AT_A_TIME = 128
 """Maximum resources that a provider is asked for at a time: other requests wait meanwhile."""
 _PRIORITY = 0.5
 """Priority of a mount that has none."""
@@ -148,7 +148,6 @@ class GlobalListing:
                 await mount.start()
                 members = self._members(mount, step, last, free + 1)
                 found = await within(self._timing.listing_s, members)
-                entries = [mount.entry(resource) for resource in found[:free]]
             except Exception as error:
                 # A mount that fails or hangs must not break the listing of the others.
                 log_failure(error, f"listing mount {mount.name} failed")
@@ -157,7 +156,7 @@ class GlobalListing:
                 continue
             finally:
                 last = None
-            for entry in entries:
+            for entry in found[:free]:
                 if entry.resource.type == "collection":
                     self._has_collections = True
                 self._page.append(_Listed(mount, step, self._has_collections, entry))
@@ -169,16 +168,16 @@ class GlobalListing:
 
     async def _members(
         self, mount: Mount, step: _Step, last: Path | None, wanted: int
-    ) -> Sequence[Resource]:
+    ) -> Sequence[CatalogEntry]:
         level, is_at_documents = step
         if level == 0:
-            return [await mount.provider.metadata(())]
-        found: list[Resource] = []
+            return [mount.entry(await mount.provider.metadata(()))]
+        found: list[CatalogEntry] = []
         while len(found) < wanted:
             size = min(wanted - len(found), _AT_A_TIME)
             kind = "document" if is_at_documents else "collection"
             some = await mount.provider.level(level, kind, after=last, limit=size)
-            found += some
+            found += [mount.entry(resource) for resource in some]
             if len(some) < size:
                 break
             last = some[-1].path

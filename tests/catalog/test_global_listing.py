@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -307,3 +308,25 @@ async def test_a_document_that_became_a_directory_is_not_listed_twice(root: Path
             page = await catalog.list(None, page.next_cursor)
             seen += [entry.uri for entry in page.entries]
     assert len(seen) == len(set(seen))
+
+
+async def test_a_known_directory_without_entries_is_listed_again_once_it_has_some(
+    root: Path,
+) -> None:
+    (root / "root" / "empty").mkdir()
+    (root / "root" / "h" / "new").mkdir()
+    (root / "root" / "h" / "new" / "i.md").write_text("text")
+    (root / "root" / "h" / ".gitignore").write_text("new/\n")
+    await asyncio.sleep(0.05)  # what changed just now is not cached
+    async with folder(root, "roots: {r: {path: root}}\n") as catalog:
+        before = await listed(catalog)
+        assert await listed(catalog) == before
+        (root / "root" / "a" / "new").mkdir()
+        (root / "root" / "a" / "new" / "j.md").write_text("text")
+        (root / "root" / "empty" / "k.md").write_text("text")
+        (root / "root" / "h" / ".gitignore").write_text("")
+        after = await listed(catalog)
+    assert sorted(set(after) - set(before)) == [
+        *("file:///r/a/new", "file:///r/a/new/j.md", "file:///r/empty/k.md"),
+        *("file:///r/h/new", "file:///r/h/new/i.md"),
+    ]

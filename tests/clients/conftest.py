@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PERSON = ROOT / "tests" / "person.py"
 TEXT = "# Hällo\n\nsecond line\n"
 BLOB = b"\x89PNG\x00\xff"
 TRANSPORTS = ("stdio", "http")
@@ -74,6 +75,18 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 def slow() -> list[str]:
     """The command that serves slow documents; run it in the project's root."""
     return [sys.executable, "-m", "tests.clients.slow_server"]
+
+
+@pytest.fixture(scope="session")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that serves tools that ask; run it in the project's root."""
+    manifest = tmp_path_factory.mktemp("asking") / "mcp-resources.yaml"
+    manifest.write_text(
+        f'providers: {{person: {{use: {PERSON}, uri: "test://person/"}}}}\n'
+        "prompts: {hello: {arguments: {name: {required: true}}, "
+        "messages: [{text: 'Hello {name}'}]}}\n"
+    )
+    return [sys.executable, "-m", "resource_server", "serve", str(manifest)]
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,6 @@ from tests.clients.conftest import ROOT, TRANSPORTS, Reach
 
 pytestmark = pytest.mark.anyio
 
-PERSON = ROOT / "tests" / "person.py"
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 CANNOT = "cannot ask: this client cannot be asked for what is missing"
 
@@ -41,18 +40,6 @@ _ANSWERS: dict[str, str | int | float | bool | list[str] | None] = {"name": "Ada
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command that serves tools that ask; run it in the project's root."""
-    manifest = tmp_path_factory.mktemp("asking") / "mcp-resources.yaml"
-    manifest.write_text(
-        f'providers: {{person: {{use: {PERSON}, uri: "test://person/"}}}}\n'
-        "prompts: {hello: {arguments: {name: {required: true}}, "
-        "messages: [{text: 'Hello {name}'}]}}\n"
-    )
-    return [sys.executable, "-m", "resource_server", "serve", str(manifest)]
 
 
 class Human:

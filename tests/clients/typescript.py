@@ -14,9 +14,10 @@ import pytest
 from tests.clients.conftest import ROOT, TRANSPORTS
 
 HERE = Path(__file__).parent
+MODULES = HERE / "node_modules"
 
 NEEDS = pytest.mark.skipif(
-    shutil.which("node") is None or not (HERE / "node_modules/@modelcontextprotocol").is_dir(),
+    shutil.which("node") is None or not (MODULES / "@modelcontextprotocol").is_dir(),
     reason="not installed: Node, and npm install --no-package-lock --prefix tests/clients",
 )
 """Of tests that are skipped without them."""

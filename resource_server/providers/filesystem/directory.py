@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
-from resource_server.provider import Path
+from resource_server.provider import Path, ResourceType
 from resource_server.providers.filesystem.exposure.ignore_files import (
     IGNORE_FILES,
     ROOT_IGNORE_FILE,
@@ -64,6 +64,14 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
             self.st_ctime_ns == status.st_ctime_ns
             and self.st_mtime_ns == status.st_mtime_ns
             and self.st_size == status.st_size
+        )
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Return whether the stamp is that of a status."""
+        return (
+            self.st_ino == status.st_ino
+            and self.st_dev == status.st_dev
+            and self.is_unchanged(status)
         )
 
     def is_same_file(self, other: Stamp) -> bool:
@@ -146,6 +154,12 @@ class Listing(msgspec.Struct, eq=False, gc=False):
     others: frozenset[str]
     """Names that are not regular files: directories and links."""
     _digest: int | None = None
+
+    def has(self, type: ResourceType) -> bool:
+        """Return whether there may be an entry of a type; a link may be of either."""
+        if type == "collection":
+            return bool(self.others)
+        return len(self.names) > len(self.directories)
 
     @property
     def digest(self) -> int:
@@ -260,41 +274,40 @@ class DirectoryCache:
     def _cached(
         self, prefix: str, status: os.stat_result, parent_rules: DirectoryRules | None
     ) -> Directory | None:
-        cached = self._unchanged(prefix, status, parent_rules)
-        return cached if cached is not None and self._is_current(cached) else None
-
-    def _unchanged(
-        self, prefix: str, status: os.stat_result, parent_rules: DirectoryRules | None
-    ) -> Directory | None:
         cached = self._cache.get(prefix)
         if (
             cached is None
             or cached.parent_rules is not parent_rules
-            or cached.stamp != stamp(status)
+            or not cached.stamp.is_of(status)
         ):
             return None
-        return cached
+        return cached if self._is_current(cached) else None
 
-    def is_known(self, parent: Directory, name: str, status: os.stat_result) -> bool:
-        """Return whether `read` need not read this directory, as far as its own status tells."""
-        known = self._unchanged(f"{parent.prefix}{name}/", status, parent.rules)
-        return known is not None and known.listing is not None
+    def last_listing(self, parent: Directory, name: str) -> Listing | None:
+        """Return the cached names of a subdirectory, without a check that they still hold."""
+        cached = self._cache.get(f"{parent.prefix}{name}/")
+        return None if cached is None else cached.listing
+
+    def known(self, parent: Directory, name: str, status: os.stat_result) -> Directory | None:
+        """Return a subdirectory if it is cached and unchanged.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: its ignore files are not accessible now.
+        """
+        return self._cached(f"{parent.prefix}{name}/", status, parent.rules)
 
     def read(
         self, parent: Directory, name: str, status: os.stat_result, fd: int
     ) -> tuple[Directory, Listing]:
         """Return a directory that the listing of `parent` has, and its names, read from `fd`.
 
-        Does the work of `enter` and `listing`, faster for a directory that is not cached: it looks
+        For one that is not `known`: does the work of `enter` and `listing`, faster, since it looks
         for ignore files only among the names. Blocks.
 
         Raises:
             ResourceNotFound, ResourceBusy: as `enter`, or `fd` cannot be listed.
         """
         prefix = f"{parent.prefix}{name}/"
-        cached = self._cached(prefix, status, parent.rules)
-        if cached is not None:
-            return cached, self.listing(cached, fd)
         scanned = self._names(prefix, fd)
         directory, is_stable = self._read_rules(
             prefix, status, parent.rules, names_in_it=scanned.names

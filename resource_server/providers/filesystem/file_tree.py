@@ -12,7 +12,8 @@ import stat as modes
 import sys
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -47,6 +48,8 @@ _UNREAD_BYTES = 32 * 1024
 """Maximum bytes of unknown directories that are read on the event loop for one page, by their own
 sizes: about 750 names on ext4."""
 _BLOCK_BYTES = 4096
+_FEW = 10
+"""Names for one directory among them, beyond which the directories are sorted anew."""
 
 
 class TreeEntry(msgspec.Struct, frozen=True, gc=False):
@@ -412,12 +415,27 @@ class FileTree:
                 if name is None:
                     inner.pop()
                     frames.pop().close()
-                else:
+                elif not self._lacks(frame, name, type if place == depth - 2 else "collection"):
                     yield from self._descend(frames, name, budget)
         finally:
             for frame in frames:
                 frame.close()
         return found
+
+    def _lacks(self, frame: WalkFrame, name: str, type: ResourceType) -> bool:
+        """Return whether a directory is known to have no entries of a type, without opening it."""
+        listing = self.directories.last_listing(frame.directory, name)
+        if listing is None or listing.has(type):
+            return False
+        try:
+            status = self.directories.status(frame.directory.prefix + name)
+            directory = self.directories.known(frame.directory, name, status)
+        except (ResourceBusy, ResourceNotFound):
+            return False
+        if directory is None or directory.listing is not listing:
+            return False
+        self._note_listed(directory, listing)
+        return True
 
     def _members(
         self,
@@ -455,18 +473,23 @@ class FileTree:
             return ()
         return (factory.resource(entry),)
 
-    def _inner(self, frame: WalkFrame, first: str | None) -> Sequence[str]:
+    def _inner(self, frame: WalkFrame, first: str | None) -> Iterable[str]:
         """Return the directories and links of a directory from `first` on, by priority and name."""
-        names = sorted(frame.listing.others)
+        names, others = frame.listing.names, frame.listing.others
         if not self.exposure.priorities:
-            return names[bisect_left(names, first) :] if first is not None else names
+            if len(others) * _FEW < len(names):
+                names = sorted(others)
+            at = bisect_left(names, first) if first is not None else 0
+            return (name for name in islice(names, at, None) if name in others)
         rules, prefix = frame.directory.rules, frame.directory.prefix
 
         def order(name: str) -> tuple[float, str]:
             return -self.exposure.priority(rules, prefix + name), name
 
-        names.sort(key=order)
-        return names if first is None else [name for name in names if order(name) >= order(first)]
+        sorted_names = sorted(others, key=order)
+        if first is None:
+            return sorted_names
+        return [name for name in sorted_names if order(name) >= order(first)]
 
     def name_runs(
         self, path: Path, directory: Directory, after: Path = (), *, unlisted: bool = False
@@ -586,11 +609,14 @@ class FileTree:
         return self._frame(path, directory, fd, listing)
 
     def _frame(self, path: Path, directory: Directory, fd: int, listing: Listing) -> WalkFrame:
+        self._note_listed(directory, listing)
+        return WalkFrame(path, directory, fd, listing)
+
+    def _note_listed(self, directory: Directory, listing: Listing) -> None:
         if self.listed_as is not None:
             prefix, digest = directory.prefix, self.digest(directory, listing)
             if self.listed_as.setdefault(prefix, digest) != digest:
                 self.listed_as[prefix] = None
-        return WalkFrame(path, directory, fd, listing)
 
     def _descend(
         self,
@@ -645,11 +671,12 @@ class FileTree:
             return None
         try:
             status = os.fstat(fd)
-            if not self.directories.is_known(parent.directory, name, status) and budget.is_over(
-                status.st_size
-            ):
-                yield
-            directory, listing = self.directories.read(parent.directory, name, status, fd)
+            directory = self.directories.known(parent.directory, name, status)
+            listing = None if directory is None else directory.listing
+            if directory is None or listing is None:
+                if budget.is_over(status.st_size):
+                    yield
+                directory, listing = self.directories.read(parent.directory, name, status, fd)
         except ResourceNotFound:
             os.close(fd)
             return None
