@@ -1,7 +1,7 @@
 """Search over all mounts, page by page: names first, best match first, then text.
 
 Several words are searched in steps: documents with all of them on a line, then with all of them,
-then with most of them.
+then with most of them. Of two words, one is enough only if nothing has both.
 
 Each mount is searched in its own task with a deadline, so a mount that hangs only loses its own
 hits. A page ends when it is full or its time is over; its cursor says where each mount continues.
@@ -47,6 +47,8 @@ _NAMES_SHARE = 4
 _CONCURRENT_MOUNTS = 8
 """Mounts searched by name at the same time, whose hits are ranked together."""
 _EXPRESSION = re.compile(r"/(.+)/", re.DOTALL)
+
+_ONE_OF_TWO = "Nothing has both words; this has one of them."
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(?!\S)|(\S+)')
 """A phrase in quotes, or a word."""
@@ -185,7 +187,6 @@ def parse_query(
         requests["text"] = text
         if len(words) > 1:
             requests["document"] = msgspec.structs.replace(text, together="document")
-        if len(words) > 2:
             requests["most"] = msgspec.structs.replace(text, together="most")
     return requests
 
@@ -321,9 +322,11 @@ class _PageSearch:
     async def page(self) -> SearchResults:
         """Return the page without its cursor."""
         state = self._state
-        last = state.steps[0]
+        begun = last = state.steps[0]
         searches_text = any(self._is_of_text(step) for step in state.steps)
         for step in state.steps:
+            if step is not begun and self._is_needless(step):
+                continue
             limit = self._size
             if searches_text and not self._is_of_text(step):
                 limit = max(limit // _NAMES_SHARE, 1)
@@ -331,8 +334,14 @@ class _PageSearch:
                 break
             last = step
             await self._search_step(step, limit)
+        if last.step == "most" and self._has_two_words and self._hits:
+            self._notes.insert(0, _ONE_OF_TWO)
         total = last.total if last.rest is None else None
-        state.steps[:] = [step for step in state.steps if not step.is_done]
+        state.steps[:] = [
+            step
+            for step in state.steps
+            if not (step.is_done or (step is not last and self._is_needless(step)))
+        ]
         stopped = bool(state.steps) and not self._has_time()
         matches, has_more = await self._matches(is_counted=self._options.count and not stopped)
         return SearchResults(
@@ -348,6 +357,15 @@ class _PageSearch:
             matches=matches,
             has_more=has_more,
         )
+
+    @property
+    def _has_two_words(self) -> bool:
+        return "most" in self._requests and len(self._requests["most"].words) == 2
+
+    def _is_needless(self, step: _StepState) -> bool:
+        """Return whether a step is one for the case that nothing was found, and something was."""
+        has_found = bool(self._hits) or self._state.passed > 0
+        return step.step == "most" and self._has_two_words and has_found
 
     def _is_of_text(self, step: _StepState) -> bool:
         return self._requests[step.step].where == "text"

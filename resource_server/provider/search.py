@@ -18,7 +18,7 @@ __all__ = ["Hit", "MatchedLine", "SearchPage", "SearchRequest", "SupportsSearch"
 Where: TypeAlias = Literal["names", "text"]
 Together: TypeAlias = Literal["line", "document", "most"]
 """How several words have to occur: all on one line; all in the document, but not on one line; or
-most of them, but not all."""
+most of them, but not all (one of two)."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):

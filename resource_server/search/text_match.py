@@ -129,7 +129,7 @@ class LineQuery:
 
     def _may_miss(self, missing: int) -> bool:
         if self._together == "most":
-            return 2 * missing < len(self._terms)
+            return 2 * missing < max(len(self._terms), 3)
         return not missing
 
     def _with_term(self, data: bytes, check: Check | None, kept: _Kept) -> int:

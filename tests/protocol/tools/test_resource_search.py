@@ -109,7 +109,7 @@ async def test_lines_around_each_match_are_marked_as_such(context: int) -> None:
 
 async def test_a_search_without_hits_is_reported_as_empty() -> None:
     assert words(await found({"a": "x"}, {"query": "zzz"})) == "Nothing was found."
-    said = words(await found({"a": "x"}, {"query": "x zzz"}))
+    said = words(await found({"a": "x"}, {"query": "yyy zzz"}))
     assert said == "Nothing was found. Nothing has most of these words: try fewer of them."
     empty: dict[str, Any] = {"matches": 0, "shown": 0, "files": []}
     assert await structured({"a": "x"}, query="zzz") == empty
@@ -150,6 +150,19 @@ async def test_documents_with_all_words_come_before_those_with_most() -> None:
 async def test_of_two_words_both_have_to_occur() -> None:
     result = await structured(nested(BOOK), query="red green", **{"in": "text"})
     assert uris_of(result) == ["all-on-a-line.txt", "all.txt"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+async def test_of_two_words_one_is_enough_if_nothing_has_both(limit: int) -> None:
+    seen: list[str] = []
+    following: dict[str, Any] = {"query": "grey needle", "in": "text", "limit": limit}
+    while following:
+        result = await structured({**nested(BOOK), "x.txt": "grey\ngrey"}, **following)
+        seen += uris_of(result)
+        assert result["matches"] == 3
+        assert result["notes"] == ["Nothing has both words; this has one of them."]
+        following = {**following, "cursor": result["next"]} if "next" in result else {}
+    assert seen == ["most.txt", "x.txt"]
 
 
 async def test_a_phrase_in_quotes_is_literal() -> None:

@@ -743,8 +743,10 @@ async def test_concurrent_searches_share_the_time(
     # Patched: with one thread it is certain which search goes how far.
     monkeypatch.setattr(file_search, "_MAX_SEARCHES", 1)
     matches = file_search.DocumentSearcher.matches
+    all_wait = threading.Event()
 
     def taking_time(self: Any, *rest: Any) -> Any:
+        assert all_wait.wait(30)
         hours.now += 1.0
         return matches(self, *rest)
 
@@ -756,7 +758,11 @@ async def test_concurrent_searches_share_the_time(
     async def one() -> SearchPage:
         return await folder.search(sought, below=(), after=None, limit=99, deadline=100.0)
 
-    found = await asyncio.gather(*(one() for _ in range(5)))
+    tasks = [asyncio.ensure_future(one()) for _ in range(5)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    all_wait.set()
+    found = await asyncio.gather(*tasks)
     assert all(15 <= each.looked_at <= 25 for each in found), [each.looked_at for each in found]
 
 

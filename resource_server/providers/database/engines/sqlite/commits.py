@@ -10,6 +10,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import aiosqlite
 
@@ -150,7 +151,7 @@ class _WatchConnection:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await asyncio.wait((opening,), timeout=_CLOSE_TIMEOUT_S)
+            await _end_of(opening)
             await self.close()
             raise
         if self._failure is not None:
@@ -203,4 +204,14 @@ class _WatchConnection:
         # `close` would wait until a busy thread is done.
         stopped: asyncio.Future[None] | None = self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if stopped is not None:
-            await asyncio.wait((stopped,), timeout=_CLOSE_TIMEOUT_S)
+            await _end_of(stopped)
+
+
+async def _end_of(work: asyncio.Future[Any]) -> None:
+    """Wait until a thread has done its work, for some seconds, even if cancelled meanwhile."""
+    waiting = asyncio.ensure_future(asyncio.wait((work,), timeout=_CLOSE_TIMEOUT_S))
+    try:
+        await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        await waiting
+        raise
