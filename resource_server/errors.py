@@ -11,6 +11,7 @@
         ├── ResourceTooLarge     over the size limit; has the first range to read
         ├── DeadlineExceeded     over the time limit; can be retried
         ├── ResourceBusy         locked or overloaded; can be retried
+        ├── ConversionError      a document that cannot be converted; it can be read as it is
         ├── ToolFailed           failed tool call, with advice for the model
         └── CannotElicit         no answer: the client has no forms, or time is over
 
@@ -112,6 +113,10 @@ class ResourceTooLarge(ResourceError):
         super().__init__(
             f"resource has {size} bytes, over the limit of {limit}; read a range of it"
         )
+
+
+class ConversionError(ResourceError):
+    """A document cannot be converted into the format asked for; the message says why."""
 
 
 class DeadlineExceeded(ResourceError):

@@ -1,0 +1,1 @@
+"""The built-in converters, one module a family of formats; they run in workers only."""

@@ -1,0 +1,115 @@
+"""PDF as Markdown, page by page, or as pictures of its pages; by PDFium."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import ConversionRequest, Part
+
+_MAX_SIDE = 1600
+"""Pixels of the longer side of a picture."""
+_MAX_URI_BYTES = 2048
+_MAX_LINKS = 200
+"""Links of a page that are shown."""
+_MAX_HEADINGS = 10_000
+
+
+def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
+    """Yield pages: their text, or with the format `png` their pictures."""
+    document = _open(file)
+    total = len(document)
+    last = min(request.last or total, total)
+    if request.format == "png":
+        for number in range(request.first, last + 1):
+            yield Part(_picture(document[number - 1]), number, total, "image/png")
+        return
+    headings = _headings(document)
+    for number in range(request.first, last + 1):
+        yield Part(_markdown(document, number, headings.get(number, ())), number, total)
+
+
+def _open(file: BinaryIO) -> pypdfium2.PdfDocument:
+    try:
+        return pypdfium2.PdfDocument(file)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise ConversionError("it is protected by a password") from None
+        raise ConversionError("it is damaged, or no PDF") from None
+
+
+def _headings(document: pypdfium2.PdfDocument) -> Mapping[int, list[tuple[int, str]]]:
+    """Return the levels and titles of the outline, by page."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for count, item in enumerate(document.get_toc(max_depth=8)):
+        if count == _MAX_HEADINGS:
+            break
+        target = item.get_dest()
+        index = target.get_index() if target is not None else None
+        title = " ".join(item.get_title().split())
+        if index is not None and title:
+            found.setdefault(index + 1, []).append((item.level, title))
+    return found
+
+
+def _markdown(
+    document: pypdfium2.PdfDocument, number: int, headings: list[tuple[int, str]] | tuple[()]
+) -> str:
+    page = document[number - 1]
+    text_page = page.get_textpage()
+    text = text_page.get_text_bounded().replace("\r\n", "\n").replace("\r", "\n").strip()
+    lines = _with_headings(text.split("\n"), headings)
+    if not text:
+        lines = ["[This page is a picture: it has no text. Read it with format=png.]"]
+    links = _links(document, page, text_page)
+    parts = [f"## Page {number}", "\n".join(lines)]
+    if links:
+        parts.append("\n".join(f"- <{link}>" for link in links))
+    text_page.close()
+    page.close()
+    return "\n\n".join(parts) + "\n"
+
+
+def _with_headings(lines: list[str], headings: list[tuple[int, str]] | tuple[()]) -> list[str]:
+    """Mark the lines that are titles in the outline; titles that are no line come first."""
+    marked = [line.rstrip() for line in lines]
+    missing: list[str] = []
+    for level, title in headings:
+        heading = f"{'#' * min(level + 3, 6)} {title}"
+        at = next((at for at, line in enumerate(marked) if " ".join(line.split()) == title), None)
+        if at is None:
+            missing.append(heading)
+        else:
+            marked[at] = f"\n{heading}\n"
+    return [*missing, *marked]
+
+
+def _links(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, text_page: Any) -> list[str]:
+    """Return the addresses that a page links to, each once."""
+    found: dict[str, None] = {}
+    position, link = ctypes.c_int(0), pdfium.FPDF_LINK()
+    while len(found) < _MAX_LINKS and pdfium.FPDFLink_Enumerate(page, position, link):
+        action = pdfium.FPDFLink_GetAction(link)
+        if action and pdfium.FPDFAction_GetType(action) == pdfium.PDFACTION_URI:
+            buffer = ctypes.create_string_buffer(_MAX_URI_BYTES)
+            size = pdfium.FPDFAction_GetURIPath(document, action, buffer, _MAX_URI_BYTES)
+            if 1 < size <= _MAX_URI_BYTES:
+                found[buffer.raw[: size - 1].decode("utf-8", "replace")] = None
+    return [uri for uri in found if uri.isprintable() and not set(uri) & set("<> ")]
+
+
+def _picture(page: pypdfium2.PdfPage) -> bytes:
+    width, height = page.get_size()
+    if not (0 < width < 1e6 and 0 < height < 1e6):
+        raise ConversionError("the page has no usable size")
+    scale = min(_MAX_SIDE / max(width, height), 4.0)
+    bitmap = page.render(scale=scale, may_draw_forms=False)
+    buffer = io.BytesIO()
+    bitmap.to_pil().save(buffer, "PNG", optimize=False)
+    return buffer.getvalue()

@@ -1,0 +1,136 @@
+"""Messages between the server and a worker: MessagePack behind a length, over a socket pair."""
+
+from __future__ import annotations
+
+import array
+import socket
+import struct
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from resource_server.provider.conversion import ConversionRequest, Part
+
+MAX_PART_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of one part."""
+_MAX_MESSAGE_BYTES = MAX_PART_BYTES + 64 * 1024
+_LENGTH = struct.Struct("!I")
+
+T = TypeVar("T")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One document to convert; its descriptor comes along."""
+
+    reference: str
+    """The converter, as `module:function`."""
+    request: ConversionRequest
+    max_bytes: int
+    """Maximum bytes of all parts together."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The worker is confined."""
+
+    protections: tuple[str, ...]
+    """Names of what the kernel enforces, beside the limits."""
+
+
+class Converted(msgspec.Struct, frozen=True, tag=True):
+    """A part of the document, as text or as an image."""
+
+    number: int
+    total: int | None
+    mime_type: str
+    text: str | None
+    image: bytes | None
+
+    @classmethod
+    def of(cls, part: Part) -> Converted:
+        """Return the message of a part."""
+        data = part.data
+        text, image = (data, None) if isinstance(data, str) else (None, data)
+        return cls(part.number, part.total, part.mime_type, text, image)
+
+    @property
+    def part(self) -> Part:
+        """The part."""
+        data = self.image if self.text is None else self.text
+        return Part(data or "", self.number, self.total, self.mime_type)
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """All parts were sent, or as many as fit."""
+
+    is_cut: bool = False
+    """Whether the last part is not whole, or others are missing."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The document cannot be converted."""
+
+    reason: str
+
+
+Answer: TypeAlias = Begun | Converted | Done | Failed
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+_decode_job = msgspec.msgpack.Decoder(Job).decode
+
+
+def send_job(channel: socket.socket, job: Job, fd: int) -> None:
+    """Send a job with the descriptor of its document."""
+    message = _encode(job)
+    rights = array.array("i", [fd])
+    channel.sendmsg(
+        [_LENGTH.pack(len(message))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+    )
+    channel.sendall(message)
+
+
+def take_job(channel: socket.socket) -> tuple[Job, int]:
+    """Return the next job and its descriptor.
+
+    Raises:
+        EOFError: the server is gone.
+    """
+    size = array.array("i").itemsize
+    head, ancillary, _, _ = channel.recvmsg(_LENGTH.size, socket.CMSG_LEN(size))
+    if len(head) < _LENGTH.size or not ancillary:
+        raise EOFError
+    received = array.array("i")
+    received.frombytes(ancillary[0][2][:size])
+    message = _take(channel, _LENGTH.unpack(head)[0])
+    return _decode_job(message), received[0]
+
+
+def send_answer(channel: socket.socket, answer: Answer) -> None:
+    """Send an answer."""
+    message = _encode(answer)
+    channel.sendall(_LENGTH.pack(len(message)))
+    channel.sendall(message)
+
+
+def take_answer(channel: socket.socket) -> Answer:
+    """Return the next answer.
+
+    Raises:
+        EOFError: the worker is gone.
+        TimeoutError: it has taken longer than the timeout of the socket.
+        msgspec.ValidationError, msgspec.DecodeError: it has sent something else.
+    """
+    (length,) = _LENGTH.unpack(_take(channel, _LENGTH.size))
+    if length > _MAX_MESSAGE_BYTES:
+        raise EOFError
+    return _decode_answer(_take(channel, length))
+
+
+def _take(channel: socket.socket, count: int) -> bytes:
+    taken = bytearray()
+    while len(taken) < count:
+        some = channel.recv(min(count - len(taken), 1 << 20))
+        if not some:
+            raise EOFError
+        taken += some
+    return bytes(taken)

@@ -1,0 +1,233 @@
+"""The pool of workers: at most two processes, started on need, that convert documents.
+
+A worker ends after 100 documents, after any fault, and when it has had nothing to do for a while.
+A document that crashes it, or takes too long, fails alone.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from resource_server.conversion.messages import (
+    Begun,
+    Converted,
+    Done,
+    Failed,
+    Job,
+    send_job,
+    take_answer,
+)
+from resource_server.errors import ConversionError, ResourceBusy
+from resource_server.provider.conversion import ConversionRequest, Part
+
+WORKERS = 2
+_MAX_DOCUMENTS = 100
+"""Documents of one worker."""
+_TIME_S = 15.0
+"""Maximum time of one document, with the start of a worker."""
+_IDLE_S = 30.0
+"""Time without work after which a worker ends."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Maximum bytes of one result."""
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """A converted document, or some parts of it."""
+
+    parts: tuple[Part, ...]
+    is_cut: bool = False
+    """Whether the last part is not whole, or others after it are missing."""
+
+    @property
+    def total(self) -> int | None:
+        """Number of parts in the whole document, if known."""
+        return next((part.total for part in reversed(self.parts) if part.total is not None), None)
+
+    @property
+    def size(self) -> int:
+        """Characters or bytes of all parts."""
+        return sum(len(part.data) for part in self.parts)
+
+
+class ConverterPool:
+    """Converts documents in workers. Any thread may call any method; `convert` blocks."""
+
+    def __init__(self, *, workers: int = WORKERS, time_s: float = _TIME_S) -> None:
+        self._slots = threading.BoundedSemaphore(workers)
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._time_s = time_s
+        self._is_closed = False
+        self._sweeper: threading.Timer | None = None
+        self.protections: Sequence[str] | None = None
+        """What the kernel enforces on workers; None before the first one."""
+        self.converted = self.failed = 0
+        """Number of documents so far."""
+
+    @property
+    def processes(self) -> Sequence[int]:
+        """Ids of the workers that wait for work."""
+        with self._lock:
+            return [worker.process.pid for worker in self._idle]
+
+    def convert(
+        self, reference: str, fd: int, request: ConversionRequest, *, wait_s: float = 30.0
+    ) -> Conversion:
+        """Return the parts of an open document, converted by the function `module:name`.
+
+        Raises:
+            ConversionError: it cannot be converted.
+            ResourceBusy: other documents have kept all workers busy for `wait_s`.
+        """
+        if not self._slots.acquire(timeout=wait_s):
+            raise ResourceBusy("other documents are being converted; try again")
+        try:
+            worker = self._worker(reference)
+            is_fit = False
+            try:
+                result = worker.convert(Job(reference, request, MAX_BYTES), fd, self._time_s)
+                is_fit = worker.documents < _MAX_DOCUMENTS
+            except _Unconvertible as error:
+                is_fit = worker.documents < _MAX_DOCUMENTS
+                raise ConversionError(f"this document cannot be converted: {error}") from None
+            finally:
+                self._give_back(worker, is_fit=is_fit)
+        except ConversionError:
+            self.failed += 1
+            raise
+        finally:
+            self._slots.release()
+        self.converted += 1
+        return result
+
+    def _worker(self, reference: str) -> _Worker:
+        with self._lock:
+            if self._is_closed:
+                raise ResourceBusy("the server is shutting down")
+            for worker in reversed(self._idle):
+                if worker.reference == reference:
+                    self._idle.remove(worker)
+                    return worker
+            # Two workers at most: one of another converter makes room.
+            surplus = self._idle.pop(0) if len(self._idle) >= WORKERS else None
+        if surplus is not None:
+            surplus.end()
+        return _Worker(reference)
+
+    def _give_back(self, worker: _Worker, *, is_fit: bool) -> None:
+        if worker.protections is not None:
+            self.protections = worker.protections
+        with self._lock:
+            if is_fit and not self._is_closed:
+                worker.idle_since = time.monotonic()
+                self._idle.append(worker)
+                if self._sweeper is None:
+                    self._sweep_later()
+                return
+        worker.end()
+
+    def _sweep_later(self) -> None:
+        self._sweeper = threading.Timer(_IDLE_S, self._sweep)
+        self._sweeper.daemon = True
+        self._sweeper.start()
+
+    def _sweep(self) -> None:
+        """End workers that have had nothing to do."""
+        with self._lock:
+            self._sweeper = None
+            begin = time.monotonic() - _IDLE_S
+            ended = [worker for worker in self._idle if worker.idle_since <= begin]
+            self._idle = [worker for worker in self._idle if worker.idle_since > begin]
+            if self._idle and not self._is_closed:
+                self._sweep_later()
+        for worker in ended:
+            worker.end()
+
+    def close(self) -> None:
+        """End all workers; those at work end with their documents."""
+        with self._lock:
+            self._is_closed = True
+            workers, self._idle = self._idle, []
+            sweeper, self._sweeper = self._sweeper, None
+        if sweeper is not None:
+            sweeper.cancel()
+        for worker in workers:
+            worker.end()
+
+
+class _Unconvertible(Exception):
+    """The worker says why it cannot convert a document, and is fit for others."""
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference
+        self.documents = 0
+        self.idle_since = 0.0
+        self.protections: Sequence[str] | None = None
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-B", "-X", "utf8"),
+                    *("-m", "resource_server.conversion.worker", str(theirs.fileno())),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+
+    def convert(self, job: Job, fd: int, time_s: float) -> Conversion:
+        """Convert one document within some seconds.
+
+        Raises:
+            _Unconvertible: it cannot be converted; the worker goes on.
+            ConversionError: the worker has failed; it must be ended.
+        """
+        self.documents += 1
+        until = time.monotonic() + time_s
+        parts: list[Part] = []
+        try:
+            self._channel.settimeout(time_s)
+            send_job(self._channel, job, fd)
+            while True:
+                self._channel.settimeout(max(until - time.monotonic(), 0.001))
+                match take_answer(self._channel):
+                    case Begun(protections):
+                        self.protections = protections
+                    case Converted() as converted:
+                        parts.append(converted.part)
+                    case Done(is_cut):
+                        return Conversion(tuple(parts), is_cut)
+                    case Failed(reason):
+                        raise _Unconvertible(reason)
+        except TimeoutError:
+            raise ConversionError(
+                f"this document cannot be converted: it takes longer than {time_s:g} s"
+            ) from None
+        except (EOFError, OSError, msgspec.MsgspecError):
+            raise ConversionError(
+                "this document cannot be converted: the converter ended, by a fault or by its limits"
+            ) from None
+
+    def end(self) -> None:
+        """Kill the process, and wait for its end."""
+        with suppress(OSError):
+            self.process.kill()
+        self._channel.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)

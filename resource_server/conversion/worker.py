@@ -1,0 +1,96 @@
+"""The worker process: converts one document after another, and can do nothing else.
+
+`pool` starts it as `python -I -m resource_server.conversion.worker FD`; each job comes over the
+socket `FD`, with the descriptor of its document. Once the converter is imported, the process is
+confined for good: so it serves one converter only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sys
+from contextlib import suppress
+from typing import BinaryIO, cast
+
+import msgspec
+
+from resource_server.conversion import sandbox
+from resource_server.conversion.messages import (
+    MAX_PART_BYTES,
+    Answer,
+    Begun,
+    Converted,
+    Done,
+    Failed,
+    Job,
+    send_answer,
+    take_job,
+)
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import Converter
+
+_MAX_REASON = 300
+"""Characters of a converter's own words."""
+
+
+def main() -> None:
+    """Serve jobs until the server closes the socket."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with suppress(EOFError, BrokenPipeError):
+        job, fd = take_job(channel)
+        convert = _imported(job.reference)
+        sandbox.limit_process()
+        send_answer(channel, Begun(tuple(sandbox.confine())))
+        while True:
+            with os.fdopen(fd, "rb") as file:
+                sandbox.allow_cpu_time()
+                send_answer(channel, _outcome(channel, convert, file, job))
+            job, fd = take_job(channel)
+
+
+def _imported(reference: str) -> Converter:
+    module, _, name = reference.partition(":")
+    found: object = importlib.import_module(module)
+    for each in name.split("."):
+        found = getattr(found, each)
+    return cast("Converter", found)
+
+
+def _outcome(channel: socket.socket, convert: Converter, file: BinaryIO, job: Job) -> Answer:
+    """Send the parts of a document; return the answer that ends them."""
+    try:
+        return _send_parts(channel, convert, file, job)
+    except BrokenPipeError:
+        raise
+    except ConversionError as error:
+        return Failed(str(error)[:_MAX_REASON])
+    except MemoryError:
+        return Failed("it takes too much memory")
+    except RecursionError:
+        return Failed("it is nested too deeply")
+    except Exception as error:
+        # The words of a parser may quote the document.
+        return Failed(f"it is damaged, or not what its name says ({type(error).__name__})")
+
+
+def _send_parts(channel: socket.socket, convert: Converter, file: BinaryIO, job: Job) -> Answer:
+    room = job.max_bytes
+    for part in convert(file, job.request):
+        data = part.data if isinstance(part.data, bytes) else part.data.encode("utf-8", "replace")
+        most = min(room, MAX_PART_BYTES)
+        if len(data) <= most:
+            send_answer(channel, Converted.of(part))
+            room -= len(data)
+            continue
+        if isinstance(part.data, bytes):
+            raise ConversionError("the result is too large")
+        text = data[:most].decode("utf-8", "ignore")
+        send_answer(channel, Converted.of(msgspec.structs.replace(part, data=text)))
+        return Done(is_cut=True)
+    return Done()
+
+
+if __name__ == "__main__":
+    main()
