@@ -6,6 +6,8 @@ A document that crashes it, or takes too long, fails alone.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import socket
 import subprocess
 import sys
@@ -231,3 +233,11 @@ class _Worker:
         self._channel.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
+
+
+@functools.lru_cache(maxsize=1)
+def shared() -> ConverterPool:
+    """Return the pool of this process."""
+    pool = ConverterPool()
+    atexit.register(pool.close)
+    return pool

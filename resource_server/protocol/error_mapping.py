@@ -8,6 +8,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.errors import (
+    ConversionError,
     DeadlineExceeded,
     InvalidParameter,
     MountUnavailable,
@@ -96,7 +97,7 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
                 _sentence(error),
                 {**about, "size": size, "limit": limit, **first},
             )
-        case NotACollection() | InvalidParameter():
+        case NotACollection() | InvalidParameter() | ConversionError():
             return Fault(revisions.INVALID_PARAMS, _sentence(error), about or None)
         case DeadlineExceeded():
             return Fault(

@@ -43,7 +43,8 @@ _RANGES: Mapping[str, _Json] = {
     "number": {**_FLAG, "description": "Number the lines"},
 }
 _PAGES: Mapping[str, tuple[str, _Json]] = {
-    "format": ("format", {**_TEXT, "description": "csv (the shortest), markdown or json"}),
+    "format": ("format", {**_TEXT, "description": "Of a table: csv (the shortest), markdown, json"}),
+    "pages": ("pages", {**_TEXT, "description": "Of a PDF, slides or cells: 3, 3-7 or 3-"}),
     "limit": ("rows", {**_NUMBER, "minimum": 1, "description": "Rows of a page of …/~rows"}),
 }
 """URI parameters, each with its argument of the same meaning."""

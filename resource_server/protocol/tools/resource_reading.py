@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from resource_server import uris
+from resource_server import media_types, uris
 from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
 from resource_server.errors import InvalidParameter, ResourceServerError, ResourceTooLarge
 from resource_server.protocol import content_blocks, serialization
@@ -49,6 +49,7 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tail: str | int | None = None
     byte_range: str | int | None = msgspec.field(default=None, name="bytes")
     format: str | None = None
+    pages: str | int | None = None
     rows: str | int | None = None
     number: bool | None = None
 
@@ -83,7 +84,8 @@ class _Reader:
         self._catalog = call.server.catalog
         self._limit = call.server.toolbox.settings.budget
         self._numbered = bool(arguments.number)
-        mount, _, query = self._catalog.route(arguments.uri)
+        mount, path, query = self._catalog.route(arguments.uri)
+        self._path = path
         self._native = mount.provider.parameters.issuperset(UNITS)
         self._pages = "limit" in mount.provider.parameters
         self._parameters = dict(query)
@@ -99,11 +101,31 @@ class _Reader:
             self._range = parse_range(own)
             self._parameters = {name: each for name, each in query.items() if name not in own}
         self._add("format", arguments.format or None)
-        self._add("limit", _row_count(arguments.rows))
+        self._add("pages", str(arguments.pages) if arguments.pages else None)
+        if self._pages:
+            self._add("limit", _row_count(arguments.rows))
+        else:
+            self._add("rows", str(arguments.rows) if arguments.rows else None)
         if self._numbered and self._range is not None and self._range.unit == "bytes":
             raise InvalidParameter("number counts lines; give lines instead of bytes")
         self._bare = arguments.uri.partition("?")[0]
         self._uri = arguments.uri if self._parameters == query else self._with(self._parameters)
+
+    async def _prefer_text(self) -> None:
+        """Ask for the text of a document that is no text, if it can be read as text."""
+        name = self._path[-1] if self._path else ""
+        is_bytes = self._range is not None and self._range.unit == "bytes"
+        media_type = media_types.from_name(name) if name else None
+        if "format" in self._parameters or is_bytes or media_type is None:
+            return
+        if not media_types.is_binary(media_type):
+            return
+        resource = (await self._catalog.metadata(self._bare)).resource
+        for each in resource.formats:
+            if not media_types.is_binary(each.mime_type):
+                self._parameters["format"] = each.name
+                self._uri = self._with(self._parameters)
+                return
 
     def _add(self, name: str, value: str | None) -> None:
         if value is not None and self._parameters.setdefault(name, value) != value:
@@ -120,6 +142,7 @@ class _Reader:
         Raises:
             ResourceTooLarge: it has no ranges that are known here.
         """
+        await self._prefer_text()
         try:
             reading = await self._fetch(self._range)
         except InvalidParameter:

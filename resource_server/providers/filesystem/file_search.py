@@ -19,9 +19,15 @@ from itertools import chain
 from msgspec.structs import replace
 
 from resource_server import media_types
-from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.errors import (
+    ConversionError,
+    InvalidParameter,
+    ResourceBusy,
+    ResourceNotFound,
+)
 from resource_server.provider import Path
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
+from resource_server.providers.filesystem.converted import ConvertedText
 from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
@@ -58,10 +64,12 @@ class FileSearch:
         factory: ResourceFactory,
         types: tuple[tuple[str, str], ...],
         timing: Timing,
+        converted: ConvertedText | None = None,
     ) -> None:
         self._tree = tree
         self._factory = factory
         self._types = types
+        self._converted = converted
         self._timing = timing
         self._threads = WorkerThreads(_MAX_SEARCHES)
         self._waiting = set[_TimeShare]()
@@ -83,7 +91,9 @@ class FileSearch:
                 top = self._tree.find(below)
                 if request.where == "names":
                     return self._search_names(request, top, after, limit=limit, share=share)
-                documents = DocumentSearcher(LineQuery(request), self._types, share.check)
+                documents = DocumentSearcher(
+                    LineQuery(request), self._types, share.check, self._converted
+                )
                 search = _LineSearch(
                     self._tree, self._factory, documents, request, limit=limit, share=share
                 )
@@ -360,10 +370,17 @@ class DocumentSearcher:
     in which encoding, is determined only for those that may match.
     """
 
-    def __init__(self, query: LineQuery, types: tuple[tuple[str, str], ...], check: Check) -> None:
+    def __init__(
+        self,
+        query: LineQuery,
+        types: tuple[tuple[str, str], ...],
+        check: Check,
+        converted: ConvertedText | None = None,
+    ) -> None:
         self._query = query
         self._types = types
         self._check = check
+        self._converted = converted
 
     def matches(
         self, fd: int, size: int, name: str, rules: DirectoryRules, keep: int
@@ -376,6 +393,8 @@ class DocumentSearcher:
         Raises:
             OSError: it cannot be read.
         """
+        if self._converted is not None and self._converted.is_for(name):
+            return self._in_conversion(self._converted, fd, name, keep)
         is_utf8 = rules.encoding == "utf-8"
         if size > _SMALL_BYTES and (
             size > rules.max_size
@@ -400,6 +419,22 @@ class DocumentSearcher:
             mime_type = media_types.of_content(data, None, decodes=True)
             return None if media_types.is_binary(mime_type) else found
         return found
+
+    def _in_conversion(
+        self, converted: ConvertedText, fd: int, name: str, keep: int
+    ) -> Matches | None:
+        """Return the matching lines of a document as text, each with the place where it is."""
+        self._check()
+        try:
+            text = converted.text(fd, name)
+        except (ConversionError, ResourceBusy):
+            return None
+        data = text.data
+        if not data or not self._query.may_be_in(data, self._check):
+            return NO_MATCHES
+        found = self._query.matches(data, self._check, keep)
+        lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]
+        return replace(found, lines=tuple(lines))
 
     def _is_binary(self, name: str) -> bool:
         mime_type = media_types.from_name(name, self._types)

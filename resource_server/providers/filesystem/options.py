@@ -16,6 +16,7 @@ from resource_server.runtime.option_types import OptionChecks, check_options
 
 WatchMode = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SkillMode = Literal["auto", "off"]
+ConvertMode = Literal["auto", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]
 
 _WILDCARDS = frozenset("*?")

@@ -17,6 +17,7 @@ import msgspec
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
+from resource_server.conversion.registry import PARAMETERS as CONVERSION_PARAMETERS
 from resource_server.provider import (
     ByteSize,
     Change,
@@ -52,6 +53,7 @@ from resource_server.providers.filesystem.file_tree import (
     TreeEntry,
 )
 from resource_server.providers.filesystem.options import (
+    ConvertMode,
     DirectoryOptions,
     Secrets,
     SkillMode,
@@ -69,6 +71,7 @@ from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
 if TYPE_CHECKING:
+    from resource_server.providers.filesystem.converted import ConvertedDocuments, Wanted
     from resource_server.providers.filesystem.file_search import FileSearch
     from resource_server.providers.filesystem.skills.skill_index import SkillIndex
 
@@ -146,6 +149,9 @@ class Filesystem:
     """How changes are detected; `auto` uses the best of the system and the file system."""
     skills: SkillMode = "auto"
     """Whether directories with a valid `SKILL.md` are served as skills, too, or none are."""
+    convert: ConvertMode = "auto"
+    """Whether documents such as PDF are also served as Markdown, by converters in processes of
+    their own, or none are."""
 
     timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
     """Intervals of the watcher and of searches, for tests."""
@@ -156,7 +162,7 @@ class Filesystem:
     """Digests of the files of skills, shared by all views of the folder."""
 
     templates = _TEMPLATES
-    parameters = frozenset(("lines", "bytes", "tail"))
+    parameters = frozenset(("lines", "bytes", "tail", *CONVERSION_PARAMETERS))
 
     option_checks: ClassVar[OptionChecks] = {
         "include": lambda patterns: check_patterns("include", patterns),
@@ -237,7 +243,7 @@ class Filesystem:
 
     def metadata(self, path: Path) -> Resource:
         """Return the metadata of a file or directory; only a `SKILL.md` is opened for it."""
-        return self._described(self.resource(self._tree.find(path)))
+        return self._with_formats(self._described(self.resource(self._tree.find(path))))
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
@@ -257,10 +263,16 @@ class Filesystem:
         self, path: Path, query: Mapping[str, str], *, collections: bool = False
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         # The query is checked first: a later error would reveal that a hidden document exists.
-        part = parse_range(query) if query else None
+        wanted = part = None
+        if query and self.convert == "auto" and not CONVERSION_PARAMETERS.isdisjoint(query):
+            wanted = self._converted.wanted(query, self._type(path))
+        elif query:
+            part = parse_range(query)
         location = self._tree.document(path)
         if not location.rules.readable:
             raise ResourceNotFound
+        if wanted is not None:
+            return self.threads.run(lambda: self._read_converted(path, location, wanted))
         try:
             return self._read_now(path, location, part)
         except BlockingIOError:
@@ -327,6 +339,35 @@ class Filesystem:
         finally:
             os.close(fd)
         return self._described(self.document(path, status, rules)), (found,)
+
+    def _read_converted(
+        self, path: Path, location: DocumentLocation, wanted: Wanted
+    ) -> tuple[Resource, Sequence[Content]]:
+        fd, status = self._root.open_file(location.file, status=location.status)
+        location.status = status
+        try:
+            if self._tree.is_withheld("/".join(location.file), status):
+                raise ResourceNotFound
+            resource = self.document(path, status, location.rules)
+            found = self._converted.read(fd, wanted)
+        finally:
+            os.close(fd)
+        return self._with_formats(resource), (found,)
+
+    @functools.cached_property
+    def _converted(self) -> ConvertedDocuments:
+        # Imported here: most folders have no document to convert.
+        from resource_server.conversion import pool
+        from resource_server.providers.filesystem.converted import ConvertedDocuments
+
+        return ConvertedDocuments(pool.shared())
+
+    def _with_formats(self, resource: Resource) -> Resource:
+        """Return the resource with the formats that its document can be read in."""
+        if self.convert == "off" or resource.type == "collection" or not resource.readable:
+            return resource
+        formats = self._converted.formats(resource.mime_type)
+        return msgspec.structs.replace(resource, formats=formats) if formats else resource
 
     def _is_recoded(self, found: Content) -> bool:
         """Return whether text would be sent in other bytes than a skill's digest covers."""
@@ -402,7 +443,8 @@ class Filesystem:
         # Imported here: most folders are never searched.
         from resource_server.providers.filesystem.file_search import FileSearch
 
-        return FileSearch(self._tree, self, self._types, self.timing)
+        text = None if self.convert == "off" else self._converted.text_of(self._types)
+        return FileSearch(self._tree, self, self._types, self.timing, text)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:
         """Return the skills in the folder, in the order of `walk`. See `SupportsSkills`."""

@@ -1,0 +1,183 @@
+"""Text encodings: what a document declares, or a guess for what is not UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import chardet
+
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import ConversionRequest, Part
+
+_MAX_BYTES = 32 * 1024 * 1024
+_MAX_SAMPLE_BYTES = 16 * 1024
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CANDIDATES = (
+    *("cp1252", "mac-roman", "cp1250", "iso-8859-2", "cp1254", "cp1253", "cp1257"),
+    *("cp1251", "koi8-r", "koi8-u", "cp866", "cp1255", "cp1256", "cp874"),
+    *("cp932", "shift_jis_2004", "euc_jis_2004", "gb18030", "big5hkscs", "cp949"),
+)
+# Wider encodings that real documents use under the narrower name (WHATWG's Encoding Standard).
+_WIDER = {
+    "ascii": ("cp1252",),
+    "big5": ("cp950", "big5hkscs"),
+    "big5hkscs": ("cp950", "big5hkscs"),
+    "euc_jis_2004": ("euc_jp", "euc_jis_2004"),
+    "euc_kr": ("cp949",),
+    "gb2312": ("gb18030",),
+    "gbk": ("gb18030",),
+    "iso8859-1": ("cp1252",),
+    "iso8859-9": ("cp1254",),
+    "iso8859-11": ("cp874",),
+    "shift_jis": ("cp932", "shift_jis_2004"),
+    "shift_jis_2004": ("cp932", "shift_jis_2004"),
+    "tis-620": ("cp874",),
+}
+_LATIN = {"cp1250", "cp1252", "cp1254", "cp1257", "iso8859-2", "mac-roman"}
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_UNLIKELY = re.compile(
+    r"(?<=[a-zß-öø-ÿ])[À-ÖØ-ÞŠŽŒŸ]|(?<=[a-zA-Z])[^\w\s!-~’‘“”«»–—…·]+(?=[a-z])"  # noqa: RUF001
+    r"|[ŽŠŸÕÒÓÔ‡†‰ˆ˜∂∑∏π∫Ω≈∆◊ıˇ˘˙˛](?=\W|$)"
+)
+"""Capitals and symbols inside words, which hardly any language has."""
+_PYTHON_ONLY = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs"}
+
+
+def guess(data: bytes) -> str | None:
+    """Return the most plausible encoding as Python names it; None if the bytes are no text.
+
+    Every answer decodes the bytes without an error.
+    """
+    marked = _marked(data)
+    if marked or b"\0" in data[:4096]:
+        return next((name for name in (marked, *_by_zeros(data)) if _decodes(data, name)), None)
+    if b"\x1b$" in data and _decodes(data, "iso2022_jp_ext"):
+        return "iso2022_jp_ext"
+    if _decodes(data, "utf-8"):
+        return None if len(_BINARY.findall(data)) * 20 > len(data) else "utf-8"
+    if len(_BINARY.findall(data)) * 100 > len(data):
+        return None
+    return next((name for name in _plausible(_sample(data)) if _decodes(data, name)), None)
+
+
+def decoded(data: bytes, label: str | None = None) -> str:
+    """Return the text of bytes: as a mark at their start says, the label, UTF-8, or the guess.
+
+    Bytes that fit none of them become U+FFFD, so that damaged text is still text.
+    """
+    name = _marked(data) or (codec_of(label) if label else None)
+    for each in _WIDER.get(name, (name,)) if name else ():
+        if _decodes(data, each):
+            return data.decode(each)
+    name = guess(data) or name or "utf-8"
+    return data.decode(name, "replace")
+
+
+def codec_of(label: str) -> str | None:
+    """Return Python's name of a text encoding; None if there is none."""
+    # Names become modules in Python's search for codecs; so none but plain ones are looked up.
+    if not re.fullmatch(r"[A-Za-z0-9][\w.: -]{0,39}", label, re.ASCII):
+        return None
+    aliases = {"x-sjis": "cp932", "macintosh": "mac-roman", "x-mac-roman": "mac-roman"}
+    try:
+        found = codecs.lookup(aliases.get(label.lower(), label))
+        if found.name in _PYTHON_ONLY:
+            return None
+        b"".decode(found.name)
+    except (LookupError, ValueError):
+        return None
+    return found.name
+
+
+def read(file: BinaryIO, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Return a document as it is.
+
+    Raises:
+        ConversionError: it is larger than `max_bytes`.
+    """
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ConversionError(f"it is larger than {max_bytes >> 20} MiB")
+    return data
+
+
+def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
+    """Yield the text of a document, from the encoding that is asked for or the guess."""
+    data = read(file)
+    label = request.options.get("encoding")
+    if label is None:
+        name = guess(data)
+        if name is None:
+            raise ConversionError("it is no text in a known encoding")
+        yield Part(data.decode(name), total=1, mime_type="text/plain")
+        return
+    name = codec_of(label)
+    if name is None:
+        raise ConversionError(f"there is no encoding {label[:40]!r}")
+    try:
+        text = data.decode(name)
+    except UnicodeDecodeError as error:
+        raise ConversionError(f"it is not {label}: byte {error.start + 1} does not fit") from None
+    yield Part(text.removeprefix("\ufeff"), total=1, mime_type="text/plain")
+
+
+def _marked(data: bytes) -> str | None:
+    return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
+
+
+def _by_zeros(data: bytes) -> tuple[str, ...]:
+    """Return the UTF-16 that explains where the zero bytes are, if one does."""
+    sample = data[:4096]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if max(even, odd) * 5 < len(sample) or min(even, odd) * 20 > max(even, odd):
+        return ()
+    return ("utf-16-be",) if even > odd else ("utf-16-le",)
+
+
+def _decodes(data: bytes, name: str | None) -> bool:
+    try:
+        data.decode(name or "undefined")
+    except (UnicodeError, ValueError):
+        return False
+    return True
+
+
+def _sample(data: bytes) -> bytes:
+    """Return the lines that are not ASCII, or the first of them."""
+    if len(data) <= _MAX_SAMPLE_BYTES:
+        return data
+    sample = bytearray()
+    for line in re.finditer(rb"[^\r\n]{0,4096}[^\x00-\x7f][^\r\n]{0,4096}[\r\n]?", data):
+        sample += line[0]
+        if len(sample) >= _MAX_SAMPLE_BYTES:
+            break
+    return bytes(sample)
+
+
+def _plausible(sample: bytes) -> Iterator[str]:
+    """Yield encodings, best first."""
+    found = chardet.detect(
+        sample, include_encodings=_CANDIDATES, compat_names=False, no_match_encoding="cp1252"
+    )["encoding"]
+    best = codec_of(found or "") or "cp1252"
+    if best in _LATIN:
+        yield from sorted((best, "cp1252", "mac-roman"), key=lambda name: _oddity(sample, name))
+    yield from _WIDER.get(best, (best,))
+    yield "cp1252"
+    yield "latin-1"
+
+
+def _oddity(sample: bytes, name: str) -> float:
+    """Return how many letters are in unlikely places."""
+    text = sample.decode(name, "replace")
+    return len(_UNLIKELY.findall(text)) + 3 * text.count("\ufffd")

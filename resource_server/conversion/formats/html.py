@@ -1,0 +1,70 @@
+"""HTML as Markdown, without scripts, styles and hidden text."""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from html_to_markdown import ConversionOptions, PreprocessingOptions
+from html_to_markdown import convert as to_markdown
+
+from resource_server.conversion.formats import encodings
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import ConversionRequest, Part
+
+_MAX_BYTES = 32 * 1024 * 1024
+_HEAD_BYTES = 4096
+"""Bytes at the start that may declare the encoding or the title; browsers read 1024."""
+
+_OPTIONS = ConversionOptions(
+    bullets="-",
+    compact_tables=True,
+    exclude_selectors=['[aria-hidden="true"]'],
+    extract_metadata=False,
+    hidden_content="drop",
+    inline_data_media="alt_text_only",
+    # Navigation and forms hold facts too: the contents of a book, the fields of a form.
+    preprocessing=PreprocessingOptions(
+        preset="minimal", remove_forms=False, remove_navigation=False
+    ),
+)
+_CHARSET = re.compile(
+    rb"""<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE
+)
+_TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})", re.IGNORECASE)
+_TOO_DEEP = "it is nested too deeply"
+
+
+def markdown_of(html: str) -> str:
+    """Return a document or a fragment as Markdown.
+
+    Raises:
+        ConversionError: it is nested too deeply, or the parser refuses it.
+    """
+    try:
+        result = to_markdown(html, _OPTIONS)
+    except Exception as error:
+        # The library raises a class per cause, and one for its own faults.
+        raise ConversionError("it cannot be read as HTML") from error
+    text = (result.content or "").strip()
+    if result.warnings:
+        if not text:
+            raise ConversionError(_TOO_DEEP)
+        text += f"\n\n[Some text is missing: {_TOO_DEEP}.]"
+    return f"{text}\n" if text else ""
+
+
+def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
+    """Yield the document as one part; its title comes first if it is no heading."""
+    data = encodings.read(file, _MAX_BYTES)
+    declared = _CHARSET.search(data[:_HEAD_BYTES])
+    label = request.options.get("encoding") or (declared and declared[1].decode("ascii", "ignore"))
+    html = encodings.decoded(data, label or None)
+    text = markdown_of(html)
+    found = _TITLE.search(html[:_HEAD_BYTES])
+    title = " ".join(entities.unescape(found[1]).split()) if found else ""
+    if title and not re.search(rf"^#+ {re.escape(title)}\s*$", text, re.MULTILINE):
+        text = f"# {title}\n\n{text}"
+    yield Part(text, total=1)
