@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import chardet
-
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
+
+try:
+    import chardet
+except ImportError:  # no extra `documents`: notebooks, mails and tables need it for old text only
+    chardet = None
 
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_SAMPLE_BYTES = 16 * 1024
@@ -29,7 +32,6 @@ _CANDIDATES = (
 )
 # Wider encodings that real documents use under the narrower name (WHATWG's Encoding Standard).
 _WIDER = {
-    "ascii": ("cp1252",),
     "big5": ("cp950", "big5hkscs"),
     "big5hkscs": ("cp950", "big5hkscs"),
     "euc_jis_2004": ("euc_jp", "euc_jis_2004"),
@@ -43,11 +45,11 @@ _WIDER = {
     "shift_jis_2004": ("cp932", "shift_jis_2004"),
     "tis-620": ("cp874",),
 }
-_LATIN = {"cp1250", "cp1252", "cp1254", "cp1257", "iso8859-2", "mac-roman"}
+_WESTERN = {"cp1252", "mac-roman"}
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _UNLIKELY = re.compile(
     r"(?<=[a-zß-öø-ÿ])[À-ÖØ-ÞŠŽŒŸ]|(?<=[a-zA-Z])[^\w\s!-~’‘“”«»–—…·]+(?=[a-z])"  # noqa: RUF001
-    r"|[ŽŠŸÕÒÓÔ‡†‰ˆ˜∂∑∏π∫Ω≈∆◊ıˇ˘˙˛](?=\W|$)"
+    r"|[ŽŠŸÕÒÓÔ‡†‰ˆ˜∂∑∏π∫Ω≈∆◊ıˇ˘˙˛](?=\W|$)"  # noqa: RUF001
 )
 """Capitals and symbols inside words, which hardly any language has."""
 _PYTHON_ONLY = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs"}
@@ -79,8 +81,17 @@ def decoded(data: bytes, label: str | None = None) -> str:
     for each in _WIDER.get(name, (name,)) if name else ():
         if _decodes(data, each):
             return data.decode(each)
-    name = guess(data) or name or "utf-8"
-    return data.decode(name, "replace")
+    if not _decodes(data, "utf-8"):
+        for each in (name, "utf-8"):
+            if each is not None and is_damaged(data, each):
+                return data.decode(each, "replace")
+    return data.decode(guess(data) or "utf-8", "replace")
+
+
+def is_damaged(data: bytes, name: str) -> bool:
+    """Return whether the bytes are in this encoding but for a few."""
+    text = data.decode(name, "replace")
+    return sum(not character.isascii() for character in text) > 4 * text.count("\ufffd")
 
 
 def codec_of(label: str) -> str | None:
@@ -166,12 +177,17 @@ def _sample(data: bytes) -> bytes:
 
 def _plausible(sample: bytes) -> Iterator[str]:
     """Yield encodings, best first."""
+    if chardet is None:
+        yield from ("cp1252", "latin-1")
+        return
     found = chardet.detect(
         sample, include_encodings=_CANDIDATES, compat_names=False, no_match_encoding="cp1252"
     )["encoding"]
     best = codec_of(found or "") or "cp1252"
-    if best in _LATIN:
-        yield from sorted((best, "cp1252", "mac-roman"), key=lambda name: _oddity(sample, name))
+    if sample.decode(best, "replace") == sample.decode("cp1252", "replace"):
+        best = "cp1252"  # the usual one of those that agree
+    if best in _WESTERN:
+        yield from sorted((best, *(_WESTERN - {best})), key=lambda name: _oddity(sample, name))
     yield from _WIDER.get(best, (best,))
     yield "cp1252"
     yield "latin-1"

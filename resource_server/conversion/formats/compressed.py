@@ -1,0 +1,151 @@
+"""Text inside gzip, bzip2, xz or Zstandard, decompressed within bounds."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import importlib
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+from resource_server.conversion.formats import encodings
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import ConversionRequest, Part
+
+_MAX_BYTES = 200 * 1024 * 1024
+_MAX_RATIO = 1000
+_FREE_BYTES = 1024 * 1024
+"""Bytes whose ratio does not count: a short file of spaces is no bomb."""
+_CHUNK_BYTES = 256 * 1024
+_PART_BYTES = 4 * 1024 * 1024
+
+_SIGNATURES = (
+    (b"%PDF-", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive or an office document"),
+    (b"\x89PNG\r\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"RIFF", "a RIFF file"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"SQLite format 3\0", "a SQLite database"),
+    (b"\xd0\xcf\x11\xe0", "an old office document"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ\0", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+)
+
+
+def _zstd_opener() -> Callable[[BinaryIO], BinaryIO] | None:
+    """Return what opens Zstandard: of Python 3.14, or of the package `zstandard`."""
+    for module, name in (("compression.zstd", "ZstdFile"), ("zstandard", "open")):
+        try:
+            opener = getattr(importlib.import_module(module), name)
+        except ImportError:
+            continue
+        return cast("Callable[[BinaryIO], BinaryIO]", opener)
+    return None
+
+
+_OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+    b"\x1f\x8b": lambda file: cast("BinaryIO", gzip.GzipFile(fileobj=file)),
+    b"BZh": lambda file: cast("BinaryIO", bz2.BZ2File(file)),
+    b"\xfd7zXZ\0": lambda file: cast("BinaryIO", lzma.LZMAFile(file)),  # noqa: SIM115 - the caller closes it
+}
+if _zstd := _zstd_opener():
+    _OPENERS[b"\x28\xb5\x2f\xfd"] = _zstd
+
+
+def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
+    """Yield the text; where it is long, in parts that end with a line."""
+    start = file.read(8)
+    file.seek(0)
+    opener = next((each for mark, each in _OPENERS.items() if start.startswith(mark)), None)
+    if opener is None:
+        raise ConversionError("it is no gzip, bzip2 or xz data")
+    blocks = _blocks(file, opener)
+    block = next(blocks, b"")
+    encoding = _encoding_of(block, request.options.get("encoding"))
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    number = 1
+    while True:
+        following = next(blocks, None)
+        text = decoder.decode(block, final=following is None)
+        total = number if following is None else None
+        yield Part(text.removeprefix("\ufeff"), number, total, "text/plain")
+        if following is None:
+            return
+        block, number = following, number + 1
+
+
+def _encoding_of(block: bytes, label: str | None) -> str:
+    """Return the encoding that is asked for, or that of the first block.
+
+    Raises:
+        ConversionError: there is none; says what the data is.
+    """
+    if label is not None:
+        name = encodings.codec_of(label)
+        if name is None:
+            raise ConversionError(f"there is no encoding {label[:40]!r}")
+        return name
+    for mark, what in _SIGNATURES:
+        if block.startswith(mark):
+            raise ConversionError(f"there is {what} inside, no text")
+    if block[257:262] == b"ustar":
+        raise ConversionError("there is a tar archive inside, no text")
+    name = encodings.guess(block)
+    if name is None:
+        raise ConversionError("there is binary data inside, no text")
+    return name
+
+
+def _blocks(file: BinaryIO, opener: Callable[[BinaryIO], BinaryIO]) -> Iterator[bytes]:
+    """Yield the data in blocks; all but the last end with a line if lines are short."""
+    buffer = bytearray()
+    for chunk in _decompressed(file, opener):
+        buffer += chunk
+        if len(buffer) >= _PART_BYTES:
+            end = buffer.rfind(b"\n") + 1 or len(buffer)
+            yield bytes(buffer[:end])
+            del buffer[:end]
+    if buffer:
+        yield bytes(buffer)
+
+
+def _decompressed(file: BinaryIO, opener: Callable[[BinaryIO], BinaryIO]) -> Iterator[bytes]:
+    size = 0
+    try:
+        with opener(file) as inside:
+            while chunk := inside.read(_CHUNK_BYTES):
+                size += len(chunk)
+                if size > _MAX_BYTES:
+                    raise ConversionError(f"there is more than {_MAX_BYTES >> 20} MiB inside")
+                if size > _FREE_BYTES and size > _MAX_RATIO * file.tell():
+                    raise ConversionError(f"it is more than {_MAX_RATIO} times as large inside")
+                yield chunk
+    except ConversionError:
+        raise
+    except EOFError:
+        raise ConversionError("it is truncated") from None
+    except MemoryError:
+        raise ConversionError("it takes too much memory") from None
+    except (OSError, ValueError, zlib.error, lzma.LZMAError, _zstd_errors()) as error:
+        raise ConversionError("the compressed data is damaged") from error
+
+
+def _zstd_errors() -> type[Exception]:
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            return cast("type[Exception]", importlib.import_module(module).ZstdError)
+        except ImportError:
+            continue
+    return lzma.LZMAError
