@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from resource_server.errors import ConversionError
 
-__all__ = ["Archive", "Relation", "copied", "parse_xml"]
+__all__ = ["Archive", "Relation", "below", "copied", "parse_xml"]
 
 MAX_FILES: Final = 10_000
 MAX_RATIO: Final = 100
@@ -241,6 +241,17 @@ def parse_xml(data: bytes) -> Element:
     _refuse_depth(root)
     _rename(root)
     return root
+
+
+def below(element: Element, *names: str) -> Element | None:
+    """Return the first child of a name, of that the first one of the next name, and so on.
+
+    The paths of `Element.find` take a prefix for one of a namespace.
+    """
+    found: Element | None = element
+    for name in names:
+        found = found.find(name) if found is not None else None
+    return found
 
 
 def _refuse_depth(root: Element) -> None:

@@ -24,6 +24,12 @@ def zipped(members: Mapping[str, str | bytes]) -> bytes:
     return target.getvalue()
 
 
+def unzipped(document: bytes) -> dict[str, bytes]:
+    """Return the members of an archive."""
+    with zipfile.ZipFile(io.BytesIO(document)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def parts_of(
     convert: Convert,
     document: bytes,

@@ -1,0 +1,336 @@
+"""Content of OpenDocument files as HTML, for ODT and ODP; and the HTML of lists and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from resource_server.conversion.formats.archives import Archive, below
+from resource_server.errors import ConversionError
+
+_MAX_REPEATED = 64
+"""Columns of one cell, at most."""
+_MAX_SPACES = 100
+_MAX_ANCESTORS = 20
+_MAX_LEVEL = 10
+_LEFT_OUT: Final = frozenset(
+    """
+    text:tracked-changes office:annotation office:annotation-end office:forms office:scripts
+    office:event-listeners text:sequence-decls text:variable-decls text:user-field-decls
+    text:hidden-text presentation:notes text:ruby-text svg:title svg:desc text:note-citation
+    text:alphabetical-index-source text:table-of-content-source text:dde-connection-decls
+    """.split()
+)
+_BLOCKS: Final = frozenset("text:p text:h text:list table:table".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a list."""
+
+    level: int
+    """From 0."""
+    number: int | None
+    """None of a list with bullets."""
+    html: str
+
+
+def lists_of(blocks: Iterable[Item | str]) -> str:
+    """Return blocks as HTML, items in a row as nested lists."""
+    pieces: list[str] = []
+    opened: list[str] = []
+
+    def close_to(depth: int) -> None:
+        while len(opened) > depth:
+            pieces.append(f"</li></{opened.pop()}>")
+
+    for block in blocks:
+        if isinstance(block, str):
+            close_to(0)
+            pieces.append(block)
+            continue
+        tag = "ul" if block.number is None else "ol"
+        close_to(block.level + 1)
+        if len(opened) == block.level + 1:
+            if opened[-1] == tag:
+                pieces.append("</li><li>")
+            else:
+                close_to(block.level)
+        while len(opened) <= block.level:
+            opened.append(tag)
+            start = f' start="{block.number}"' if block.number not in (None, 1) else ""
+            pieces.append(f"<{tag}{start}><li>")
+        pieces.append(block.html)
+    close_to(0)
+    return "".join(pieces)
+
+
+def table_of(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as HTML; the first row is its header."""
+    width = max((len(row) for row in rows), default=0)
+    if not width:
+        return ""
+    lines: list[str] = []
+    for row in rows:
+        tag = "td" if lines else "th"
+        cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
+        lines.append(f"<tr>{cells}{f'<{tag}></{tag}>' * (width - len(row))}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def flat(blocks: Iterable[Item | str]) -> str:
+    """Return blocks as one line of HTML, for a cell or a note."""
+    lines: list[str] = []
+    for block in blocks:
+        if isinstance(block, Item):
+            mark = "•" if block.number is None else f"{block.number}."
+            lines.append(f"{mark} {block.html}")
+            continue
+        line = re.sub("</t[dh]><t[dh]>", ", ", block).replace("</tr><tr>", "; ")
+        lines.append(
+            re.sub("</?(?:p|h[1-6]|table|tr|td|th|ul|ol|li)(?: [^>]*)?>", " ", line).strip()
+        )
+    return "<br>".join(line for line in lines if line)
+
+
+def text_html(archive: Archive) -> str:
+    """Return an ODT as HTML.
+
+    Raises:
+        ConversionError: it is protected by a password, damaged, or over a limit.
+    """
+    content = content_of(archive)
+    body = below(content, "office:body", "office:text")
+    if body is None:
+        raise ConversionError("it is damaged, or no ODT: it has no text")
+    writer = Writer(style_roots(archive, content))
+    return lists_of(writer.blocks(body)) + writer.notes_html()
+
+
+def content_of(archive: Archive) -> Element:
+    """Return the root of the content.
+
+    Raises:
+        ConversionError: it is protected by a password, damaged, or over a limit.
+    """
+    if "META-INF/manifest.xml" in archive:
+        manifest = archive.read("META-INF/manifest.xml")
+        if b"encryption-data" in manifest:
+            raise ConversionError("it is protected by a password")
+    return archive.xml("content.xml")
+
+
+def style_roots(archive: Archive, content: Element) -> Sequence[Element]:
+    """Return the elements that hold styles, those of the content last."""
+    roots = [archive.xml("styles.xml")] if "styles.xml" in archive else []
+    return [*roots, content]
+
+
+class Writer:
+    """Writes elements as HTML; notes are collected."""
+
+    def __init__(self, roots: Iterable[Element]) -> None:
+        self._styles: dict[tuple[str, str], Element] = {}
+        self._numbered: dict[str, set[int]] = {}
+        for root in roots:
+            for style in root.iter("style:style"):
+                key = (style.get("style:family", ""), style.get("style:name", ""))
+                self._styles[key] = style
+            for style in root.iter("text:list-style"):
+                self._numbered[style.get("style:name", "")] = {
+                    _int(level.get("text:level", ""), 1)
+                    for level in style.iter("text:list-level-style-number")
+                    if level.get("style:num-format")
+                }
+        self._properties: dict[tuple[str, str], tuple[bool, bool, bool]] = {}
+        self._boxes: list[Item | str] = []
+        self._notes: list[str] = []
+
+    def notes_html(self) -> str:
+        """Return the notes so far."""
+        return "".join(f"<p>[^{at}]: {note}</p>" for at, note in enumerate(self._notes, 1))
+
+    def blocks(self, parent: Element) -> list[Item | str]:
+        """Return the paragraphs, lists and tables of an element."""
+        found: list[Item | str] = []
+        for child in parent:
+            found += self._block(child)
+        return found
+
+    def _block(self, element: Element) -> Sequence[Item | str]:
+        if element.tag in _LEFT_OUT or _is_hidden_section(element):
+            return ()
+        match element.tag:
+            case "text:p" | "text:h":
+                return self._paragraph(element)
+            case "text:list":
+                return self._list(element, 0, "")
+            case "table:table":
+                return self._table(element)
+            case "draw:frame":
+                return self.frame(element)
+            case _:
+                return self.blocks(element)
+
+    def frame(self, frame: Element) -> list[Item | str]:
+        """Return the text, the table or the description of a frame."""
+        found = self.blocks(frame)
+        text = next(
+            (text for tag in ("svg:desc", "svg:title") if (text := frame.findtext(tag))), ""
+        )
+        if text.strip() and frame.find("draw:text-box") is None and not found:
+            return [f"<p>[Image: {escape(' '.join(text.split()), quote=False)}]</p>"]
+        return found
+
+    def _paragraph(self, paragraph: Element) -> list[Item | str]:
+        hidden = paragraph.find("text:hidden-paragraph")
+        is_hidden, _, _ = self._properties_of("paragraph", paragraph.get("text:style-name", ""))
+        if is_hidden or (hidden is not None and hidden.get("text:is-hidden") != "false"):
+            return []
+        text = self._inline(paragraph)
+        boxes, self._boxes = self._boxes, []
+        if not text.strip():
+            return boxes
+        if paragraph.tag == "text:p":
+            return [f"<p>{text}</p>", *boxes]
+        level = min(max(_int(paragraph.get("text:outline-level", ""), 1), 1), 6)
+        return [f"<h{level}>{text}</h{level}>", *boxes]
+
+    def _inline(self, parent: Element) -> str:
+        pieces = [escape(parent.text or "", quote=False)]
+        for child in parent:
+            if child.tag not in _LEFT_OUT:
+                pieces.append(self._inline_element(child))
+            pieces.append(escape(child.tail or "", quote=False))
+        return "".join(pieces)
+
+    def _inline_element(self, element: Element) -> str:
+        match element.tag:
+            case "text:span":
+                return self._span(element)
+            case "text:a":
+                text, target = self._inline(element), element.get("xlink:href", "")
+                if not text.strip() or not target or target.startswith("#"):
+                    return text
+                return f'<a href="{escape(target)}">{text}</a>'
+            case "text:s":
+                return " " * min(max(_int(element.get("text:c", ""), 1), 1), _MAX_SPACES)
+            case "text:tab":
+                return " "
+            case "text:line-break":
+                return "<br>"
+            case "text:note":
+                return self._note(element)
+            case "draw:frame":
+                self._boxes += self.frame(element)
+                return ""
+            case tag if tag in _BLOCKS or tag.startswith("draw:"):
+                self._boxes += self.blocks(element)
+                return ""
+            case _:
+                return self._inline(element)
+
+    def _span(self, span: Element) -> str:
+        is_hidden, is_bold, is_italic = self._properties_of("text", span.get("text:style-name", ""))
+        text = "" if is_hidden else self._inline(span)
+        if text.strip() and is_italic:
+            text = f"<em>{text}</em>"
+        if text.strip() and is_bold:
+            text = f"<strong>{text}</strong>"
+        return text
+
+    def _note(self, note: Element) -> str:
+        at = len(self._notes)
+        self._notes.append("")
+        body = note.find("text:note-body")
+        if body is not None:
+            self._notes[at] = flat(self.blocks(body))
+        return f"[^{at + 1}]"
+
+    def _properties_of(self, family: str, name: str) -> tuple[bool, bool, bool]:
+        """Return whether a style hides its text, makes it bold, and italic."""
+        key = (family, name)
+        if key not in self._properties:
+            self._properties[key] = self._inherited(family, name)
+        return self._properties[key]
+
+    def _inherited(self, family: str, name: str) -> tuple[bool, bool, bool]:
+        found: dict[str, str] = {}
+        for _ in range(_MAX_ANCESTORS):
+            style = self._styles.get((family, name))
+            if style is None:
+                break
+            properties = style.find("style:text-properties")
+            if properties is not None:
+                found = {**dict(properties.items()), **found}
+            name = style.get("style:parent-style-name", "")
+        return (
+            found.get("text:display") == "none",
+            found.get("fo:font-weight") in ("bold", "600", "700", "800", "900"),
+            found.get("fo:font-style") in ("italic", "oblique"),
+        )
+
+    def _list(self, element: Element, level: int, style: str) -> list[Item | str]:
+        style = element.get("text:style-name", style)
+        is_numbered = level + 1 in self._numbered.get(style, ())
+        found: list[Item | str] = []
+        number = 0
+        for entry in element:
+            if entry.tag not in ("text:list-item", "text:list-header"):
+                continue
+            number = _int(entry.get("text:start-value", ""), number + 1)
+            lines: list[Item | str] = []
+            deeper: list[Item | str] = []
+            for child in entry:
+                if child.tag == "text:list":
+                    deeper += self._list(child, min(level + 1, _MAX_LEVEL), style)
+                elif child.tag not in _LEFT_OUT:
+                    lines += self._block(child)
+            if lines:
+                found.append(Item(level, number if is_numbered else None, _item_html(lines)))
+            found += deeper
+        return found
+
+    def _table(self, table: Element) -> Sequence[Item | str]:
+        rows = [self._row(row) for row in _rows(table)]
+        rows = [row for row in rows if any(row)]
+        if [len(row) for row in rows] == [1]:
+            return [f"<p>{rows[0][0]}</p>"]
+        return [table_of(rows)] if rows else []
+
+    def _row(self, row: Element) -> Sequence[str]:
+        cells: list[str] = []
+        for cell in row:
+            if cell.tag in ("table:table-cell", "table:covered-table-cell"):
+                text = flat(self.blocks(cell)) if cell.tag == "table:table-cell" else ""
+                count = _int(cell.get("table:number-columns-repeated", ""), 1)
+                cells += [text] * min(max(count, 1), _MAX_REPEATED)
+        return cells
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    """Yield the rows of a table, also those in groups, but not those of tables inside it."""
+    for child in table:
+        if child.tag == "table:table-row":
+            yield child
+        elif child.tag in ("table:table-rows", "table:table-header-rows", "table:table-row-group"):
+            yield from _rows(child)
+
+
+def _item_html(lines: Sequence[Item | str]) -> str:
+    """Return the blocks of an item; a paragraph alone makes the list tight."""
+    if len(lines) == 1 and isinstance(lines[0], str):
+        return re.sub("^<p>|</p>$", "", lines[0])
+    return lists_of(lines)
+
+
+def _is_hidden_section(element: Element) -> bool:
+    return element.tag == "text:section" and element.get("text:display") == "none"
+
+
+def _int(text: str, otherwise: int) -> int:
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else otherwise
