@@ -37,6 +37,9 @@ _TYPES = (
     ("date", re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")),
     ("time", re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9][0-9:.Z+-]*")),
 )
+_ESCAPED_QUOTE = re.compile(r'\\"(?![,;\t|\r\n]|$)')
+_DOUBLED_QUOTE = re.compile(r'(?<![,;\t|\r\n])""(?![,;\t|\r\n]|$)')
+"""Inside a cell: two quotes between delimiters are an empty one."""
 _JSON_TYPES = {
     "bool": "boolean",
     "int": "integer",
@@ -71,6 +74,8 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         raise ConversionError("a cell is too large, or a quote is never closed") from None
     except UnicodeError:
         raise ConversionError("its text encoding is damaged") from None
+    except RecursionError:
+        raise ConversionError("it is nested too deeply") from None
 
 
 def _parts(
@@ -125,7 +130,7 @@ def _part(
     cells = [[row[at] if at < len(row) else None for at in chosen] for row in rows]
     if name == "json":
         text = _as_json(names, kinds, cells, ends)
-        return Part(text, number, total, "application/json")
+        return Part(encodings.sendable(text), number, total, "application/json")
     heading = f"Rows {number}-{number + len(rows) - 1}" if rows else "No rows"
     if total is not None and rows:
         heading += f" of {total}"
@@ -135,16 +140,25 @@ def _part(
         lines = [f"{table.note}; columns: {shown}", "", heading]
     lines += ["", _line(names), "|" + " --- |" * len(names)]
     lines += map(_line, cells)
-    return Part("\n".join(lines) + "\n", number, total, MARKDOWN)
+    return Part(encodings.sendable("\n".join(lines) + "\n"), number, total, MARKDOWN)
 
 
 def _as_json(
     names: Sequence[str], kinds: Sequence[str], rows: Sequence[_Row], ends: tuple[bool, bool]
 ) -> str:
     values = [[_value(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
-    text = ",\n".join(json.dumps(row, ensure_ascii=False) for row in values)
+    text = ",\n".join(map(_dumped, values))
     head = f'{{"columns": {json.dumps(names, ensure_ascii=False)}, "rows": [\n' if ends[0] else ""
     return f"{head}{text}{']}' if ends[1] else ','}"
+
+
+def _dumped(row: Sequence[Any]) -> str:
+    """Return a row as JSON, which has no infinity and no NaN: these become text."""
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(row), parse_constant=str)
+        return json.dumps(finite, ensure_ascii=False)
 
 
 def _value(cell: Any, kind: str) -> Any:
@@ -280,7 +294,7 @@ def _delimiter(text: str, media_type: str) -> str:
 
 def _options(text: str, delimiter: str) -> dict[str, Any]:
     """Return the options of `csv.reader`."""
-    is_escaped = '\\"' in text and '""' not in text
+    is_escaped = bool(_ESCAPED_QUOTE.search(text)) and not _DOUBLED_QUOTE.search(text)
     return {
         "delimiter": delimiter,
         "doublequote": not is_escaped,
@@ -450,10 +464,11 @@ def _members(value: Any) -> Mapping[str, Any]:
 
 
 def _json_type(rows: Sequence[_Row], at: int) -> str:
-    names = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list"}
-    found = {
-        names.get(type(row[at]), "object") for row in rows if at < len(row) and row[at] is not None
-    }
+    found = {_json_name(row[at]) for row in rows if at < len(row) and row[at] is not None}
     if found == {"integer", "number"}:
         return "number"
     return found.pop() if len(found) == 1 else "mixed" if found else "text"
+
+
+def _json_name(value: object) -> str:
+    return _JSON_TYPES.get(type(value).__name__, "object")

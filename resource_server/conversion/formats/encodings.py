@@ -88,6 +88,15 @@ def decoded(data: bytes, label: str | None = None) -> str:
     return data.decode(guess(data) or "utf-8", "replace")
 
 
+def sendable(text: str) -> str:
+    """Return text without lone surrogates, which JSON may have and UTF-8 may not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def is_damaged(data: bytes, name: str) -> bool:
     """Return whether the bytes are in this encoding but for a few."""
     text = data.decode(name, "replace")
@@ -102,9 +111,9 @@ def codec_of(label: str) -> str | None:
     aliases = {"x-sjis": "cp932", "macintosh": "mac-roman", "x-mac-roman": "mac-roman"}
     try:
         found = codecs.lookup(aliases.get(label.lower(), label))
-        if found.name in _PYTHON_ONLY:
+        if found.name.replace("-", "_") in _PYTHON_ONLY:
             return None
-        b"".decode(found.name)
+        b"text".decode(found.name)  # refuses what is no text encoding, such as zlib
     except (LookupError, ValueError):
         return None
     return found.name

@@ -54,7 +54,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         raise ConversionError("its MIME structure is broken") from error
     if not mail.keys():
         raise ConversionError("it is no mail: it has no headers")
-    yield Part("\n\n".join(lines) + "\n", total=1)
+    yield Part(encodings.sendable("\n\n".join(lines) + "\n"), total=1)
 
 
 def _mail(mail: _Mail, depth: int, level: int) -> Iterator[str]:
@@ -104,11 +104,14 @@ def _children(part: _Mail) -> list[_Mail]:
 
 def _chosen(versions: list[_Mail]) -> _Mail | None:
     """Return the version that is plain text, or else the last one that is text at all."""
-    texts = [each for each in versions if _body(each)]
-    plain = (each for each in texts if each.get_content_type() == "text/plain")
-    richest = texts[-1] if texts else versions[-1] if versions else None
+    for each in versions:
+        if each.get_content_type() == "text/plain" and _body(each):
+            return each
+    for each in reversed(versions):
+        if _body(each):
+            return each
     multiparts = (each for each in versions if each.is_multipart())
-    return next(plain, None) or (richest if texts else next(multiparts, richest))
+    return next(multiparts, versions[-1] if versions else None)
 
 
 def _is_attachment(part: _Mail) -> bool:
@@ -133,7 +136,10 @@ def _body(part: _Mail) -> str:
 def _of_html(text: str) -> str:
     if markdown_of is None:
         return re.sub(r"<[^>]*>", "", text)
-    return markdown_of(text)
+    try:
+        return markdown_of(text)
+    except ConversionError as error:
+        return f"[The text of this mail is HTML that cannot be converted: {error}.]"
 
 
 def _payload(part: _Mail) -> bytes:

@@ -45,7 +45,11 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         yield from _pictures(cells, wanted)
         return
     for number in wanted:
-        yield Part(_markdown(cells[number - 1], number, language), number, total)
+        try:
+            text = encodings.sendable(_markdown(cells[number - 1], number, language))
+        except RecursionError:
+            raise ConversionError(f"cell {number} is nested too deeply") from None
+        yield Part(text, number, total)
 
 
 def _parsed(data: bytes) -> _Json:

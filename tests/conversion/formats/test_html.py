@@ -1,0 +1,146 @@
+"""HTML as Markdown."""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import suppress
+
+import pytest
+
+from resource_server.conversion.formats.html import convert, markdown_of
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import ConversionRequest
+from tests.conversion.formats.damaged import damaged
+
+_PAGE = """<!doctype html><html><head><title>Quarter &amp; year</title>
+<style>.styled{color:red}</style><script>var scripted = 1;</script></head><body>
+<!-- commented --><nav><a href="/contents">Contents</a></nav>
+<h1>Report</h1>
+<p>Profit of <b>1,234</b> in <a href="https://e.org/q?a=1&amp;b=2">the source</a>.</p>
+<div hidden>hidden-1</div><div style="color:red; DISPLAY : none !important">hidden-2</div>
+<template>hidden-3</template><span aria-hidden="true">hidden-4</span>
+<input type="hidden" value="hidden-5"><div style="visibility:hidden">hidden-6</div>
+<noscript>hidden-7</noscript>
+<table><thead><tr><th>City</th><th>Height</th></tr></thead>
+<tbody><tr><td>La Paz</td><td>3,640 | m</td></tr></tbody></table>
+<ul><li>first<ul><li>second</li></ul></li></ul>
+<pre><code class="language-python">if x:
+    y()</code></pre>
+<img src="data:image/png;base64,iVBORw0KGgoAAAANSUhEUg" alt="a chart">
+</body></html>"""
+
+
+def _text(data: bytes, **options: str) -> str:
+    request = ConversionRequest(media_type="text/html", options=options)
+    (part,) = convert(io.BytesIO(data), request)
+    assert isinstance(part.data, str)
+    assert (part.number, part.total, part.mime_type) == (1, 1, "text/markdown")
+    return part.data
+
+
+def test_headings_links_lists_tables_and_code_are_kept() -> None:
+    text = _text(_PAGE.encode())
+    for fact in (
+        "# Report",
+        "**1,234**",
+        "[the source](https://e.org/q?a=1&b=2)",
+        "[Contents](/contents)",
+        "| City | Height |",
+        "| La Paz | 3,640 \\| m |",
+        "- first\n  - second",
+        "```python\nif x:\n    y()\n```",
+        "a chart",
+    ):
+        assert fact in text
+
+
+def test_scripts_styles_comments_and_hidden_text_are_dropped() -> None:
+    text = _text(_PAGE.encode())
+    for absent in ("scripted", "styled", "commented", "hidden-", "iVBOR", "base64"):
+        assert absent not in text
+
+
+def test_the_title_comes_first_unless_a_heading_has_it() -> None:
+    assert _text(_PAGE.encode()).startswith("# Quarter & year\n\n")
+    assert _text(b"<title>A b</title><h1>A  b</h1>").count("A b") == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ('<meta charset="windows-1251">', "cp1251"),
+        (
+            '<meta http-equiv="Content-Type" content="text/html; charset=Shift_JIS">',
+            "cp932",
+        ),
+        ("<meta charset=utf-8>", "utf-8"),
+        ("<?xml version='1.0' encoding='iso-8859-1'?>", "cp1252"),
+        ("", "utf-16"),
+        ("", "utf-8"),
+        ("", "utf-8-sig"),
+    ],
+)
+def test_the_encoding_is_found(head: str, encoding: str) -> None:
+    word = {"cp1251": "Привет, мир", "cp932": "日本語の文章"}.get(encoding, "Größe “naïve”")
+    assert word in _text(f"{head}<p>{word}</p>".encode(encoding))
+
+
+def test_the_encoding_that_is_asked_for_wins() -> None:
+    assert "Дом" in _text("<meta charset=latin1><p>Дом".encode("koi8-r"), encoding="koi8-r")
+
+
+def test_a_mark_at_the_start_wins_over_a_wrong_declaration() -> None:
+    assert "Größe" in _text("<meta charset=big5><p>Größe".encode("utf-8-sig"))
+
+
+def test_a_wrong_declaration_does_not_garble_the_text() -> None:
+    assert "Größe" in _text("<meta charset=euc-jp><p>Größe des Hauses".encode())
+
+
+def test_fragments_are_converted() -> None:
+    assert markdown_of("<td>one") == "one\n"
+    assert markdown_of("") == ""
+    assert markdown_of("plain &lt;text&gt;") == "plain <text>\n"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "<div>" * 200_000 + "x",
+        "<b>" * 100_000 + "x",
+        "<table><tr><td>" * 20_000 + "x",
+        "<a " + "x=1 " * 300_000 + ">y</a>",
+        "<" * 1_000_000,
+        "&" * 1_000_000,
+        "<!--" * 300_000,
+        "<b><i><u>x</b>" * 5_000,
+        "<table><td colspan=1000000000 rowspan=1000000000>a<td>b</table>",
+        "<table>" + "<tr><td rowspan=65534 colspan=1000>a" * 300,
+        "<title>" * 100_000,
+        "<meta " * 100_000,
+        "\0<p>a\0b</p>&#xD800;&#x110000;",
+    ],
+)
+def test_hostile_documents_end_soon(hostile: str) -> None:
+    begin = time.monotonic()
+    try:
+        text = _text(hostile.encode())
+    except ConversionError:
+        text = ""
+    assert time.monotonic() - begin < 10
+    assert len(text) < 20_000_000
+
+
+def test_text_that_is_nested_too_deeply_is_not_dropped_silently() -> None:
+    with pytest.raises(ConversionError, match="nested"):
+        markdown_of("<div>" * 100_000 + "x")
+    assert "nested too deeply" in markdown_of("<p>fact</p>" + "<div>" * 100_000 + "x")
+
+
+def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
+    begin = time.monotonic()
+    for data in damaged(_PAGE.encode(), count=400):
+        with suppress(ConversionError):
+            _text(data)
+    assert time.monotonic() - begin < 60
