@@ -297,6 +297,25 @@ def test_hostile_json_is_passed_over(line: bytes) -> None:
     _json(b'{"a": 1}\n' + line + b"\n", _JSON_LINES)
 
 
+def test_half_a_surrogate_pair_does_not_make_json_lines_unreadable() -> None:
+    for name in ("markdown", "json"):
+        request = ConversionRequest(media_type=_JSON_LINES, format=name)
+        (part,) = in_a_worker("delimited", b'{"a": "fact \\ud83d"}\n', request)
+        assert "fact \ufffd" in str(part.data)
+
+
+def test_infinity_and_nan_are_text_in_json() -> None:
+    text = "".join(str(part.data) for part in _parts(b"[NaN, [-1e999]]\n", _JSON_LINES, "json"))
+    assert '["NaN", ["-Infinity"]]' in text
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1000, 7), 5000])
+def test_deep_json_lines_raise_nothing_but_conversion_errors(depth: int) -> None:
+    for name in ("markdown", "json"):
+        with suppress(ConversionError):
+            _parts(b'{"a": ' + b"[" * depth + b"]" * depth + b"}\n", _JSON_LINES, name)
+
+
 @pytest.mark.parametrize(
     ("document", "media_type"),
     [

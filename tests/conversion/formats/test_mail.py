@@ -134,6 +134,15 @@ def test_mail_without_plain_text_shows_its_html_as_markdown() -> None:
     assert "image/gif" in text
 
 
+def test_html_that_cannot_be_converted_hides_nothing_else() -> None:
+    head = b"Subject: x\nContent-Type: multipart/%s; boundary=b\n\n--b\n\nplain fact\n--b\n"
+    html = b"Content-Type: text/html\n\n" + b"<div>" * 100_000 + b"\n--b--\n"
+    assert _text(head % b"alternative" + html).endswith("plain fact\n")
+    text = _text(head % b"mixed" + html)
+    assert "plain fact" in text
+    assert "cannot be converted: it is nested too deeply" in text
+
+
 def test_attachments_are_listed_by_decoded_name_type_and_size() -> None:
     text = _text(_RAW)
     assert "- Rechnung €.pdf (application/pdf, 9 bytes)" in text

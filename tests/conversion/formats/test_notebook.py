@@ -209,6 +209,22 @@ def test_odd_members_are_passed_over(odd: Any, place: str) -> None:
     assert "## Cell 4" in text
 
 
+def test_half_a_surrogate_pair_does_not_make_a_notebook_unreadable() -> None:
+    data = b'{"cells": [{"cell_type": "markdown", "source": "fact \\ud83d, \\ud83d\\ude00"}]}'
+    (part,) = in_a_worker(
+        "notebook", data, ConversionRequest(media_type="application/x-ipynb+json")
+    )
+    assert part.data == "## Cell 1\n\nfact \ufffd, \U0001f600\n"
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1000, 7), 5000])
+def test_deep_json_output_is_refused_in_words(depth: int) -> None:
+    output = b'{"data": {"application/json": ' + b"[" * depth + b"]" * depth + b"}}"
+    data = b'{"cells": [{"cell_type": "code", "outputs": [' + output + b"]}]}"
+    with suppress(ConversionError):
+        assert b"## Cell 1" in _text(data).encode()
+
+
 def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
     begin = time.monotonic()
     small = json.dumps(_NOTEBOOK).replace(json.dumps(_BASE64), '"iVBORw0KGgo="').encode()
