@@ -1,0 +1,230 @@
+"""XLSX, ODS and XLS as Markdown tables."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from resource_server.conversion.formats.sheets import convert
+from resource_server.conversion.pool import Conversion
+from resource_server.errors import ConversionError
+from tests.conversion.formats.damaged import damaged
+from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
+
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_RELATED = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+_STYLES = (
+    f'<styleSheet xmlns="{_MAIN}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/>'
+    '<xf numFmtId="22"/></cellXfs></styleSheet>'
+)
+
+
+def _text_cell(ref: str, text: str) -> str:
+    return f'<c r="{ref}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+def _number(ref: str, value: object, style: int = 0) -> str:
+    return f'<c r="{ref}" s="{style}"><v>{value}</v></c>'
+
+
+def _rows(*rows: str) -> str:
+    return "".join(f'<row r="{at}">{row}</row>' for at, row in enumerate(rows, 1))
+
+
+def _xlsx(*sheets: str, states: tuple[str, ...] = ()) -> bytes:
+    numbers = range(1, len(sheets) + 1)
+    entries = "".join(
+        f'<sheet name="Sheet{at}" sheetId="{at}" r:id="r{at}" '
+        f'state="{dict(enumerate(states, 1)).get(at, "visible")}"/>'
+        for at in numbers
+    )
+    relations = "".join(
+        f'<Relationship Id="r{at}" Type="{_RELATED}/worksheet" Target="worksheets/s{at}.xml"/>'
+        for at in numbers
+    )
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{_PACKAGE[:-13]}content-types"/>',
+            "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}"><Relationship Id="main" '
+            f'Type="{_RELATED}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+            "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}">'
+            f"<sheets>{entries}</sheets></workbook>",
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}">{relations}'
+            f'<Relationship Id="st" Type="{_RELATED}/styles" Target="styles.xml"/></Relationships>',
+            "xl/styles.xml": _STYLES,
+            **{
+                f"xl/worksheets/s{at}.xml": f'<worksheet xmlns="{_MAIN}"><sheetData>{sheet}'
+                "</sheetData></worksheet>"
+                for at, sheet in enumerate(sheets, 1)
+            },
+        }
+    )
+
+
+def _cities() -> str:
+    return _rows(
+        _text_cell("A1", "city") + _text_cell("B1", "height"),
+        *(_text_cell(f"A{at}", f"c{at - 1}") + _number(f"B{at}", at) for at in range(2, 8)),
+    )
+
+
+def test_each_sheet_is_a_part_with_its_name_and_table() -> None:
+    document = _xlsx(_cities(), _rows(_text_cell("A1", "x")), "", states=("visible", "hidden"))
+    first, second, third = parts_of(convert, document)
+    assert str(first.data).startswith("## Sheet1\n\n| city | height |\n| --- | --- |\n| c1 | 2 |\n")
+    assert (first.number, first.total) == (1, 3)
+    assert "## Sheet2 (hidden)" in str(second.data)
+    assert "empty" in str(third.data)
+    assert [part.number for part in parts_of(convert, document, first=2, last=2)] == [2]
+
+
+def test_rows_columns_and_sheets_are_chosen_by_options() -> None:
+    document = _xlsx(_cities(), _rows(_text_cell("A1", "other")))
+    text = text_of(convert, document, {"sheet": "Sheet1", "rows": "2-3", "columns": "height"})
+    assert text == "## Sheet1\n\n| height |\n| --- |\n| 3 |\n| 4 |\n"
+    text = text_of(convert, document, {"sheet": "Sheet1", "rows": "6-"})
+    assert text.endswith("| --- | --- |\n| c6 | 7 |\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"sheet": "None"}, {"rows": "x"}, {"rows": "0-3"}, {"rows": "5-2"}, {"columns": "none"}],
+)
+def test_options_that_fit_nothing_are_refused(options: dict[str, str]) -> None:
+    with pytest.raises(ConversionError):
+        text_of(convert, _xlsx(_cities()), options)
+
+
+def test_dates_errors_and_markup_are_shown_as_text() -> None:
+    row = (
+        _number("A2", 45000, 1)
+        + _number("B2", 45000.5, 2)
+        + '<c r="C2" t="e"><v>#DIV/0!</v></c>'
+        + _text_cell("D2", "a|b\nc")
+        + _number("E2", 1.5)
+        + '<c r="F2" t="b"><v>1</v></c>'
+    )
+    text = text_of(convert, _xlsx(_rows("".join(_text_cell(f"{c}1", c) for c in "ABCDEF"), row)))
+    assert "| 2023-03-15 | 2023-03-15 12:00:00 | #DIV/0! | a\\|b<br>c | 1.5 | TRUE |" in text
+
+
+def test_the_last_row_of_a_long_sheet_is_there() -> None:
+    rows = _rows(*(_number(f"A{at}", at * 7) for at in range(1, 50_001)))
+    assert text_of(convert, _xlsx(rows)).endswith("| 350000 |\n")
+
+
+def test_distant_cells_do_not_make_a_huge_sheet() -> None:
+    far = (
+        f'<row r="1">{_text_cell("A1", "near")}</row>'
+        f'<row r="1048576">{_text_cell("XFD1048576", "far")}</row>'
+    )
+    text = text_of(convert, _xlsx(far))
+    assert "near" in text
+    assert "far" in text
+    assert "left out" in text
+    assert len(text) < 1000
+
+
+_ODF = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    for name in ("office", "text", "table", "style")
+)
+
+
+def _ods(rows: str) -> bytes:
+    return zipped(
+        {
+            "content.xml": f"<office:document-content {_ODF}><office:body><office:spreadsheet>"
+            f'<table:table table:name="Data">{rows}</table:table></office:spreadsheet>'
+            "</office:body></office:document-content>"
+        }
+    )
+
+
+def _ods_row(*cells: str, repeated: int = 1) -> str:
+    return (
+        f'<table:table-row table:number-rows-repeated="{repeated}">{"".join(cells)}'
+        "</table:table-row>"
+    )
+
+
+def _ods_cell(text: str, attributes: str = "") -> str:
+    shown = f"<text:p>{text}</text:p>" if text else ""
+    return f"<table:table-cell {attributes}>{shown}</table:table-cell>"
+
+
+_GAP = _ods_cell("", 'table:number-columns-repeated="16000"')
+
+
+def test_an_ods_keeps_values_dates_and_repeated_cells() -> None:
+    text = text_of(
+        convert,
+        _ods(
+            _ods_row(_ods_cell("a"), _ods_cell("b"), _ods_cell("c"), _GAP)
+            + _ods_row(
+                _ods_cell("1,5", 'office:value-type="float" office:value="1.5"'),
+                _ods_cell("x", 'table:number-columns-repeated="2"'),
+            )
+            + _ods_row(
+                _ods_cell(
+                    "1/2/24", 'office:value-type="date" office:date-value="2024-02-01T10:00:00"'
+                ),
+                _ods_cell("#DIV/0!", 'office:value-type="float" office:value="0"'),
+            )
+            + _ods_row(_GAP, repeated=1_048_000)
+        ),
+    )
+    assert text.startswith("## Data\n\n| a | b | c |\n")
+    assert "| 1.5 | x | x |\n" in text
+    assert "| 2024-02-01 10:00:00 | #DIV/0! |" in text
+    assert len(text) < 500
+
+
+def test_an_ods_of_a_billion_cells_is_refused() -> None:
+    full = _ods_cell("x", 'table:number-columns-repeated="16000"')
+    with pytest.raises(ConversionError, match="cells"):
+        text_of(convert, _ods(_ods_row(full, repeated=1_048_000)))
+
+
+_BOMBS = xml_bombs("worksheet")
+
+
+@pytest.mark.parametrize("name", list(_BOMBS))
+def test_hostile_xml_is_refused_or_shows_nothing(name: str) -> None:
+    for member in ("xl/workbook.xml", "xl/worksheets/s1.xml", "xl/styles.xml"):
+        document = zipped({**unzipped(_xlsx(_cities())), member: _BOMBS[name]})
+        with suppress(ConversionError):
+            assert len(text := text_of(convert, document)) < 10_000
+            assert "root:" not in text
+    with pytest.raises(ConversionError):
+        text_of(convert, zipped({"content.xml": _BOMBS[name]}))
+
+
+@pytest.mark.parametrize("document", [_xlsx(_cities()), _ods(_ods_row(_ods_cell("a")))])
+def test_damaged_workbooks_raise_nothing_but_conversion_errors(document: bytes) -> None:
+    for data in damaged(document, count=200):
+        with suppress(ConversionError):
+            text_of(convert, data)
+    members = unzipped(document)
+    for name, content in members.items():
+        for data in damaged(content, count=60):
+            with suppress(ConversionError):
+                text_of(convert, zipped({**members, name: data}))
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(512), bytes(5000), b"\xff" * 5000])
+def test_what_only_begins_like_an_xls_is_refused(tail: bytes) -> None:
+    with pytest.raises(ConversionError):
+        text_of(convert, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + tail)
+
+
+def test_a_confined_worker_converts_workbooks() -> None:
+    good = _xlsx(_cities())
+    bomb = zipped({"xl/workbook.xml": bytes(50_000_000)})
+    results = pooled("resource_server.conversion.formats.sheets:convert", [good, bomb, good])
+    assert isinstance(results[0], Conversion)
+    assert results[0].parts[0].data == text_of(convert, good)
+    assert isinstance(results[1], ConversionError)
+    assert results[2] == results[0]
