@@ -158,10 +158,11 @@ class Writer:
         """Return the paragraphs, lists and tables of an element."""
         found: list[Item | str] = []
         for child in parent:
-            found += self._block(child)
+            found += self.block(child)
         return found
 
-    def _block(self, element: Element) -> Sequence[Item | str]:
+    def block(self, element: Element) -> Sequence[Item | str]:
+        """Return an element as paragraphs, lists and tables."""
         if element.tag in _LEFT_OUT or _is_hidden_section(element):
             return ()
         match element.tag:
@@ -289,7 +290,7 @@ class Writer:
                 if child.tag == "text:list":
                     deeper += self._list(child, min(level + 1, _MAX_LEVEL), style)
                 elif child.tag not in _LEFT_OUT:
-                    lines += self._block(child)
+                    lines += self.block(child)
             if lines:
                 found.append(Item(level, number if is_numbered else None, _item_html(lines)))
             found += deeper

@@ -25,7 +25,8 @@ _STYLES = f"""<w:styles {_W}>
 <w:style w:type="paragraph" w:styleId="H1"><w:name w:val="heading 1"/></w:style>
 <w:style w:type="paragraph" w:styleId="H2"><w:name w:val="heading 2"/></w:style>
 <w:style w:type="paragraph" w:styleId="Own"><w:name w:val="Mine"/><w:basedOn w:val="H2"/></w:style>
-<w:style w:type="paragraph" w:styleId="Loop"><w:name w:val="Loop"/><w:basedOn w:val="Loop"/></w:style>
+<w:style w:type="paragraph" w:styleId="Loop">
+<w:name w:val="Loop"/><w:basedOn w:val="Loop"/></w:style>
 <w:style w:type="character" w:styleId="Gone"><w:name w:val="Gone"/>
 <w:rPr><w:vanish/></w:rPr></w:style></w:styles>"""
 _NUMBERING = f"""<w:numbering {_W}>
