@@ -144,6 +144,8 @@ def other_readings(uri: str) -> Iterator[Reference]:
     Raises:
         InvalidParameter: the query repeats a parameter.
     """
+    if len(uri) > MAX_URI_LENGTH:
+        return
     wrapped = _WRAPPED.fullmatch(uri)
     if wrapped is not None:
         scheme, authority, rest = wrapped.groups()
@@ -290,7 +292,13 @@ def quote_path(text: str) -> str:
     return "/".join(quote_segment(segment) for segment in text.split("/"))
 
 
-_UNSAFE = re.compile("[%?#\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_UNSEEN = (
+    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+    "\U000e0000-\U000e007f"
+)
+"""Controls of terminals and of the direction of text, line ends, tags, and what is no character."""
+_UNSAFE = re.compile(f"[%?#\\\\{_UNSEEN}]+")
+_UNSEEN_CHARACTER = re.compile(f"[{_UNSEEN}]")
 
 
 def plain_path(text: str) -> str:
@@ -317,6 +325,11 @@ def typed_paths(text: str) -> Sequence[str]:
     parent, slash, name = text.rpartition("/")
     typed = (unquote_path(text), unquote_path(parent) + slash + name, text)
     return tuple(dict.fromkeys(typed))
+
+
+def printable(text: str) -> str:
+    """Return a name or message with U+FFFD for controls and for what is no character."""
+    return text if text.isprintable() else _UNSEEN_CHARACTER.sub("\ufffd", text)
 
 
 def display(text: str) -> str:

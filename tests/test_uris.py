@@ -475,7 +475,22 @@ def test_a_plain_path_encodes_only_what_would_not_survive() -> None:
         "my docs/説明 [1]&(2)+=,;:@!$'*~\".md"
     )
     assert uris.plain_path("100%/a?b/#c/d\\e") == "100%25/a%3Fb/%23c/d%5Ce"
+    assert uris.plain_path("a\u202eb\u2066\U000e0041") == "a%E2%80%AEb%E2%81%A6%F3%A0%81%81"
     assert uris.plain_path("\x1b[31m\n\x7f\x9b\u2028\udcff") == "%1B[31m%0A%7F%C2%9B%E2%80%A8%FF"
+
+
+def test_a_printable_text_has_no_controls() -> None:
+    assert uris.printable("Grüße 説明 👨\u200d👩.md") == "Grüße 説明 👨\u200d👩.md"
+    assert uris.printable("a\x1b[31m\nb\u202ec\U000e0041\udcff") == "a\ufffd[31m\ufffdb" + (
+        "\ufffdc\ufffd\ufffd"
+    )
+
+
+def test_a_wrapped_uri_is_no_longer_than_any_other() -> None:
+    inner = "docs://h/a.md"
+    host = "a" * (uris.MAX_URI_LENGTH - len("mcp-resource:////docs/h/a.md"))
+    assert list(uris.other_readings(f"mcp-resource://{host}/docs/h/a.md")) == [uris.parse(inner)]
+    assert not list(uris.other_readings(f"mcp-resource://{host}aa/docs/h/a.md"))
 
 
 @given(paths.filter(bool))

@@ -391,7 +391,7 @@ class Catalog:
 
         `where` limits the search to names or to text; otherwise names come first. `after` is the
         cursor of the previous page, `limit` the maximum number of hits, and of matching lines that
-        are quoted; of each hit, up to five lines are quoted.
+        are quoted; of each hit up to five lines are quoted, or what is left of `limit`.
         """
 
         async def search(

@@ -61,7 +61,7 @@ async def _search_names(
     looked_at = 0
     stopped_at: Path | None = None
     walk.start_after(top_k.start)
-    while (page := await walk.next()) and stopped_at is None:
+    while stopped_at is None and (page := await walk.next()):
         for resource in page:
             rank = query.rank(resource.path)
             if rank is not None:
@@ -141,6 +141,8 @@ class _TextSearch:
         self._looked_at = self._skipped = self._quoted = self._beyond = 0
         self._is_counting = False
         """Whether the page is full, and the other matches are counted."""
+        self._is_exact = True
+        """Whether all matching lines of the other documents were counted."""
         self._has_failed = False
 
     async def page(self, after: str | None) -> SearchPage:
@@ -170,7 +172,7 @@ class _TextSearch:
                     return self._page(last) if full is None else self._counted(full)
         if full is None or not self._beyond:
             return replace(self._page(None), is_counted=True)
-        return replace(self._counted(full), is_counted=True)
+        return replace(self._counted(full), is_counted=self._is_exact)
 
     def _page(self, last: Path | None) -> SearchPage:
         following = None if last is None else "/".join(last)
@@ -208,6 +210,7 @@ class _TextSearch:
                 self._skipped += 1
             elif found.count and self._is_counting:
                 self._beyond += found.count
+                self._is_exact = self._is_exact and found.is_counted
             elif found.count:
                 self._quoted += found.shown
                 self._hits.append(found.hit(resource))

@@ -35,7 +35,8 @@ from resource_server.search.name_match import OTHER, NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import LineQuery, has_expressions
 
-_MAX_QUERY_LENGTH = 1000
+MAX_QUERY_LENGTH = 1000
+"""Maximum characters of a query."""
 _MAX_WORDS = 20
 _MAX_NEXT_LENGTH = 16 * 1024
 """Maximum characters of a provider's own cursor."""
@@ -52,8 +53,12 @@ _ONE_OF_TWO = "Nothing has both words; this has one of them."
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(?!\S)|(\S+)')
 """A phrase in quotes, or a word."""
+_SPECIAL = re.compile(r'["\\]')
+_ESCAPE = r"\\\g<0>"
+_ESCAPED = re.compile(r'\\(["\\])')
 
-_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""A count of a cursor; with what is added to it, a cursor still holds it."""
 _Step: TypeAlias = Literal["names", "text", "document", "most"]
 """What is searched one after the other; the last two are of several words."""
 
@@ -140,6 +145,8 @@ class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     steps: list[_StepState]
     passed: _Count = 0
+    has_uncounted: bool = False
+    """Whether there may have been more matches on those pages."""
 
 
 def parse_query(
@@ -150,9 +157,9 @@ def parse_query(
     Raises:
         InvalidParameter: the query cannot be used; gives the reason.
     """
-    if len(query) > _MAX_QUERY_LENGTH:
+    if len(query) > MAX_QUERY_LENGTH:
         raise InvalidParameter(
-            f"the query has {len(query)} characters; at most {_MAX_QUERY_LENGTH} are taken"
+            f"the query has {len(query)} characters; at most {MAX_QUERY_LENGTH} are taken"
         )
     if uris.display(query) != query or any(end in query for end in "\0\r\n"):
         raise InvalidParameter("the query is not one line of text")
@@ -193,14 +200,14 @@ def parse_query(
 
 def phrase(text: str) -> str:
     """Return the query that finds a text as it stands."""
-    return '"' + text.replace('"', r"\"") + '"'
+    return f'"{_SPECIAL.sub(_ESCAPE, text)}"'
 
 
 def _words(query: str) -> list[str]:
     """Return the words and phrases of a query, each once."""
     found: dict[str, str] = {}
     for token in _TOKEN.finditer(query):
-        word = token[2] if token[1] is None else token[1].replace(r"\"", '"')
+        word = token[2] if token[1] is None else _ESCAPED.sub(r"\1", token[1])
         if word.strip():
             found.setdefault(word.casefold(), word)
     return [*found.values()]
@@ -231,8 +238,9 @@ async def search_mounts(
     scope = "\0".join(("search", where or "", place, kind, query))
     if "text" in requests:
         LineQuery(requests["text"])  # validated once, whatever the mounts are
-    if options.files is not None:
-        FileGlob(options.files)
+    files = None if options.files is None else FileGlob(options.files)
+    if "names" in requests and not _is_usable(requests["names"], is_needed=where == "names"):
+        del requests["names"]
     names = [mount.name for mount in mounts]
     if after:
         state = cursor.unpack(after, _SearchState, scope=scope)
@@ -245,6 +253,7 @@ async def search_mounts(
         requests,
         state,
         options,
+        files=files,
         below=below,
         size=size,
         progress=progress,
@@ -261,6 +270,17 @@ async def search_mounts(
     return msgspec.structs.replace(page, next_cursor=cursor.pack(state, scope=scope))
 
 
+def _is_usable(names: SearchRequest, *, is_needed: bool) -> bool:
+    """Return whether names can be searched: a text to find may look like a glob of too many."""
+    try:
+        NameQuery.of(names)
+    except InvalidParameter:
+        if is_needed:
+            raise
+        return False
+    return True
+
+
 def _check_state(
     state: _SearchState, requests: Mapping[_Step, SearchRequest], names: Sequence[str]
 ) -> None:
@@ -270,6 +290,9 @@ def _check_state(
         begun = [mount_cursor.mount for mount_cursor in each.cursors]
         is_unique = len(set(begun)) == len(begun)
         is_valid = is_valid and is_unique and {*begun, each.rest} <= {*names, None}
+        is_valid = is_valid and all(
+            len(mount_cursor.text or "") <= _MAX_NEXT_LENGTH for mount_cursor in each.cursors
+        )
     if not is_valid:
         raise InvalidParameter(cursor.INVALID)
 
@@ -284,6 +307,7 @@ class _PageSearch:
         state: _SearchState,
         options: SearchOptions,
         *,
+        files: FileGlob | None,
         below: Path | None,
         size: int,
         progress: Progress | None,
@@ -303,7 +327,7 @@ class _PageSearch:
             for step, request in requests.items()
         }
         self._options = options
-        self._files = None if options.files is None else FileGlob(options.files)
+        self._files = files
         self._below = below
         self._size = size
         self._progress = progress
@@ -402,7 +426,9 @@ class _PageSearch:
         """Return the number of matches on all pages, and whether there may be more."""
         state = self._state
         here = sum(hit.matches or 1 for hit in self._hits)
-        has_more = bool(self._unavailable) or not all(hit.is_counted for hit in self._hits)
+        if self._unavailable or not all(hit.is_counted for hit in self._hits):
+            state.has_uncounted = True
+        has_more = state.has_uncounted
         beyond = 0
         until = min(time.monotonic() + self._timing.search_count_s, self._deadline)
         for step in state.steps:
@@ -435,9 +461,10 @@ class _PageSearch:
         if not isinstance(found, SearchPage):
             return 0, False
         hits = [hit for hit in found.hits if self._is_sought(hit)]
+        counts = [_matches_of(hit) for hit in hits]
         return (
-            found.beyond + sum(hit.matches or max(len(hit.lines), 1) for hit in hits),
-            found.next is None or found.is_counted,
+            found.beyond + sum(count or 1 for count, _ in counts),
+            (found.next is None or found.is_counted) and all(is_all for _, is_all in counts),
         )
 
     def _is_sought(self, hit: Hit) -> bool:
@@ -498,10 +525,7 @@ class _PageSearch:
     def _hit(self, mount: Mount, hit: Hit) -> SearchHit:
         limit = max(self._size, _MAX_LINES) * (2 * self._options.context + 1)
         lines = hit.lines[:limit]
-        matches, is_counted = hit.matches, hit.is_counted
-        if matches is None:
-            matches = sum(not line.is_context for line in hit.lines)
-            is_counted = not hit.has_more_lines
+        matches, is_counted = _matches_of(hit)
         has_more = hit.has_more_lines or len(lines) < len(hit.lines)
         return SearchHit(mount.entry(hit.resource), _clipped(lines), matches, has_more, is_counted)
 
@@ -579,6 +603,13 @@ class _PageSearch:
 
     def _count(self, count: int) -> None:
         self._looked_at += count
+
+
+def _matches_of(hit: Hit) -> tuple[int, bool]:
+    """Return the number of matching lines, and whether those are all."""
+    if hit.matches is not None:
+        return hit.matches, hit.is_counted
+    return sum(not line.is_context for line in hit.lines), not hit.has_more_lines
 
 
 def _packed(place: str | None) -> bytes | None:

@@ -21,7 +21,7 @@ from resource_server.catalog.cursor import ListCursor, ListingState
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
-from resource_server.runtime.eager import Turns, within
+from resource_server.runtime.eager import TimeLimit, Turns, within
 from resource_server.runtime.timing import Timing
 
 SCOPE = ""
@@ -58,6 +58,8 @@ class ListPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
     unavailable: tuple[str, ...] = ()
     left_out_after: int | None = None
+    failed: tuple[str, ...] = ()
+    """Names of the mounts that failed on this page; of the others, only the cursor says so."""
 
 
 class _Listed(msgspec.Struct, gc=False):
@@ -87,6 +89,7 @@ class GlobalListing:
         self._page: list[_Listed] = []
         self._has_collections = False
         self._without: list[str] = []
+        self._failed: list[str] = []
 
     async def page(self, after: str | None) -> ListPage:
         """Return the page after a cursor, or the first one.
@@ -109,9 +112,11 @@ class GlobalListing:
         listed += len(self._page)
         entries, unavailable = [each.entry for each in self._page], tuple(self._without)
         if is_full and listed < bounds.max:
-            return ListPage(entries, self._cursor(self._page[-1], listed), unavailable)
+            following = self._cursor(self._page[-1], listed)
+            return ListPage(entries, following, unavailable, failed=tuple(self._failed))
         leaves_out = is_full or (step is not None and await self._has_level(step[0]))
-        return ListPage(entries, None, unavailable, listed if leaves_out else None)
+        left_out_after = listed if leaves_out else None
+        return ListPage(entries, None, unavailable, left_out_after, tuple(self._failed))
 
     def _resume(self, held: ListCursor) -> tuple[_Step, int, Path, int]:
         """Return the step to go on with, its first mount, the last path in it, and the count."""
@@ -152,6 +157,7 @@ class GlobalListing:
                 # A mount that fails or hangs must not break the listing of the others.
                 log_failure(error, f"listing mount {mount.name} failed")
                 self._without.append(mount.name)
+                self._failed.append(mount.name)
                 self._page = [each for each in self._page if each.mount is not mount]
                 continue
             finally:
@@ -185,16 +191,24 @@ class GlobalListing:
         return found
 
     async def _has_level(self, level: int) -> bool:
-        """Return whether any mount has listed resources this deep."""
+        """Return whether any mount is found in time to have listed resources this deep."""
+        time_limit = TimeLimit(self._timing.listing_s)
         for mount in self._mounts:
-            for is_at_documents in (False, True):
-                members = self._members(mount, (level, is_at_documents), None, 1)
-                try:
-                    if await within(self._timing.listing_s, members):
-                        return True
-                except Exception as error:
-                    log_failure(error, f"listing mount {mount.name} failed")
+            if mount.name in self._without or time_limit.left_s() <= 0:
+                continue
+            try:
+                if await within(time_limit.left_s(), self._reaches(mount, level)):
+                    return True
+            except Exception as error:
+                log_failure(error, f"listing mount {mount.name} failed")
         return False
+
+    async def _reaches(self, mount: Mount, level: int) -> bool:
+        await mount.start()
+        return bool(
+            await self._members(mount, (level, False), None, 1)
+            or await self._members(mount, (level, True), None, 1)
+        )
 
 
 def _importance(mount: Mount) -> float:

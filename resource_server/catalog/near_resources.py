@@ -82,21 +82,24 @@ async def _in_any_mount(catalog: Catalog, uri: str) -> Sequence[str]:
     if path and len(path) <= _MAX_DEPTH and all(map(uris.is_segment, path)):
         found: list[str] = []
         for mount in mounts:
-            await mount.start()
-            # The first segment may be the mount's own name: a folder `project` asked for by path.
-            found += [
-                mount.uri(below)
-                for below in (path, path[1:])
-                if below and await _found(mount, below)
-            ]
+            try:
+                found += await _named(mount, path)
+            except Exception as error:  # it must not hide what others have
+                log_failure(error, "looking for similar resources failed")
         if found:
             return found
     roots = {mount.uri(()): mount for mount in mounts}
     return await _near(uri, [*roots])
 
 
+async def _named(mount: Mount, path: Path) -> Sequence[str]:
+    """Return what a path names in a mount, whose own name may be its first segment."""
+    await mount.start()
+    return [mount.uri(below) for below in (path, path[1:]) if below and await _found(mount, below)]
+
+
 async def _elsewhere(catalog: Catalog, uri: str) -> Sequence[str]:
-    """Return resources of the same name, or with a name that contains it, in another place."""
+    """Return resources of the same name, or of one like it that contains it, in another place."""
     name = uris.unquote_path(uri.partition("?")[0].rstrip("/").rpartition("/")[2])
     root: str | None = None
     with suppress(ResourceNotFound):

@@ -55,8 +55,8 @@ class _Stopped(Exception):
 class TreeListing:
     """The resources down to `depth` levels below the top of each mount.
 
-    Unlisted resources, such as rows, are left out below the first level, and from all levels if
-    several mounts are listed.
+    Unlisted resources, such as rows, are left out below the first level, and from all levels
+    without a collection `top`.
     """
 
     def __init__(
@@ -85,6 +85,8 @@ class TreeListing:
         """Names of the mounts that cannot be listed now."""
         self.stopped_at: TreePosition | None = None
         """Where the listing has stopped early."""
+        self.is_late = False
+        """Whether it has stopped because its time was over, not after `max_unlisted` resources."""
         self._mounts = mounts
         self.top: Path = () if top is None else top.path
         self._is_whole = top is None
@@ -258,7 +260,7 @@ class TreeListing:
 
     def _check_time(self, position: TreePosition) -> None:
         if self._time_limit.left_s() <= 0:
-            self.stopped_at = position
+            self.stopped_at, self.is_late = position, True
             raise _Stopped
 
 

@@ -83,9 +83,7 @@ def send_job(channel: socket.socket, job: Job, fd: int) -> None:
     """Send a job with the descriptor of its document."""
     message = _encode(job)
     rights = array.array("i", [fd])
-    channel.sendmsg(
-        [_LENGTH.pack(len(message))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-    )
+    channel.sendmsg([_LENGTH.pack(len(message))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
     channel.sendall(message)
 
 

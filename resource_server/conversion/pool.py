@@ -179,7 +179,7 @@ class _Worker:
         self.protections: Sequence[str] | None = None
         self._channel, theirs = socket.socketpair()
         with theirs:
-            self.process = subprocess.Popen(
+            self.process = subprocess.Popen(  # noqa: S603  our own module
                 [
                     *(sys.executable, "-I", "-B", "-X", "utf8"),
                     *("-m", "resource_server.conversion.worker", str(theirs.fileno())),
@@ -223,7 +223,7 @@ class _Worker:
             ) from None
         except (EOFError, OSError, msgspec.MsgspecError):
             raise ConversionError(
-                "this document cannot be converted: the converter ended, by a fault or by its limits"
+                "this document cannot be converted: the converter failed, or reached its limits"
             ) from None
 
     def end(self) -> None:

@@ -47,19 +47,19 @@ class ConverterEntry(msgspec.Struct, frozen=True):
 
 
 _MODULES = "resource_server.conversion.formats"
-_WORD = ConverterEntry(f"{_MODULES}.word:convert", needs=("mammoth", "html_to_markdown"))
+_WORD = ConverterEntry(f"{_MODULES}.word:convert", needs=("html_to_markdown",))
 _SHEETS = ConverterEntry(
     f"{_MODULES}.sheets:convert",
     unit="sheets",
     options=("sheet", "rows", "columns"),
     needs=("python_calamine",),
 )
-_SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("defusedxml",))
+_SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("html_to_markdown",))
 _HTML = ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",))
 _DELIMITED = ConverterEntry(
     f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=("rows", "columns")
 )
-_COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (_TEXT,), options=("encoding",))
+_COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (_TEXT,))
 _IMAGE = ConverterEntry(
     f"{_MODULES}.images:convert", (_WEBP, _PNG), options=("max",), needs=("PIL",)
 )
@@ -77,7 +77,7 @@ _BUILT_IN: Mapping[str, ConverterEntry] = {
     f"{_OPEN_XML}presentationml.presentation": _SLIDES,
     f"{_OPEN_DOCUMENT}presentation": _SLIDES,
     "application/epub+zip": ConverterEntry(
-        f"{_MODULES}.epub:convert", unit="chapters", needs=("html_to_markdown", "defusedxml")
+        f"{_MODULES}.epub:convert", unit="chapters", needs=("html_to_markdown",)
     ),
     "text/html": _HTML,
     "application/xhtml+xml": _HTML,

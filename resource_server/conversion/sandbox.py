@@ -179,9 +179,7 @@ def _refuse_calls(libc: ctypes.CDLL) -> bool:
     return libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filled, 0, 0) == 0
 
 
-def _filter(
-    architecture: int, refused: dict[str, int], clones: dict[str, int]
-) -> Sequence[bytes]:
+def _filter(architecture: int, refused: dict[str, int], clones: dict[str, int]) -> Sequence[bytes]:
     """Return the instructions (classic BPF) of the filter."""
     load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
 

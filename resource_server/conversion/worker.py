@@ -78,7 +78,10 @@ def _outcome(channel: socket.socket, convert: Converter, file: BinaryIO, job: Jo
 def _send_parts(channel: socket.socket, convert: Converter, file: BinaryIO, job: Job) -> Answer:
     room = job.max_bytes
     for part in convert(file, job.request):
-        data = part.data if isinstance(part.data, bytes) else part.data.encode("utf-8", "replace")
+        if isinstance(part.data, str):  # a lone surrogate could not be sent
+            text = part.data.encode("utf-8", "replace").decode()
+            part = msgspec.structs.replace(part, data=text)
+        data = part.data if isinstance(part.data, bytes) else part.data.encode()
         most = min(room, MAX_PART_BYTES)
         if len(data) <= most:
             send_answer(channel, Converted.of(part))

@@ -48,10 +48,10 @@ _NO_OPTIONS: Mapping[str, Option] = types.MappingProxyType({})
 _SINGLE = (str, int, float, bool)
 
 _BOUNDS = {
-    "greater_than_equal": "{ge:g} or more",
-    "greater_than": "more than {gt:g}",
-    "less_than_equal": "{le:g} or less",
-    "less_than": "less than {lt:g}",
+    "greater_than_equal": "{ge:.15g} or more",
+    "greater_than": "more than {gt:.15g}",
+    "less_than_equal": "{le:.15g} or less",
+    "less_than": "less than {lt:.15g}",
     "string_too_short": "text of {min_length} or more characters",
     "string_too_long": "text of {max_length} or fewer characters",
     "string_pattern_mismatch": "text that matches {pattern}",

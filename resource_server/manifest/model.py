@@ -140,7 +140,7 @@ class Tools:
     """Whether to offer each declared query of a database as a tool."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}$")] = ""
     """Prefix of every tool name, such as `acme_`."""
-    budget: Annotated[int, Meta(ge=1, le=10_000_000)] = 25_000
+    budget: Annotated[int, Meta(ge=1000, le=1_000_000)] = 25_000
     """Maximum characters of a result, as text or as JSON. A truncated result says how to go on."""
     structured: bool = True
     """Whether results are also JSON (`structuredContent`); some hosts give a model only that."""

@@ -46,15 +46,25 @@ def document_block(item: ReadItem, revision: Revision) -> bytes:
     return b'{"type":"resource","resource":%b%b}' % (serialization.body(item), marks)
 
 
+def is_media(mime_type: str, revision: Revision) -> bool:
+    """Return whether a revision has blocks for data of a media type."""
+    kind = mime_type.partition("/")[0].lower()
+    if mime_type.lower().startswith(_SVG):
+        return False
+    return kind == "image" or (kind == "audio" and revision.audio_blocks)
+
+
+def is_media_block(block: bytes) -> bool:
+    """Return whether hosts show a block to their model as an image or a sound, not as text."""
+    return block.startswith((b'{"type":"image"', b'{"type":"audio"'))
+
+
 def media_block(data: bytes, mime_type: str, revision: Revision) -> bytes | None:
     """Return an image or audio block; None if the revision has none for this media type."""
-    block_type = mime_type.partition("/")[0].lower()
-    if mime_type.lower().startswith(_SVG):
-        return None
-    if block_type != "image" and (block_type != "audio" or not revision.audio_blocks):
+    if not is_media(mime_type, revision):
         return None
     return b'{"type":"%b","data":"%b","mimeType":%b}' % (
-        block_type.encode(),
+        mime_type.partition("/")[0].lower().encode(),
         serialization.base64(data),
         _encode(mime_type),
     )

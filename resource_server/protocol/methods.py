@@ -62,7 +62,7 @@ async def _list(call: Call, given: params.ListResourcesParams) -> Result:
     meta: dict[str, Any] = {}
     if page.unavailable:
         meta[serialization.META_UNAVAILABLE] = page.unavailable
-        call.server.broker.note_unlisted(page.unavailable)
+        call.server.broker.note_unlisted(page.failed)
     if (listed := page.left_out_after) is not None:
         meta[serialization.META_TRUNCATED] = {"returned": listed, "more": True}
     # A widely used client caches listings under a key without `uri`, so never let it.

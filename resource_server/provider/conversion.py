@@ -30,7 +30,7 @@ class ConversionRequest(msgspec.Struct, frozen=True, kw_only=True):
     format: str = "markdown"
     """`markdown`, or the name of an image format: `png`, `webp`."""
     first: int = 1
-    """Number of the first part that is wanted: a page, slide, sheet, cell or row, counted from 1."""
+    """Number of the first part that is wanted, such as a page or slide, counted from 1."""
     last: int | None = None
     """Number of the last one; None for all."""
     options: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])

@@ -44,7 +44,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     files: str | None = None
     """A glob that the paths of hits match (`resource_server.search.path_glob.FileGlob`)."""
     lines: int = 5
-    """Matching lines to quote, of all documents of a page together; up to five of each."""
+    """Matching lines to quote, of all documents of a page together: of each up to five, or what is
+    left of these if that is more."""
     after_line: int = 0
     """Number of the line after which lines are quoted; all are counted."""
     context: int = 0

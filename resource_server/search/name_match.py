@@ -1,9 +1,9 @@
 """Matching and ranking of names: for search by name, and for completion.
 
-A search query without a slash matches names, one with a slash paths. With `*`, `?` or `[...]` it is
-a glob of a whole name, or of the end of a path (`path_glob`); otherwise it matches part of a name
-or path. Of several words, one has to match the name, the others the name or a collection above it.
-Case is ignored, unless the request says otherwise.
+A search query without a slash matches names, one with a slash paths. With `*`, `?`, `[...]` or
+`{a,b}` it is a glob of a whole name, or of the end of a path (`path_glob`); otherwise it matches
+part of a name or path. Of several words, one has to match the name, the others the name or a
+collection above it. Case is ignored, unless the request says otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from resource_server.provider import MaybeAwaitable, Path
 from resource_server.provider.search import SearchRequest
-from resource_server.search.path_glob import FileGlob, is_glob, name_glob, path_glob
+from resource_server.search.path_glob import (
+    FileGlob,
+    alternatives,
+    is_glob,
+    name_glob,
+    path_glob,
+)
 
 EXACT, PREFIX, WORD, PART, OTHER = range(5)
 """How well a name matches, best first; `OTHER` is a hit by something other than its name."""
@@ -28,7 +34,11 @@ _MANY_CANDIDATES = 4096
 
 
 class NameQuery:
-    """A search query for names or paths: for `query`, or for all `words`; `files` is a glob."""
+    """A search query for names or paths: for `query`, or for all `words`; `files` is a glob.
+
+    Raises:
+        InvalidParameter: a glob cannot be used; gives the reason.
+    """
 
     def __init__(
         self,
@@ -44,9 +54,8 @@ class NameQuery:
         """Whether the query matches whole paths, not just their last segment."""
         self._matches: Callable[[str], bool] | None = None
         if is_glob(query):
-            self._matches = (
-                _path_matcher(self._typed) if self.matches_paths else name_glob(self._typed)
-            )
+            matcher = _path_matcher if self.matches_paths else name_glob
+            self._matches = _any_of([matcher(each) for each in alternatives(self._typed)])
         self._words = [NameQuery(word, match_case=match_case) for word in words]
         self._files = None if files is None else FileGlob(files)
 
@@ -114,6 +123,12 @@ class NameQuery:
         if self._typed not in self._folded("\0".join(names)):
             return ()
         return [name for name in names if self._typed in self._folded(name)]
+
+
+def _any_of(matchers: Sequence[Callable[[str], bool]]) -> Callable[[str], bool]:
+    if len(matchers) == 1:
+        return matchers[0]
+    return lambda name: any(matches(name) for matches in matchers)
 
 
 def _path_matcher(pattern: str) -> Callable[[str], bool]:

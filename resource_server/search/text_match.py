@@ -57,10 +57,14 @@ class Matches(msgspec.Struct, frozen=True):
     has_more: bool = False
     """Whether more lines match after those."""
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether `count` are all."""
+        return self.count < MAX_COUNTED
+
     def hit(self, resource: Resource) -> Hit:
         """Return the hit of a document."""
-        is_counted = self.count < MAX_COUNTED
-        return Hit(resource, self.lines, self.has_more, self.count, is_counted)
+        return Hit(resource, self.lines, self.has_more, self.count, self.is_counted)
 
 
 NO_MATCHES = Matches((), 0, 0)
@@ -135,7 +139,8 @@ class LineQuery:
     def _with_term(self, data: bytes, check: Check | None, kept: _Kept) -> int:
         """Keep the first matching lines; return the number of all."""
         begin = 0
-        while begin < len(data) and kept.count < MAX_COUNTED:
+        # The lines to keep may begin after those that are counted.
+        while begin < len(data) and (kept.count < MAX_COUNTED or not kept.has_more):
             end, following = _slice(data, begin, check)
             at = -1
             for at in self._terms[0].lines(data, begin, end):

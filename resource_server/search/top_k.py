@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _MAX_CANDIDATES = 4096
 """Candidates above the limit after which the worst ones are dropped."""
+_MAX_SEGMENTS = 2000
+"""Maximum segments of a path: what follows takes time and memory in the square of them."""
 INVALID = "the search cannot go on from there; begin again without a cursor"
 
 
@@ -80,10 +82,10 @@ def to_path(text: str) -> Path:
     """Return the path whose segments were joined by `/`.
 
     Raises:
-        InvalidParameter: not a path.
+        InvalidParameter: not a path, or one that is too deep.
     """
     path = tuple(text.split("/")) if text else ()
-    if not all(map(uris.is_segment, path)):
+    if len(path) > _MAX_SEGMENTS or not all(map(uris.is_segment, path)):
         raise InvalidParameter(INVALID)
     return path
 

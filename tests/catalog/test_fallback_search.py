@@ -16,7 +16,7 @@ from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceT
 from resource_server.provider import Path, Provider
 from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree
+from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree, WalkingTree
 
 pytestmark = pytest.mark.anyio
 
@@ -151,3 +151,26 @@ async def test_cancelling_a_search_cancels_its_pending_reads() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.wait_for(gate.cancelled.wait(), 5)
+
+
+async def test_no_page_is_fetched_after_the_deadline_of_names() -> None:
+    class Counting(WalkingTree):
+        pages = 0
+
+        def walk(self, *args: Any, **options: Any) -> Any:
+            self.pages += 1
+            return super().walk(*args, **options)
+
+    tree = Counting({f"a{at}": "" for at in range(9)})
+    page = await found(tree, "a", "names", time_s=0.0)
+    assert (page.looked_at, tree.pages) == (2, 1)
+
+
+async def test_a_count_of_more_lines_than_are_counted_is_not_exact() -> None:
+    tree = Tree({"a": "x", "b": "x\n" * 12_000})
+    mount = Mount("one", "test://one/", tree)
+    await mount.start()
+    request = SearchRequest(text="x", where="text", count_s=20.0)
+    deadline = time.monotonic() + 20
+    page = await search_mount(mount, request, below=(), after=None, limit=1, deadline=deadline)
+    assert (page.beyond, page.is_counted) == (10_000, False)

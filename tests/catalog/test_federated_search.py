@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server import access
 from resource_server.access import Caller
+from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog, CatalogLimits
-from resource_server.catalog.federated_search import SearchResults
+from resource_server.catalog.federated_search import SearchOptions, SearchResults
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     DeadlineExceeded,
@@ -447,3 +450,60 @@ async def test_a_provider_search_runs_as_the_caller() -> None:
     with access.acting(Caller("ada", None)):
         await catalog(Searching({}, search)).search("a", where="names")
     assert seen == ["ada"]
+
+
+def forged(*cursors: object, passed: int = 0) -> str:
+    """Return a cursor of a search for the names with `a`."""
+    genuine = cursor.pack(msgspec.defstruct("Empty", [], array_like=True)(), scope=SCOPE)
+    begin = urlsafe_b64decode(genuine + "=" * (-len(genuine) % 4))[:-1]
+    state = [[["names", list(cursors), None, 0, 0]], passed]
+    return urlsafe_b64encode(begin + msgspec.msgpack.encode(state)).rstrip(b"=").decode()
+
+
+SCOPE = "\0".join(("search", "names", "", "None ", "a"))
+
+
+async def test_a_forged_cursor_is_refused_before_it_costs_anything() -> None:
+    searched = catalog(Tree({f"a{at}": "" for at in range(9)}))
+    page = await searched.search("a", where="names", after=forged(["m0", b"a3"]))
+    assert len(page.hits) == 5
+    deep = b"/".join([b"a"] * 8000)
+    for wrong in (
+        forged(["m0", deep]),
+        forged(["m0", b"a3\0" + deep]),
+        forged(["m0", b"a" * 20_000]),
+        forged(["m0", b"a3"], passed=2**64 - 1),
+        forged(["m0", b"a3"], passed=2**53 + 1),
+    ):
+        with pytest.raises(InvalidParameter):
+            await searched.search("a", where="names", after=wrong)
+    page = await searched.search("a", where="names", after=forged(["m0", b"a3"], passed=2**53))
+    assert page.matches == 2**53 + 5
+
+
+async def test_a_text_that_looks_like_too_many_globs_is_found_in_text() -> None:
+    text = "{a,b}" * 7
+    assert await everything(catalog(Tree({"x": text})), text) == ["m0/x:1"]
+    with pytest.raises(InvalidParameter, match="64 alternatives"):
+        await catalog(Tree({"x": text})).search(text, where="names")
+
+
+async def test_a_mount_that_counts_only_some_lines_makes_the_number_a_least_one() -> None:
+    resource = Resource(path=("r",), name="r")
+
+    def search(*_: object, **__: object) -> SearchPage:
+        line = MatchedLine(1, "a")
+        return SearchPage(hits=[Hit(resource, (line,), matches=10_000, is_counted=False)])
+
+    searched = catalog(Tree({"a": "a"}), Searching({"r": "a"}, search), size=1)
+    options = SearchOptions(count=True)
+    first = await searched.search("a", where="text", options=options)
+    assert (first.matches, first.has_more) == (10_001, True)
+
+
+async def test_a_number_stays_a_least_one_on_later_pages() -> None:
+    searched = catalog(Tree({"a": "x\n" * 12_000, "b": "x"}), size=1)
+    options = SearchOptions(count=True)
+    first = await searched.search("x", where="text", options=options)
+    second = await searched.search("x", where="text", options=options, after=first.next_cursor)
+    assert [(page.matches, page.has_more) for page in (first, second)] == [(10_001, True)] * 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.cursor import ListCursor, ListingState
 from resource_server.catalog.global_listing import ListPage
 from resource_server.catalog.mount import Mount
 from resource_server.cli import server_builder
 from resource_server.provider import Annotations, Resource
 from resource_server.provider import Path as Address
+from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import Folder, LevelTree, Node, Tree
 
 pytestmark = pytest.mark.anyio
@@ -330,3 +333,73 @@ async def test_a_known_directory_without_entries_is_listed_again_once_it_has_som
         *("file:///r/a/new", "file:///r/a/new/j.md", "file:///r/empty/k.md"),
         *("file:///r/h/new", "file:///r/h/new/i.md"),
     ]
+
+
+class Refusing(LevelTree):
+    """A tree that records the levels it is asked for, and fails."""
+
+    def __init__(self, nodes: Mapping[str, Node], *, fails_at: int = 1) -> None:
+        super().__init__(nodes)
+        self.asked: list[int] = []
+        self._fails_at = fails_at
+
+    def level(self, depth: int, *_: Any, **__: Any) -> Any:
+        self.asked.append(depth)
+        if depth >= self._fails_at:
+            raise OSError("the disk is gone")
+        return []
+
+
+async def test_a_mount_that_has_failed_is_not_asked_for_the_level_after_the_last() -> None:
+    failing = Refusing({})
+    catalog = await catalog_of(failing, LevelTree(NODES), listing_depth=1)
+    page = await catalog.list()
+    assert (page.unavailable, page.failed) == (("m0",), ("m0",))
+    assert failing.asked == [1]
+    assert page.left_out_after == 4
+
+
+async def test_a_mount_is_started_before_it_is_asked_for_the_level_after_the_last() -> None:
+    class Late(LevelTree):
+        async def __aenter__(self) -> None:
+            self.is_open = True
+
+        async def __aexit__(self, *_: object) -> None:
+            self.is_open = False
+
+        def level(self, *args: Any, **options: Any) -> Any:
+            assert self.is_open
+            return super().level(*args, **options)
+
+    trees = (Late(NODES), Late({"x": "", "y": ""}))
+    mounts = [Mount(f"m{n}", f"test://m{n}/", tree) for n, tree in enumerate(trees)]
+    before = ListCursor(
+        "", "m1", ("x",), ListingState(6, is_at_documents=True, has_collections=True)
+    ).encode()
+    async with Catalog(mounts, CatalogLimits(listing_depth=1)) as catalog:
+        page = await catalog.list(None, before)
+    assert ([entry.uri for entry in page.entries], page.left_out_after) == (["test://m1/y"], 7)
+
+
+async def test_mounts_that_hang_share_one_time_limit() -> None:
+    class Hanging(LevelTree):
+        async def level(self, depth: int, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+            if depth > 1:
+                await asyncio.Event().wait()
+            return super().level(depth, *args, **options)
+
+    mounts = [Mount(f"m{n}", f"test://m{n}/", Hanging(NODES)) for n in range(6)]
+    async with Catalog(mounts, CatalogLimits(listing_depth=1), Timing(listing_s=0.4)) as catalog:
+        begin = time.monotonic()
+        await catalog.list()
+        assert time.monotonic() - begin < 1.2
+
+
+async def test_only_mounts_that_failed_on_a_page_count_as_failed_there() -> None:
+    catalog = await catalog_of(LevelTree(NODES), LevelTree(NODES), Refusing({}), page_size=5)
+    pages = await pages_of(catalog)
+    assert [page.failed for page in pages if page.failed] == [("m2",)]
+    assert pages[-1].unavailable == ("m2",)
+    forged = ListCursor("", "m0", (), ListingState(1, without=("m1",))).encode()
+    page = await catalog.list(None, forged)
+    assert (page.unavailable[:1], "m1" in page.failed) == (("m1",), False)

@@ -15,7 +15,7 @@ from resource_server.access import Access, Caller
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.catalog.near_resources import near_resources
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import MountUnavailable, ResourceNotFound
 from resource_server.provider import Provider
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.provider import Database
@@ -243,3 +243,18 @@ async def test_no_hidden_mount_is_named() -> None:
             assert not any("opene" in each for each in found), uri
     for uri in ("test://opened/src/mian.py", "test://opener/src/mian.py"):
         assert await near_resources(catalog, uri) == [uri.replace("mian", "main")]
+
+
+async def test_a_mount_that_cannot_start_does_not_hide_what_others_have() -> None:
+    class Fallen(Tree):
+        async def __aenter__(self) -> None:
+            raise MountUnavailable("the disk is gone")
+
+    def fail(_: object) -> None:
+        raise RuntimeError
+
+    for provider in (Fallen({}), Broken(metadata=fail)):
+        others: dict[str, Any] = {name: {"main.py": ""} for name in "abc"}
+        catalog = await catalog_of(provider, Tree({**NODES, **others}))
+        found = await near_resources(catalog, "src/main.py", elsewhere=True)
+        assert found[0] == "test://two/src/main.py"

@@ -354,6 +354,14 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
             "1:21: server.page_size: expected 1000 or less, found the number 1001",
         ),
         (
+            "tools: {budget: 10000000}",
+            "1:17: tools.budget: expected 1000000 or less, found the number 10000000",
+        ),
+        (
+            "tools: {budget: 1}",
+            "1:17: tools.budget: expected 1000 or more, found the number 1",
+        ),
+        (
             "server: {page_size: 1.5}",
             "1:21: server.page_size: expected a whole number, found the number 1.5",
         ),

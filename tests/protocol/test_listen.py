@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from resource_server.catalog.cursor import ListCursor, ListingState
 from resource_server.protocol.client_connection import MAX_RUNNING
 from resource_server.protocol.methods import MAX_LISTEN_ID_CHARACTERS
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Path
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime.timing import Timing
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
 from tests.providers_for_tests import Broken, Gate, Node, SlowWatchedTree, Tree, WatchedTree
 
@@ -184,6 +186,20 @@ async def test_every_frame_carries_the_id_of_its_listen(
         frame(id, "resources/updated", uri=A),
         frame(id, "resources/list_changed"),
     ]
+
+
+async def test_a_forged_cursor_of_a_listing_notifies_nobody(tree: WatchedTree) -> None:
+    timing = Timing(compare_retry_s=0.0, compare_retry_max_s=0.0)
+    async with await server_of(tree, timing=timing) as server:
+        follower, forger = Wire(server, "2026-07-28"), Wire(server, "2026-07-28")
+        await listen(follower, resourcesListChanged=True)
+        cursor = ListCursor("", "one", (), ListingState(1, without=("one",))).encode()
+        result = await forger.result("resources/list", {"cursor": cursor})
+        assert result["_meta"]["resource-server/unavailable"] == ["one"]
+        await follower.quiet()
+        assert len(of(follower, "listen")) == 1
+        await follower.connection.close()
+        await forger.connection.close()
 
 
 async def test_each_listen_receives_only_its_own_notifications(

@@ -329,3 +329,17 @@ def test_many_matches_are_found_in_linear_time() -> None:
         begin = time.perf_counter()
         assert matches(text, **asked).count
         assert time.perf_counter() - begin < 10
+
+
+@pytest.mark.parametrize(
+    "asked", [{"text": "a"}, {"words": ("a", "b")}, {"words": ("a", "b"), "together": "document"}]
+)
+def test_every_line_beyond_those_that_are_counted_is_found(asked: dict[str, Any]) -> None:
+    document = asked.get("together") == "document"
+    text = "a\n" * 20_000 + "b\n" * 20_001 if document else "b a\n" * 20_000
+    seen, after_line, has_more = 0, 0, True
+    while has_more:
+        found = matches(text, keep=5000, after_line=after_line, **asked)
+        assert found.count == text_match.MAX_COUNTED
+        seen, after_line, has_more = seen + found.shown, numbers(found)[-1], found.has_more
+    assert seen == 20_000

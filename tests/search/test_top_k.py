@@ -72,3 +72,9 @@ def test_a_forged_cursor_is_refused(forged: str) -> None:
 def test_a_path_with_invalid_utf_8_round_trips() -> None:
     assert to_path("a/\udcff b") == ("a", "\udcff b")
     assert to_path("") == ()
+
+
+def test_a_forged_path_of_very_many_segments_is_refused() -> None:
+    assert len(to_path("/".join("a" * 2000))) == 2000
+    with pytest.raises(InvalidParameter):
+        to_path("/".join("a" * 2001))

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import socket
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -73,8 +74,15 @@ class HttpClient:
         if self.kind.is_modern:
             headers |= {"mcp-protocol-version": self.kind.revision, "mcp-method": method}
             if method in ("resources/read", "prompts/get", "tools/call"):
-                headers["mcp-name"] = params.get("uri") or params.get("name") or ""
+                headers["mcp-name"] = _header(params.get("uri") or params.get("name") or "")
         return headers
+
+
+def _header(text: str) -> str:
+    """Return a header's value, as 2026-07-28 encodes those that are no visible ASCII."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text
+    return f"=?base64?{b64encode(text.encode('utf-8', 'surrogatepass')).decode()}?="
 
 
 def _message(response: httpx2.Response) -> bytes:

@@ -118,8 +118,10 @@ class ElicitationForm:
         )
 
 
-def _field(name: str, schema: Schema) -> dict[str, Any]:
+def _field(name: str, schema: Schema | bool) -> dict[str, Any]:
     """Return a field in the format of the latest revision."""
+    if isinstance(schema, bool):
+        raise _not_in_forms(name)
     field_type, choices = _type(schema), _choices(schema)
     are_texts = all(isinstance(each, str) for each in choices or ())
     is_supported = field_type in _CONSTRAINTS and (field_type != "array" or choices is not None)
@@ -156,9 +158,15 @@ def _type(schema: Schema) -> str:
 
 def _choices(field: Schema) -> list[Any] | None:
     """Return the choices of a field; None if it has none."""
-    one: Schema = field.get("items", {}) if field.get("type") == "array" else field
-    titled = one.get("anyOf" if one is not field else "oneOf")
-    return one.get("enum") if titled is None else [each.get("const") for each in titled]
+    is_array = _type(field) == "array"
+    one: Schema = _object(field.get("items")) if is_array else field
+    titled = one.get("anyOf" if is_array else "oneOf")
+    return one.get("enum") if titled is None else [_object(each).get("const") for each in titled]
+
+
+def _object(schema: object) -> Schema:
+    """Return a schema as an object; `true` and `false` are schemas, too."""
+    return cast("Schema", schema) if isinstance(schema, Mapping) else {}
 
 
 def _choice_members(schema: Schema, keyword: str) -> dict[str, Any]:

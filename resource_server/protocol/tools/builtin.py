@@ -39,11 +39,14 @@ class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def resource_metadata(call: Call, arguments: UriArguments) -> Result:
-    """Describe a resource without reading it; details over the budget are left out."""
+    """Describe a resource without reading it; what is over the budget is left out."""
     described = _description(await call.server.catalog.metadata(arguments.uri))
     resource = _encode(described)
-    if characters(resource) > call.server.toolbox.settings.budget and "details" in described:
-        resource = _encode({**described, "details": "[Truncated: too long for a tool]"})
+    for member in ("details", "description"):
+        is_too_long = characters(resource) > call.server.toolbox.settings.budget
+        if is_too_long and member in described:
+            described[member] = "[Truncated: too long for a tool]"
+            resource = _encode(described)
     text = content_blocks.text_block(resource.decode())
     return tool_result(call, [text], b'{"resource":%b}' % resource)
 

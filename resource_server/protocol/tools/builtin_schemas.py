@@ -42,12 +42,18 @@ _RANGES: Mapping[str, _Json] = {
     "bytes": {**_TEXT, "description": "0-999"},
     "number": {**_FLAG, "description": "Number the lines"},
 }
-_PAGES: Mapping[str, tuple[str, _Json]] = {
-    "format": ("format", {**_TEXT, "description": "Of a table: csv (the shortest), markdown, json"}),
-    "pages": ("pages", {**_TEXT, "description": "Of a PDF, slides or cells: 3, 3-7 or 3-"}),
-    "limit": ("rows", {**_NUMBER, "minimum": 1, "description": "Rows of a page of …/~rows"}),
+_PARTS: Mapping[str, tuple[Set[str], _Json]] = {
+    "format": (
+        {"format"},
+        {**_TEXT, "description": "Of tables csv (the shortest), markdown or json; of others png"},
+    ),
+    "pages": ({"pages"}, {**_TEXT, "description": "Of a PDF, slides or cells: 3, 3-7 or 3-"}),
+    "rows": (
+        {"limit", "rows"},
+        {**_NUMBER, "minimum": 1, "description": "Rows of a table"},
+    ),
 }
-"""URI parameters, each with its argument of the same meaning."""
+"""Arguments, each with the URI parameters of the same meaning."""
 
 
 def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
@@ -55,10 +61,14 @@ def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
 
     `parameters` are URI parameters that providers declare; `ranges` are cut from any text.
     """
-    pages = {argument: schema for name, (argument, schema) in _PAGES.items() if name in parameters}
+    parts = {
+        argument: schema
+        for argument, (names, schema) in _PARTS.items()
+        if not names.isdisjoint(parameters)
+    }
     tables = (
         " A table's rows are at …/~rows (…/~rows?columns=a,b), its columns at …/~schema."
-        if pages
+        if "limit" in parameters
         else ""
     )
     return Tool(
@@ -66,7 +76,7 @@ def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
         title="Read a resource",
         description="Read a document, whole or in part, or all documents of a collection. A long "
         f"result is truncated, and ends with the arguments to read on.{tables}",
-        input_schema=_object(("uri",), uri=_TEXT, **(_RANGES if ranges else {}), **pages),
+        input_schema=_object(("uri",), uri=_TEXT, **(_RANGES if ranges else {}), **parts),
     )
 
 

@@ -37,7 +37,7 @@ async def call_tool(call: Call, given: params.CallToolParams) -> Result:
     offered = await call.server.toolbox.find(given.name)
     wait_s = call.server.tool_rates.take(call.owner)
     if wait_s:
-        return error_result(f"Too many calls. Wait {wait_s:.1f} s, then call again.")
+        return error_result(f"Too many calls. Wait {max(wait_s, 0.1):.1f} s, then call again.")
     try:
         if offered.mount is None:
             return await call_builtin(call, offered.tool, raw_arguments)

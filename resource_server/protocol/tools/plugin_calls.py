@@ -59,6 +59,7 @@ _MAX_LOG_CHARACTERS = 8 * 1024
 _ARGUMENTS_KEY = "arguments"
 """Key of the elicitation for missing arguments."""
 _CUT = "[Truncated: the result is longer. Ask for less.]"
+_LEFT_OUT = "[The structured result is left out: it is over the budget.]"
 _ROOTS_KEY = "client_roots"
 
 T = TypeVar("T")
@@ -91,12 +92,17 @@ async def call_plugin_tool(
     blocks = found.content
     if not blocks and structured is not None:
         blocks = [TextBlock(structured.decode())]
-    structured = _affordable(call, offered, structured)
-    return tool_result(call, await _content(call, mount, blocks), structured)
+    affordable = _affordable(call, offered, structured)
+    content = await _content(call, mount, blocks)
+    if affordable is None and structured is not None:
+        content.append(content_blocks.text_block(_LEFT_OUT))
+    return tool_result(call, content, affordable)
 
 
 def _affordable(call: Call, offered: OfferedTool, structured: bytes | None) -> bytes | None:
     """Return the structured result if it is within the budget: only its tool could shorten it.
+
+    None: it is not, and is left out.
 
     Raises:
         ToolFailed: it is not, and the tool's schema promises it.
@@ -305,14 +311,15 @@ def _refusal(error: BaseException | None) -> CannotElicit | None:
 async def _content(call: Call, mount: Mount, blocks: Sequence[Block]) -> list[bytes]:
     """Return the blocks of a result, whose size is checked one by one.
 
-    Text over the budget is cut at a line, and marked.
+    Text over the budget is cut at a line; what else is over it, but for images and sounds, is left
+    out. Both are marked.
     """
     limit = call.server.limits.tool_result_bytes
     room = call.server.toolbox.settings.budget
     content: list[bytes] = []
     size, is_cut = 0, False
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    if sum(map(len, texts)) > room:
+    if sum(map(len, texts)) > room or len(texts) < len(blocks):
         room = max(1, room - len(_CUT) - len(texts))
     for block in blocks:
         if isinstance(block, TextBlock):
@@ -323,7 +330,13 @@ async def _content(call: Call, mount: Mount, blocks: Sequence[Block]) -> list[by
             is_cut = is_cut or len(shown) < len(block.text)
             room = 0 if is_cut else room - len(shown)
             block = TextBlock(shown)
-        content.append(await _block(call, mount, block))
+        encoded = await _block(call, mount, block)
+        if not isinstance(block, TextBlock) and not content_blocks.is_media_block(encoded):
+            if characters(encoded) > room:
+                is_cut = True
+                continue
+            room -= characters(encoded)
+        content.append(encoded)
         size += len(content[-1])
         if size > limit:
             raise ToolFailed(f"The result is longer than {limit} bytes. Ask for less.")

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.federated_search import phrase
+from resource_server.catalog.federated_search import MAX_QUERY_LENGTH, phrase
 from resource_server.catalog.mount import CatalogEntry
 from resource_server.catalog.tree_listing import MAX_DEPTH, TreePosition, collection_base
 from resource_server.errors import InvalidParameter
@@ -122,7 +122,7 @@ async def _tree(call: Call, arguments: ListArguments) -> _Page:
             positions.append(position)
             if call.progress is not None:
                 call.progress(len(rows), None)
-    stopped = stopped_at is None and listing.stopped_at is not None
+    stopped = stopped_at is None and listing.is_late
     stopped_at = stopped_at or listing.stopped_at
     page = _Page(base, rows, unavailable=listing.unavailable, stopped=stopped)
     page.next = None if stopped_at is None else listing.cursor(stopped_at)
@@ -147,12 +147,18 @@ async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _Page
     depth = arguments.depth
     if depth is not None and not 1 <= depth <= MAX_DEPTH:
         raise InvalidParameter(f"depth is a number from 1 to {MAX_DEPTH}")
+    query = phrase(pattern)
+    if len(query) > MAX_QUERY_LENGTH:
+        raise InvalidParameter(
+            f"`pattern` is too long: it has {len(pattern)} characters; at most "
+            f"{MAX_QUERY_LENGTH - 2} are taken, where quotes and backslashes count twice"
+        )
     listing = await catalog.tree(arguments.uri or None, depth=1, after=None)
     base = uris.readable(listing.base)
     count = max(1, min(_MAX_MATCHES, limit // _SHORT_ROW))
     while True:
         found = await catalog.search(
-            phrase(pattern),
+            query,
             uri=arguments.uri or None,
             where="names",
             after=arguments.cursor or None,

@@ -22,6 +22,7 @@ from resource_server.protocol.tools.text_range import (
     WHOLE,
     TextPart,
     TextRange,
+    count_lines,
     lines_of,
     parse_range,
     part_of,
@@ -102,10 +103,12 @@ class _Reader:
             self._parameters = {name: each for name, each in query.items() if name not in own}
         self._add("format", arguments.format or None)
         self._add("pages", str(arguments.pages) if arguments.pages else None)
+        rows = _row_count(arguments.rows)
         if self._pages:
-            self._add("limit", _row_count(arguments.rows))
-        else:
-            self._add("rows", str(arguments.rows) if arguments.rows else None)
+            self._add("limit", rows)
+        elif rows is not None:
+            self._add("rows", f"1-{rows}")
+        self._asks_for_rows = rows is not None
         if self._numbered and self._range is not None and self._range.unit == "bytes":
             raise InvalidParameter("number counts lines; give lines instead of bytes")
         self._bare = arguments.uri.partition("?")[0]
@@ -149,6 +152,8 @@ class _Reader:
             entry = await self._catalog.metadata(self._bare)
             if entry.resource.type == "collection":
                 raise InvalidParameter(_COLLECTION) from None
+            if self._asks_for_rows:
+                raise InvalidParameter("rows are those of a page of a table, …/~rows") from None
             raise
         except ResourceTooLarge:
             if not self._native:
@@ -168,17 +173,21 @@ class _Reader:
     async def blocks(self, reading: ReadResult) -> list[bytes]:
         """Return the content blocks of a document, with a notice if it is truncated."""
         content: list[bytes] = []
-        for at, item in enumerate(reading.items):
+        if len(reading.items) > 1:
+            self._limit = max(1, self._limit - _NOTICE_CHARACTERS)
+        for item in reading.items:
             if item.content is None:
                 continue
-            if at and content_size(item.content) > self._limit // len(reading.items):
+            # Further formats are sent whole or not at all.
+            size = len(item.content.data) * (1 if isinstance(item.content.data, str) else 2)
+            if content and sum(map(characters, content)) + size > self._limit:
                 formats = ", ".join(each.name for each in item.entry.resource.formats)
                 notice = f"[Truncated: too long in further formats; ask for format={formats}]"
                 return [*content, content_blocks.text_block(notice)]
             if isinstance(item.content.data, str):
                 content += await self._text_blocks(item, item.content, item.content.data)
             else:
-                content += await self._data_blocks(item, item.content, item.content.data)
+                content += self._data_blocks(item, item.content, item.content.data)
         return content
 
     # -- text
@@ -188,27 +197,42 @@ class _Reader:
             item, content, text = await self._fewer_rows(item, content, text)
         part = self._part(content, text)
         _check_begin(self._range, part)
+        if self._is_page(content):
+            # Its end is not that of the document.
+            part = msgspec.structs.replace(part, total=None)
         if self._numbered and part.first_line is None:
             part = msgspec.structs.replace(part, first_line=await self._first_of_tail(part))
-        shown, notice = await self._fitting(content, part)
-        if not notice and self._range is None and item.next_uri and item.next_uri not in shown:
-            notice = f"[Truncated. Read on: {_json({'uri': item.next_uri})}]"
-        elif not notice and content.truncated is not None and self._range is None:
-            total = content.truncated.total
-            of = "" if total is None else f" of {total} {content.truncated.unit}"
-            if item.next_uri is None or item.next_uri not in shown:
-                notice = f"[Truncated: a part{of}; there is no way to the rest.]"
+        rest = self._rest(item, content, part)
+        shown, notice = await self._fitting(content, part, self._limit - len(rest))
+        notice = notice or rest
         blocks = [content_blocks.text_block(shown)]
         return [*blocks, content_blocks.text_block(notice)] if notice else blocks
 
+    def _is_page(self, content: Content) -> bool:
+        """Return whether ranges are cut from a text that is not the whole document."""
+        return not self._native and content.truncated is not None
+
+    def _rest(self, item: ReadItem, content: Content, part: TextPart) -> str:
+        """Return the notice of what the provider has left out after a part, if it has."""
+        if content.truncated is None or (self._range is not None and self._native):
+            return ""
+        if item.next_uri is not None:
+            is_at_end = part.next is None and item.next_uri not in part.text
+            return f"[Truncated. Read on: {_json({'uri': item.next_uri})}]" if is_at_end else ""
+        total = content.truncated.total
+        of = "" if total is None else f" of {total} {content.truncated.unit}"
+        return f"[Truncated: a part{of}; there is no way to the rest.]"
+
     def _part(self, content: Content, text: str) -> TextPart:
         """Return what was read as a part of the document."""
+        if self._is_page(content) and self._range is not None and self._range.unit == "tail":
+            raise InvalidParameter("tail would be that of this page, not of the document")
         if not self._native:
             return part_of(text, self._range or WHOLE)
         asked = self._range or WHOLE
         first_line = asked.first if asked.unit == "lines" else None
         if content.truncated is None:
-            return TextPart(text, 1, len(lines_of(text)))
+            return TextPart(text, 1, count_lines(text))
         unit, following = content.truncated.unit, content.truncated.next
         is_known = unit == ("bytes" if asked.unit == "bytes" else "lines")
         return TextPart(
@@ -219,29 +243,26 @@ class _Reader:
             content.truncated.reason == "limit",
         )
 
-    async def _fitting(self, content: Content, part: TextPart) -> tuple[str, str]:
-        """Return the part, or as many of its lines as fit, and a notice of the rest."""
+    async def _fitting(self, content: Content, part: TextPart, limit: int) -> tuple[str, str]:
+        """Return the part, or as many of its lines as fit, and a notice of what is left out."""
         range = self._range or WHOLE
         is_beginning = self._range is None and self._native and content.truncated is not None
         whole = _numbered(part.text, part.first_line) if self._numbered else part.text
-        if len(whole) <= self._limit and not is_beginning:
-            extent = self._extent(part)
-            return whole, extent if len(whole) + len(extent) <= self._limit or part.limited else ""
-        room = max(1, self._limit - len(self._uri) - _NOTICE_CHARACTERS)
-        lines = lines_of(whole)
         if range.unit == "tail":
-            return await self._last(lines, room, part)
+            return await self._last(whole, limit, part)
+        if len(whole) <= limit and not is_beginning:
+            extent = self._extent(part)
+            return whole, extent if len(whole) + len(extent) <= limit or part.limited else ""
+        room = max(1, limit - len(_json(self._uri)) - _NOTICE_CHARACTERS)
         if range.unit == "bytes":
             return await self._bytes(range.first, range.last, room)
-        count = _fitting_count(lines, room)
-        if is_beginning and count == len(lines):
-            count -= 1  # the last line may be cut
-        if not count:
+        shown = whole[: whole.rfind("\n", 0, room) + 1]
+        if not shown:
             return await self._bytes(self._offset(content, range), None, room)
-        first = range.first + count
+        first = range.first + shown.count("\n")
         of = "" if part.total is None else f" of {part.total}"
         what = f"lines {range.first}-{first - 1}{of}"
-        return "".join(lines[:count]), self._notice(what, TextRange("lines", first, range.last))
+        return shown, self._notice(what, TextRange("lines", first, range.last))
 
     def _offset(self, content: Content, range: TextRange) -> int:
         """Return the offset of a range of lines in bytes."""
@@ -272,23 +293,30 @@ class _Reader:
         following = TextRange("bytes", part.next.first, last)
         return part.text, self._notice(f"bytes {first}-{part.next.first - 1}{of}", following)
 
-    async def _last(self, lines: list[str], room: int, part: TextPart) -> tuple[str, str]:
-        """Return the last lines that fit."""
-        count = _fitting_count(lines[::-1], room)
-        if not count:
-            return lines[-1][-room:], "[Truncated: the end of the last line, which is too long.]"
+    async def _last(self, whole: str, limit: int, part: TextPart) -> tuple[str, str]:
+        """Return the last lines that fit, and a notice of those before."""
+        asked = 0 if self._range is None else self._range.first
+        shown = whole
+        if len(whole) > limit:
+            room = max(1, limit - len(_json(self._uri)) - _NOTICE_CHARACTERS)
+            shown = whole[whole.find("\n", len(whole) - room - 1) + 1 :]
+            if not shown or len(shown) > room:
+                return whole[-room:], "[Truncated: the end of the last line, which is too long.]"
+        elif not part.limited:
+            return whole, ""
+        count = count_lines(shown)
         total = part.total if part.total is not None else await self._line_count()
         if total is None:
-            return "".join(lines[-count:]), f"[Truncated: only the last {count} lines fit.]"
-        before = TextRange("lines", max(1, total - len(lines) + 1), total - count)
+            return shown, f"[Truncated: only the last {count} lines fit.]"
+        before = TextRange("lines", max(1, total - asked + 1), total - count)
         what = f"lines {total - count + 1}-{total} of {total}"
-        return "".join(lines[-count:]), self._notice(what, before, "Those before")
+        return shown, self._notice(what, before, "Those before")
 
     async def _first_of_tail(self, part: TextPart) -> int:
         total = part.total if part.total is not None else await self._line_count()
         if total is None:
             raise InvalidParameter("the lines of this document cannot be numbered with tail")
-        return total - len(lines_of(part.text)) + 1
+        return total - count_lines(part.text) + 1
 
     async def _line_count(self) -> int | None:
         """Return the number of lines of a document that the provider reads in ranges."""
@@ -309,7 +337,7 @@ class _Reader:
             return self._notice(what, TextRange(part.next.unit, part.next.first, last))
         if part.next is not None:
             return f"[More follows: {part.next.unit}={part.next.first}-]"
-        if range.unit == "tail" or range.first <= 1 or part.total is None:
+        if range.first <= 1 or part.total is None:
             return ""
         return f"[The end: {part.total} {range.unit} in all.]"
 
@@ -344,36 +372,58 @@ class _Reader:
 
     # -- other data
 
-    async def _data_blocks(self, item: ReadItem, content: Content, data: bytes) -> list[bytes]:
+    def _data_blocks(self, item: ReadItem, content: Content, data: bytes) -> list[bytes]:
         mime_type = content.mime_type or item.entry.resource.mime_type or ""
-        if mime_type.startswith(("image/", "audio/")):
-            if len(data) > self._call.server.limits.tool_media_bytes:
-                text = f"[{len(data)} bytes, too long to be shown by a tool]"
-                return [content_blocks.text_block(text)]
-            return [content_blocks.document_block(item, self._call.revision)]
+        is_media = content_blocks.is_media(mime_type, self._call.revision)
+        if is_media and self._range is None:
+            whole = content.truncated.total if content.truncated is not None else len(data)
+            if content.truncated is None and len(data) <= self._call.server.limits.tool_media_bytes:
+                return [content_blocks.document_block(item, self._call.revision)]
+            size = "" if whole is None else f"{whole} bytes, "
+            return [content_blocks.text_block(f"[{size}too long to be shown by a tool]")]
+        first, last, total, data = self._bytes_of(content, data)
         head = characters(serialization.resource(item.entry)) + _BLOCK_CHARACTERS
         room = max(1, (self._limit - head) * 3 // 4)
+        shown = data[:room]
         notice = ""
-        if len(data) > room:
-            first = self._range.first if self._range and self._range.unit == "bytes" else 0
-            total = content_size(content) if self._range is None else None
-            if content.truncated is not None:
-                total = content.truncated.total
-            cut = Content(data[:room], content.mime_type, Truncation("limit", "bytes", total))
-            item = ReadItem(item.uri, item.entry, cut)
+        if len(shown) < len(data):
             of = "" if total is None else f" of {total}"
-            last = self._range.last if self._range and self._range.unit == "bytes" else None
             following = TextRange("bytes", first + room, last)
-            notice = f"[Truncated: bytes {first}-{first + room - 1}{of}.]"
-            if self._native:
-                notice = self._notice(f"bytes {first}-{first + room - 1}{of}", following)
+            notice = self._notice(f"bytes {first}-{first + room - 1}{of}", following)
         elif content.truncated is not None and item.next_uri is not None:
             notice = f"[Truncated. Read on: {_json({'uri': item.next_uri})}]"
+        is_part = len(shown) < len(data) or len(data) != content_size(content) or is_media
+        if is_part and content.truncated is None:
+            content = Content(shown, content.mime_type, Truncation("limit", "bytes", total))
+        elif len(shown) < len(data):
+            content = msgspec.structs.replace(content, data=shown)
+        item = ReadItem(item.uri, item.entry, content)
         blocks = [content_blocks.document_block(item, self._call.revision)]
         return [*blocks, content_blocks.text_block(notice)] if notice else blocks
 
+    def _bytes_of(self, content: Content, data: bytes) -> tuple[int, int | None, int | None, bytes]:
+        """Return the first and last offset asked for, the size of the document, and the bytes."""
+        range = self._range
+        total = None if content.truncated is None else content.truncated.total
+        if range is None:
+            return 0, None, len(data) if content.truncated is None else total, data
+        if self._native and range.unit != "bytes":
+            # Lines of text that does not decode.
+            return content.offset or 0, None, None, data
+        if self._native:
+            if not data and total:
+                raise _beyond(range, total)
+            return range.first, range.last, total, data
+        if range.unit != "bytes":
+            raise InvalidParameter("the document is no text, and has no lines; give bytes")
+        end = None if range.last is None else range.last + 1
+        cut = data[range.first : end]
+        if not cut and data:
+            raise _beyond(range, len(data))
+        return range.first, range.last, len(data), cut
 
-def _json(arguments: Mapping[str, Any]) -> str:
+
+def _json(arguments: Mapping[str, Any] | str) -> str:
     return _encode(arguments).decode()
 
 
@@ -381,8 +431,8 @@ def _row_count(rows: str | int | None) -> str | None:
     if rows is None or rows == "":
         return None
     text = str(rows).strip()
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text)):
-        raise InvalidParameter(f"rows cannot be '{text[:40]}'; write a number of rows, at least 1")
+    if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
+        raise InvalidParameter(f"rows cannot be {text[:40]!r}; write a number of rows, at least 1")
     return text
 
 
@@ -392,29 +442,25 @@ def _check_begin(range: TextRange | None, part: TextPart) -> None:
     Raises:
         InvalidParameter: with the range of the whole document.
     """
-    if range is None or part.text or part.total is None or range.unit == "tail":
+    if range is None or part.text or not part.total or range.unit == "tail":
         return
-    first, last = (1, part.total) if range.unit == "lines" else (0, part.total - 1)
+    last = part.total if range.unit == "lines" else part.total - 1
     if range.first > last:
-        right = f"; write {range.unit}={first}-{last}" if part.total else ""
-        size = f"{part.total} {range.unit}"
-        raise InvalidParameter(
-            f"{range.unit} {range.value} begin behind the end: the document has {size}{right}"
-        )
+        raise _beyond(range, part.total)
+
+
+def _beyond(range: TextRange, total: int) -> InvalidParameter:
+    """Return the error for a range that begins behind the end, with that of the whole document."""
+    first, last = (1, total) if range.unit == "lines" else (0, total - 1)
+    return InvalidParameter(
+        f"{range.unit} {range.value} begin behind the end: the document has {total} {range.unit}; "
+        f"write {range.unit}={first}-{last}"
+    )
 
 
 def _numbered(text: str, first: int | None) -> str:
     lines = lines_of(text)
     return "".join(f"{number}: {line}" for number, line in enumerate(lines, first or 1))
-
-
-def _fitting_count(lines: list[str], room: int) -> int:
-    """Return how many of the lines fit into some characters."""
-    for count, line in enumerate(lines):
-        room -= len(line)
-        if room < 0:
-            return count
-    return len(lines)
 
 
 # -- collections
@@ -442,15 +488,10 @@ def _collection(call: Call, reading: ReadResult) -> list[bytes]:
             continue
         path, _ = resource_listing.row(item.entry, base)
         for block in serialization.each(partial(_child, call, path), [item]):
-            if budget.take("" if _is_media(item) else block.decode()):
+            if budget.take("" if content_blocks.is_media_block(block) else block.decode()):
                 content.append(block)
                 shown += 1
     return _with_notice(content, call, reading, len(rows), shown)
-
-
-def _is_media(item: ReadItem) -> bool:
-    mime_type = (item.content and item.content.mime_type) or item.entry.resource.mime_type or ""
-    return mime_type.startswith(("image/", "audio/"))
 
 
 def _child(call: Call, path: str, item: ReadItem) -> bytes:

@@ -137,16 +137,14 @@ class _File:
         elif not self.shown:
             count += ", 0 shown"
         rows = [f"{self.uri} ({count})"]
+        has_context = any(line.is_context for line in self.shown)
         before = None
         for line in self.shown:
-            if before is not None and line.number > before + 1 and self._has_context():
+            if has_context and before is not None and line.number > before + 1:
                 rows.append("--")
             rows.append(f"{line.number}{'-' if line.is_context else ':'} {line.text}")
             before = line.number
         return "\n".join(rows)
-
-    def _has_context(self) -> bool:
-        return any(line.is_context for line in self.shown)
 
     def json(self) -> dict[str, Any]:
         """Return the same as an object."""
@@ -183,7 +181,7 @@ class _Page:
     def show(self, limit: int, budget: int) -> None:
         """Show at most `limit` matches, alike many of each file, within the budget if possible.
 
-        Of each file there is at least one line, or else the number of its matches.
+        Of each file there is at least one line, even if that is over the budget.
         """
         offered = [file.offered for file in self._files]
         room = max(limit - sum(file.is_named for file in self._files), sum(map(bool, offered)))
@@ -196,27 +194,24 @@ class _Page:
             spare -= more
             file.show(most + more, self._context)
         if not self.fits(budget):
-            _largest(1, most, lambda count: self._fits(len(self._files), count, budget))
-        if not self.fits(budget):
-            # At least one line: a call that goes on must get somewhere.
-            _largest(1, len(self._files), lambda files: self._fits(files, 1, budget))
+            _largest(1, most, lambda count: self._fits(count, budget))
 
     def fits(self, budget: int) -> bool:
         """Return whether both forms are within the budget."""
         return self._size() <= budget
 
     def shorter(self, budget: int) -> int:
-        """Return about how many hits are within the budget, at most half of those found."""
+        """Return about how many hits are within the budget, at most 3/4 of those found."""
         hits = len(self._found.hits)
-        return max(1, min(hits // 2, hits * budget // self._size()))
+        return max(1, min(hits * 3 // 4, hits * budget // self._size()))
 
     def _size(self) -> int:
         return max(len(self.text()), characters(self.json()))
 
-    def _fits(self, files: int, count: int, budget: int) -> bool:
-        """Show `count` lines of so many files, and no line of the others; return if it fits."""
-        for at, file in enumerate(self._files):
-            file.show(count if at < files else 0, self._context)
+    def _fits(self, count: int, budget: int) -> bool:
+        """Show `count` lines of each file; return whether they are within the budget."""
+        for file in self._files:
+            file.show(count, self._context)
         return self.fits(budget)
 
     @property

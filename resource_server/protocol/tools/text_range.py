@@ -63,13 +63,13 @@ def parse_range(given: Mapping[str, str | int | None]) -> TextRange | None:
     if unit == "tail":
         if text.isascii() and text.isdigit() and len(text) <= 15 and int(text):
             return TextRange("tail", int(text))
-        raise InvalidParameter(f"tail cannot be '{text[:40]}'; write {_EXAMPLES['tail']}")
+        raise InvalidParameter(f"tail cannot be {text[:40]!r}; write {_EXAMPLES['tail']}")
     match = _INTERVAL.fullmatch(text)
     if match is None:
         more = ""
         if unit == "lines" and (negative := _NEGATIVE.fullmatch(text)):
             more = f"; for the last lines write tail={int(negative[1])}"
-        raise InvalidParameter(f"{unit} cannot be '{text[:40]}'; write {_EXAMPLES[unit]}{more}")
+        raise InvalidParameter(f"{unit} cannot be {text[:40]!r}; write {_EXAMPLES[unit]}{more}")
     first = int(match[1])
     last = int(match[2]) if match[2] else (None if "-" in text else first)
     if unit == "lines" and not first:
@@ -96,6 +96,11 @@ class TextPart(msgspec.Struct, frozen=True):
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text, with their ends; only LF ends a line."""
     return _LINE.findall(text)
+
+
+def count_lines(text: str) -> int:
+    """Return the number of lines of a text."""
+    return text.count("\n") + (text[-1:] not in ("", "\n"))
 
 
 def beginning(text: str, room: int) -> str:

@@ -83,7 +83,10 @@ def schema_problems(schema: Schema, value: object) -> Sequence[str]:
 def _problems(validator: Any, value: object, *, are_all: bool = True) -> Sequence[str]:
     found: Iterator[Any] = validator.iter_errors(value)
     relevant = (each for each in found if are_all or each.validator != "required" or each.path)
-    return [_problem(error) for error in islice(relevant, _MAX_PROBLEMS)]
+    try:
+        return [_problem(error) for error in islice(relevant, _MAX_PROBLEMS)]
+    except ArithmeticError:
+        return ["a number is too large to check"]
 
 
 def _problem(error: Any) -> str:

@@ -10,7 +10,7 @@ gets no queries.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from resource_server.providers.database.addressing.address import (
     address_path,
 )
 from resource_server.providers.database.engines.contract import Engine
-from resource_server.providers.database.engines.reflection import TableInfo, TableName
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
     ExposedTableCache,
@@ -64,14 +64,13 @@ class ChangeDetector:
         self._gate: asyncio.Task[None] | None = None
         self._state: object = None
         """Last seen state of the schema."""
-        self._infos: Sequence[TableInfo] = ()
-        """Exposed tables in that state."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield possible changes, as `SupportsWatch.changes`."""
         following = asyncio.create_task(self._follow(interest))
         self._tree.observers.add(self._described)
+        self._exposed.variation_observers.add(self._news.set)
         try:
             while True:
                 await self._news.wait()
@@ -87,12 +86,17 @@ class ChangeDetector:
                                 yield change
                     except MountUnavailable:
                         self._retry_in(_UNAVAILABLE_RETRY_S)
+                # Also what was listed before this watch, or read while the schema changed.
+                # A change of hidden tables is not reported, so that it reveals nothing.
+                if self._exposed.take_variation():
+                    yield Change((), "tree")
                 asked, self._asked = self._asked, set()
                 await self._mark_tables(asked)
                 for path in asked:
                     yield Change(path)
         finally:
             self._tree.observers.discard(self._described)
+            self._exposed.variation_observers.discard(self._news.set)
             gate, self._gate = self._gate, None
             await self._end(following, gate)
 
@@ -109,22 +113,18 @@ class ChangeDetector:
             self._gate = asyncio.create_task(self._watch_commits())
 
     async def _committed(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
-        # A client may have listed them before this watch, so the first look compares, too.
-        listed = self._exposed.first_infos if self._state is None else self._infos
         try:
             state = await self._exposed.state()
-            tables = self._infos if state == self._state else await self._exposed.infos()
+            if state != self._state:
+                await self._exposed.infos()  # notes what differs
         except ResourceError:
             self._retry_in(_BUSY_RETRY_S)  # such as a lock
             return
         is_altered = state != self._state
         if is_altered:
-            self._state, self._infos = state, tables
+            self._state = state
             # The columns may have changed: compare every row anew.
             self._versions.clear()
-            # A change of hidden tables is not reported, so that it reveals nothing.
-            if listed is not None and tables != listed:
-                yield Change((), "tree")
         async with aclosing(self._confirm(paths, is_altered=is_altered)) as found:
             async for change in found:
                 yield change

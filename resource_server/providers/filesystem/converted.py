@@ -18,7 +18,7 @@ from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.pool import Conversion, ConverterPool
 from resource_server.conversion.registry import ConverterEntry
-from resource_server.errors import InvalidParameter
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider import Content, Format, Truncation
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import content
@@ -120,9 +120,7 @@ class PlacedText(msgspec.Struct, frozen=True):
 class ConvertedText:
     """The text of documents that are no text themselves. Any thread may call any method."""
 
-    def __init__(
-        self, documents: ConvertedDocuments, types: tuple[tuple[str, str], ...]
-    ) -> None:
+    def __init__(self, documents: ConvertedDocuments, types: tuple[tuple[str, str], ...]) -> None:
         self._documents = documents
         self._types = types
 
@@ -137,7 +135,8 @@ class ConvertedText:
             ConversionError, ResourceBusy: as `ConverterPool.convert`.
         """
         wanted = self._wanted(name)
-        assert wanted is not None, "asked for a document without a conversion"
+        if wanted is None:
+            raise ConversionError("there is no converter for this document")
         conversion = self._documents.convert(fd, wanted)
         unit = wanted.converter.unit
         begins: list[int] = []

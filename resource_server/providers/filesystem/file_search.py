@@ -230,6 +230,8 @@ class _LineSearch:
         self._looked_at = self._skipped = self._quoted = self._beyond = 0
         self._counts_until: float | None = None
         """Once the page is full: the end of the count of the other matches."""
+        self._is_exact = True
+        """Whether all matching lines of the other documents were counted."""
 
     def page(self, top: TreeEntry, after: str | None) -> SearchPage:
         """Return a page of hits, in the order of the listing."""
@@ -269,7 +271,7 @@ class _LineSearch:
         )
 
     def _count_others(self, run: NameRun, done: int, runs: Generator[NameRun]) -> bool:
-        """Count the matches after a full page; return whether there was time for all of them."""
+        """Count the matches after a full page; return whether those are all of them."""
         self._counts_until = time.monotonic() + self._request.count_s
         with suppress(ResourceBusy):
             for each in chain((run,), runs):
@@ -278,7 +280,7 @@ class _LineSearch:
                 self._looked_at += end - begin
                 if end < len(each.names):
                     return False
-            return True
+            return self._is_exact
         return False
 
     def _is_over(self) -> bool:
@@ -344,6 +346,7 @@ class _LineSearch:
                     self._skipped += 1
                 elif found.count and self._counts_until is not None:
                     self._beyond += found.count
+                    self._is_exact = self._is_exact and found.is_counted
                 elif found.count:
                     self._quoted += found.shown
                     self._hits.append(found.hit(self._factory.document(path, status, rules)))

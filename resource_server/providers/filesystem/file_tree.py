@@ -48,6 +48,8 @@ _UNREAD_BYTES = 32 * 1024
 """Maximum bytes of unknown directories that are read on the event loop for one page, by their own
 sizes: about 750 names on ext4."""
 _BLOCK_BYTES = 4096
+_MAX_PASSED = 100
+"""Directories that one page passes on the event loop, known or not."""
 _FEW = 10
 """Names for one directory among them, beyond which the directories are sorted anew."""
 
@@ -131,15 +133,22 @@ class WalkFrame:
 
 
 class ReadBudget:
-    """Bytes of directories that one page may still read on the event loop."""
+    """Directories that one page may still read or pass on the event loop."""
 
     def __init__(self) -> None:
         self._left = _UNREAD_BYTES
+        self._passed = 0
 
     def is_over(self, directory_bytes: int) -> bool:
         """Count a directory that is about to be read; return whether that may take long."""
         self._left -= max(directory_bytes, _BLOCK_BYTES)
         return self._left < 0
+
+    def passed(self) -> Steps[None]:
+        """Count an entry that takes time, but no place on the page."""
+        self._passed += 1
+        if self._passed == _MAX_PASSED:
+            yield
 
 
 class FileTree:
@@ -332,7 +341,8 @@ class FileTree:
         entry, passed = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = yield from self._open(path, entry.directory, ReadBudget())
+        budget = ReadBudget()
+        frame = yield from self._open(path, entry.directory, budget)
         found: list[Resource] = []
         try:
             frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
@@ -340,6 +350,8 @@ class FileTree:
                 child = self._entry(frame, name, passed)
                 if child is not None:
                     found.append(factory.resource(child))
+                else:
+                    yield from budget.passed()
         finally:
             frame.close()
         return found
@@ -372,6 +384,8 @@ class FileTree:
                     entry = yield from self._descend(frames, name, budget)
                     if entry is not None:
                         found.append(factory.resource(entry))
+                    else:
+                        yield from budget.passed()
                 elif len(found) < limit:
                     frames.pop().close()
         finally:
@@ -406,7 +420,9 @@ class FileTree:
                     self._reopen(frame)
                 last = after[place] if after[:place] == frame.path and after[place:] else None
                 if place == depth - 1:
-                    found += self._members(frames, type, last, factory, limit - len(found))
+                    found += yield from self._members(
+                        frames, type, last, factory, limit=limit - len(found), budget=budget
+                    )
                     frames.pop().close()
                     continue
                 if len(inner) == place:
@@ -415,7 +431,9 @@ class FileTree:
                 if name is None:
                     inner.pop()
                     frames.pop().close()
-                elif not self._lacks(frame, name, type if place == depth - 2 else "collection"):
+                    continue
+                yield from budget.passed()
+                if not self._lacks(frame, name, type if place == depth - 2 else "collection"):
                     yield from self._descend(frames, name, budget)
         finally:
             for frame in frames:
@@ -443,8 +461,10 @@ class FileTree:
         type: ResourceType,
         last: str | None,
         factory: ResourceFactory,
+        *,
         limit: int,
-    ) -> list[Resource]:
+        budget: ReadBudget,
+    ) -> Steps[list[Resource]]:
         """Return the entries of one type in the directory of the last frame, after `last`."""
         frame, found = frames[-1], list[Resource]()
         if type == "document":
@@ -452,12 +472,17 @@ class FileTree:
             while (name := self._documents(frame, factory, found, limit)) is not None:
                 if name not in frame.listing.directories:
                     found += self._other(frames, name, type, factory)
+                else:
+                    yield from budget.passed()
             return found
         for name in self._inner(frame, last):
             if len(found) >= limit:
                 break
             if name != last:
-                found += self._other(frames, name, type, factory)
+                some = self._other(frames, name, type, factory)
+                found += some
+                if not some:
+                    yield from budget.passed()
         return found
 
     def _other(

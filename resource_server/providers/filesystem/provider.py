@@ -16,8 +16,8 @@ import msgspec
 
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
-from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.conversion.registry import PARAMETERS as CONVERSION_PARAMETERS
+from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider import (
     ByteSize,
     Change,
@@ -576,7 +576,7 @@ class Filesystem:
         options = self._exposure.directories.get(entry.key)
         return Resource(
             path=entry.path,
-            name=uris.display(entry.path[-1] if entry.path else self._name),
+            name=uris.printable(entry.path[-1] if entry.path else self._name),
             type="collection",
             title=options.title if options else None,
             description=options.description if options else None,
@@ -591,7 +591,7 @@ class Filesystem:
         name = path[-1]
         return Resource(
             path=path,
-            name=name if name.isascii() else uris.display(name),
+            name=uris.printable(name),
             mime_type=media_types.from_name(name, self._types),
             size=status.st_size,
             last_modified=status.st_mtime_ns / 1e9,

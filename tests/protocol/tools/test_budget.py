@@ -15,7 +15,15 @@ from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.budget import DEFAULT_CHARACTERS, Budget, characters
 from resource_server.protocol.tools.registry import MAX_RESULT_SIZE, ToolSettings
-from resource_server.provider.tools import MediaBlock, TextBlock, Tool, ToolRequest, ToolResult
+from resource_server.provider.tools import (
+    EmbeddedBlock,
+    LinkBlock,
+    MediaBlock,
+    TextBlock,
+    Tool,
+    ToolRequest,
+    ToolResult,
+)
 from resource_server.providers.filesystem import Filesystem
 from tests.protocol.tools.tooled import (
     STRUCTURED,
@@ -28,7 +36,7 @@ from tests.protocol.tools.tooled import (
     words,
 )
 from tests.protocol.wire import EVERY, Wire, server_of
-from tests.providers_for_tests import Tree
+from tests.providers_for_tests import Leaf, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -114,6 +122,18 @@ async def test_a_line_without_end_is_cut_all_the_same(budget: int) -> None:
     assert len(told) <= max(budget, 60)
 
 
+async def test_links_and_embedded_documents_count_and_are_left_out_beyond_the_budget() -> None:
+    nodes = {"x": Leaf("y" * 300), "z": "short"}
+    blocks = [TextBlock("first"), EmbeddedBlock(("x",)), EmbeddedBlock(("z",)), LinkBlock(("x",))]
+    tool = Tooled(("x", answering(ToolResult(blocks))), nodes=nodes)
+    for budget, types in ((600, ["text", "resource", "text"]), (60, ["text", "text"])):
+        server = await server_of(tool, tools=ToolSettings(budget=budget))
+        found = await called(Wire(server, "2025-11-25"), "x", "2025-11-25")
+        assert [block["type"] for block in found["content"]] == types
+        assert found["content"][-1]["text"].startswith("[Truncated")
+        assert len(json.dumps(found["content"][:-1])) <= budget
+
+
 async def test_images_do_not_count() -> None:
     picture = MediaBlock(b"\0" * 3000, "image/png")
     found = await call(ToolResult([TextBlock("short"), picture]), 100)
@@ -123,7 +143,7 @@ async def test_images_do_not_count() -> None:
 async def test_long_json_is_left_out_or_refused_if_it_was_promised() -> None:
     result = ToolResult([TextBlock("in short")], {"a": "x" * 200})
     found = await call(result, 100)
-    assert found["content"] == [{"type": "text", "text": "in short"}]
+    assert words(found) == ("in short\n[The structured result is left out: it is over the budget.]")
     assert "structuredContent" not in found
     promised = Tool(name="x", description="X", output_schema={"type": "object"})
     told = refusal(await call(result, 100, promised))

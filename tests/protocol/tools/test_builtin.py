@@ -56,16 +56,19 @@ async def test_metadata_is_equal_in_text_and_structured_content(revision: str, u
     assert len(words(result)) < 0.8 * len(json.dumps(described, separators=(",", ":")))
 
 
-async def test_long_details_are_left_out_of_metadata() -> None:
+@pytest.mark.parametrize("long", ["details", "description"])
+async def test_long_details_and_descriptions_are_left_out_of_metadata(long: str) -> None:
     def detailed(path: Path) -> Resource:
-        return Resource(path=path, name="x", type="collection", details={"many": "x" * 500})
+        more: dict[str, Any] = {"details": {"many": "x"}, "description": "y"}
+        more[long] = {"many": "x" * 500} if long == "details" else "y" * 500
+        return Resource(path=path, name="x", type="collection", **more)
 
     server = await server_of(Broken(metadata=detailed), tools=ToolSettings(budget=300))
     result = await called(
         Wire(server, "2025-11-25"), "resource_metadata", "2025-11-25", uri="test://one"
     )
     assert len(words(result)) <= 300
-    assert json.loads(words(result))["details"] == "[Truncated: too long for a tool]"
+    assert json.loads(words(result))[long] == "[Truncated: too long for a tool]"
 
 
 # -- notifications

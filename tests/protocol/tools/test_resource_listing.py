@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -144,6 +145,8 @@ async def test_few_unlisted_children_come_on_one_page() -> None:
     wire = Wire(await server_of(Tree(rows), limits=limits), LATEST)
     assert len((await listed(wire, uri="test://one"))["items"]) == 10
     assert len(await paths(wire, uri="test://one")) == 30
+    said = words(await called(wire, "list_resources", LATEST, uri="test://one"))
+    assert "There is more after these 10: call again with cursor=" in said
 
 
 async def test_an_empty_collection_is_reported_as_empty() -> None:
@@ -181,6 +184,33 @@ async def test_the_matches_of_a_glob_go_on_at_their_cursor(budget: int) -> None:
     tree = Tree({f"{n:03}": {"a.txt": "x"} for n in range(60)})
     wire = Wire(await server_of(tree, tools=ToolSettings(budget=budget)), LATEST)
     assert sorted(await paths(wire, pattern="a.*")) == [f"{n:03}/a.txt" for n in range(60)]
+
+
+async def test_braces_are_alternatives_of_a_glob() -> None:
+    tree = Tree({"a.js": "", "b.ts": "", "c.py": "", "src": {"d.ts": ""}, "{x}": ""})
+    wire = Wire(await server_of(tree), LATEST)
+    assert sorted(await paths(wire, pattern="*.{js,ts}")) == ["a.js", "b.ts", "src/d.ts"]
+    assert sorted(await paths(wire, pattern="{src,lib}/*.{js,ts}")) == ["src/d.ts"]
+    assert sorted(await paths(wire, pattern="{a,b}")) == []
+    assert await paths(wire, pattern="{x}") == ["%7Bx%7D"]
+    told = refusal(await called(wire, "list_resources", LATEST, pattern="{a,b}" * 7))
+    assert "more than 64 alternatives" in told
+
+
+@pytest.mark.parametrize("pattern", ["back\\", "k\\s", "\\", 'quote"', '"\\'])
+async def test_a_pattern_of_quotes_and_backslashes_is_found_as_it_stands(pattern: str) -> None:
+    nodes = ["back\\slash.md", 'quote"\\slash.md', 'quote".md']
+    wire = Wire(await server_of(Tree(dict.fromkeys(nodes, ""))), LATEST)
+    found = [unquote(each) for each in await paths(wire, pattern=pattern)]
+    assert sorted(found) == sorted(name for name in nodes if pattern in name)
+
+
+@pytest.mark.parametrize("pattern", ["*" * 999, '"' * 500, "*" * 1_000_000])
+async def test_a_pattern_that_is_too_long_is_refused_as_such(pattern: str) -> None:
+    wire = await wired()
+    assert await paths(wire, pattern="*" * 998)
+    told = refusal(await called(wire, "list_resources", LATEST, pattern=pattern))
+    assert f"`pattern` is too long: it has {len(pattern)} characters" in told
 
 
 async def test_a_glob_of_many_stars_ends() -> None:

@@ -14,7 +14,7 @@ from resource_server.catalog.catalog import CatalogLimits
 from resource_server.errors import ResourceNotFound, ResourceTooLarge
 from resource_server.protocol.server import ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
-from resource_server.provider import ByteSize
+from resource_server.provider import ByteSize, Content, Truncation
 from resource_server.providers.filesystem import Filesystem
 from tests.protocol.tools.tooled import PICTURE, called, described, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
@@ -175,20 +175,25 @@ WRONG: list[tuple[dict[str, object], str]] = [
 FOUR = "one\ntwo\nthree\nvier"
 
 
-async def of_kind(kind: str, path: Path, data: str, **more: Any) -> Wire:
+KINDS = ("native", "whole")
+
+
+async def of_kind(
+    kind: str, path: Path, data: str | bytes, name: str = "x.txt", **more: Any
+) -> Wire:
     """Return a client of a provider with ranges of its own, or of one without."""
-    provider = folder(path, {"x.txt": data}) if kind == "native" else Tree({"x.txt": data})
+    provider = folder(path, {name: data}) if kind == "native" else Tree({name: data})
     return Wire(await server_of(provider, **more), LATEST)
 
 
-@pytest.mark.parametrize("kind", ["native", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_range_is_read_whoever_provides_the_document(kind: str, tmp_path: Path) -> None:
     wire = await of_kind(kind, tmp_path, FOUR)
     for arguments, text in RANGES:
         assert await read(wire, "test://one/x.txt", **arguments) == text, arguments
 
 
-@pytest.mark.parametrize("kind", ["native", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_wrong_range_is_refused_with_a_right_one(kind: str, tmp_path: Path) -> None:
     wire = await of_kind(kind, tmp_path, FOUR)
     for arguments, text in WRONG:
@@ -227,7 +232,7 @@ async def test_an_empty_document_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 300, 2000])
-@pytest.mark.parametrize("kind", ["native", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("arguments", [{}, {"lines": "5-350"}])
 async def test_a_long_text_is_read_to_its_end_by_following_it(
     budget: int, kind: str, arguments: dict[str, Any], tmp_path: Path
@@ -243,7 +248,7 @@ async def test_a_long_text_is_read_to_its_end_by_following_it(
         assert all(each.endswith("\n") for each in found)
 
 
-@pytest.mark.parametrize("kind", ["native", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_numbered_lines_go_on_with_their_numbers(kind: str, tmp_path: Path) -> None:
     wire = await of_kind(kind, tmp_path, TEXT, tools=ToolSettings(budget=400))
     found = "".join(await parts(wire, "test://one/x.txt", number=True))
@@ -251,7 +256,7 @@ async def test_numbered_lines_go_on_with_their_numbers(kind: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-@pytest.mark.parametrize("kind", ["native", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_line_longer_than_the_budget_is_cut_and_read_on(
     kind: str, encoding: str, tmp_path: Path
 ) -> None:
@@ -284,7 +289,7 @@ async def test_a_document_too_large_to_be_read_whole_is_read_in_parts(
     assert "".join(await parts(wire, "test://one/y.txt")) == "é" * 2000
 
 
-@pytest.mark.parametrize("kind", ["native", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_long_tail_keeps_its_end_and_names_what_is_before(
     kind: str, tmp_path: Path
 ) -> None:
@@ -299,25 +304,131 @@ async def test_a_long_tail_keeps_its_end_and_names_what_is_before(
     assert text.startswith(f"line {last + 1}\n")
 
 
-async def test_long_binary_data_is_truncated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["blob", "picture.png"])
+async def test_long_binary_data_is_read_to_its_end_by_following_it(
+    kind: str, name: str, tmp_path: Path
+) -> None:
     data = b"\x00\xff" * 2000
-    settings = ToolSettings(budget=2000)
-    wire = Wire(await server_of(Tree({"blob": data}), tools=settings), LATEST)
-    result = await called(wire, "read_resource", LATEST, uri="test://one/blob")
-    block, notice = result["content"]
-    assert len(json.dumps(block)) <= 2000
-    part = base64.b64decode(block["resource"]["blob"])
-    assert data.startswith(part)
-    assert notice["text"] == f"[Truncated: bytes 0-{len(part) - 1} of 4000.]"
-    wire = Wire(await server_of(folder(tmp_path, {"blob": data}), tools=settings), LATEST)
-    asked: dict[str, Any] | None = {"uri": "test://one/blob"}
+    wire = await of_kind(kind, tmp_path, data, name=name, tools=ToolSettings(budget=2000))
+    asked: dict[str, Any] | None = {"uri": f"test://one/{name}", "bytes": "10-"}
+    found = b""
+    while asked is not None:
+        result = await called(wire, "read_resource", LATEST, **asked)
+        assert len(json.dumps(result["content"][0])) <= 2000
+        found += base64.b64decode(result["content"][0]["resource"]["blob"])
+        notice = words(result)
+        asked = json.loads(notice.partition("Read on: ")[2][:-1]) if notice else None
+    assert found == data[10:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_range_of_binary_data_is_that_range_or_an_error(kind: str, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 100
+    wire = await of_kind(kind, tmp_path, data, name="blob")
+    asked: dict[str, Any] = {"uri": "test://one/blob"}
+    result = await called(wire, "read_resource", LATEST, **asked, bytes="20000-20009")
+    assert base64.b64decode(result["content"][0]["resource"]["blob"]) == data[20000:20010]
+    told = refusal(await called(wire, "read_resource", LATEST, **asked, bytes="25600-"))
+    assert "begin behind the end: the document has 25600 bytes; write bytes=0-25599" in told
+    for part in ({"lines": "3-4"}, {"tail": 2}):
+        refusal(await called(wire, "read_resource", LATEST, **asked, **part))
+
+
+async def test_lines_of_text_in_another_encoding_go_on_behind_them(tmp_path: Path) -> None:
+    lines = [f"z\xe4hler {number:05}\n".encode("latin-1") for number in range(2000)]
+    wire = Wire(
+        await server_of(
+            folder(tmp_path, {"x.txt": b"".join(lines)}), tools=ToolSettings(budget=2000)
+        ),
+        LATEST,
+    )
+    asked: dict[str, Any] | None = {"uri": "test://one/x.txt", "lines": "1500-"}
     found = b""
     while asked is not None:
         result = await called(wire, "read_resource", LATEST, **asked)
         found += base64.b64decode(result["content"][0]["resource"]["blob"])
         notice = words(result)
         asked = json.loads(notice.partition("Read on: ")[2][:-1]) if notice else None
-    assert found == data
+    assert found == b"".join(lines[1499:])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_what_is_no_image_block_counts_as_everything_does(
+    whole: bool, tmp_path: Path
+) -> None:
+    pictures = {f"{number}.png": b"\x89PNG" + bytes(40_000) for number in range(20)}
+    drawings = {f"{number}.svg": "<svg>" + "x" * 9_000 for number in range(20)}
+    limits = CatalogLimits(collection_bytes=100_000) if whole else CatalogLimits()
+    wire = Wire(await server_of(folder(tmp_path, pictures | drawings), limits=limits), LATEST)
+    result = await called(wire, "read_resource", LATEST, uri="test://one")
+    counted = [block for block in result["content"] if block["type"] != "image"]
+    assert len(json.dumps(counted, ensure_ascii=False)) < 26_000
+    assert "Truncated" in words(result)
+
+
+async def test_a_picture_too_large_to_be_read_is_not_sent_in_part(tmp_path: Path) -> None:
+    tree = folder(tmp_path, {"x.png": bytes(50_000)}, max_size=ByteSize(10_000))
+    wire = Wire(await server_of(tree), LATEST)
+    said = await read(wire, "test://one/x.png")
+    assert said == "[50000 bytes, too long to be shown by a tool]"
+
+
+async def test_all_formats_together_are_within_the_budget() -> None:
+    html = {"html": "<p>" + "y" * 900}
+    for size in (100, 900, 1900, 5000):
+        tree = Tree({"x": Leaf("line\n" * (size // 5), formats=html)})
+        wire = Wire(
+            await server_of(
+                tree, limits=CatalogLimits(alternatives=True), tools=ToolSettings(budget=2000)
+            ),
+            LATEST,
+        )
+        said = await read(wire, "test://one/x")
+        assert len(said) <= 2000
+        assert ("<p>" in said) == (size == 100)
+
+
+async def test_a_tail_that_the_provider_limits_names_what_is_before(tmp_path: Path) -> None:
+    tree = folder(tmp_path, {"x.txt": TEXT}, max_size=ByteSize(1000))
+    wire = Wire(await server_of(tree), LATEST)
+    text, notice = (await read(wire, "test://one/x.txt", tail=300)).rsplit("\n[", 1)
+    assert text.endswith("line 399\n")
+    before = json.loads(notice.partition("Those before: ")[2].removesuffix("]"))
+    first, _, last = before["lines"].partition("-")
+    assert first == "100"
+    assert text.startswith(f"line {int(last) + 1}\n")
+
+
+async def test_an_empty_document_has_the_lines_that_are_asked_for(tmp_path: Path) -> None:
+    wire = Wire(await server_of(folder(tmp_path, {"x.txt": ""})), LATEST)
+    assert await read(wire, "test://one/x.txt", lines="1-40") == ""
+
+
+class Paged(Tree):
+    """A document whose pages are read by number."""
+
+    def read(self, path: Any, query: Mapping[str, str]) -> Any:
+        page = int(query.get("page", "1"))
+        text = "".join(f"row {number}\n" for number in range(page * 100, page * 100 + 100))
+        mark = Truncation("limit", "rows", 500, {"page": str(page + 1)}) if page < 5 else None
+        return [Content(text, truncated=mark)]
+
+
+async def test_a_range_of_a_page_never_claims_the_end_of_the_document() -> None:
+    wire = Wire(await server_of(Paged({"x": "y"}), tools=ToolSettings(budget=500)), LATEST)
+    asked: dict[str, Any] | None = {"uri": "test://one/x", "lines": "90-"}
+    found = ""
+    while asked is not None:
+        result = await called(wire, "read_resource", LATEST, **asked)
+        text, *notices = (block["text"] for block in result["content"])
+        found += text
+        assert not any("The end" in notice for notice in notices[:-1])
+        (notice,) = notices or [""]
+        asked = json.loads(notice.partition("Read on: ")[2][:-1]) if "Read on" in notice else None
+    assert found == "".join(f"row {number}\n" for number in range(189, 600))
+    told = refusal(await called(wire, "read_resource", LATEST, uri="test://one/x", tail=3))
+    assert told.startswith("Tail would be that of this page")
 
 
 async def test_an_image_is_sent_complete_or_not_at_all() -> None:

@@ -428,3 +428,31 @@ async def test_a_search_that_times_out_reports_its_position() -> None:
         "Stopped after 4 resources in text.",
         "Stopped after 8 resources in text.",
     ]
+
+
+# -- very many matches
+
+
+async def test_the_lines_of_a_document_go_on_beyond_those_that_are_counted() -> None:
+    wire = Wire(await on({"a": "needle\n" * 30_000}), REVISION)
+    asked = {"query": "needle", "uri": "test://one/a", "limit": 1000, "cursor": "28000"}
+    numbers: list[int] = []
+    while asked:
+        result = (await called(wire, "search_resources", REVISION, **asked))["structuredContent"]
+        assert (result["matches"], result["atLeast"]) == (10_000, True)
+        numbers += [line[0] for line in result["files"][0]["lines"]]
+        asked = {**asked, "cursor": result["next"]} if "next" in result else {}
+    assert numbers == [*range(28_001, 30_001)]
+
+
+async def test_files_whose_lines_do_not_fit_are_on_later_pages() -> None:
+    tree = {f"{'x' * 20}{at:03}": f"needle {'y' * 300}\n" * 2 for at in range(100)}
+    wire = Wire(await on(tree), REVISION)
+    seen: list[str] = []
+    asked: dict[str, Any] = {"query": "needle", "limit": 100}
+    while asked:
+        result = (await called(wire, "search_resources", REVISION, **asked))["structuredContent"]
+        assert all(len(file["lines"]) == 2 or file["next"] == "1" for file in result["files"])
+        seen += uris_of(result)
+        asked = {**asked, "cursor": result["next"]} if "next" in result else {}
+    assert seen == [*tree]

@@ -83,6 +83,14 @@ async def test_items_are_compared_by_json_equality(items: Sequence[object], uniq
     assert bool(result.get("isError")) == (not unique)
 
 
+async def test_a_number_of_400_digits_is_refused() -> None:
+    wire = await wired(
+        raising(AssertionError("it was called")), of=tool("x", x={"multipleOf": 0.1})
+    )
+    result = await wire.result("tools/call", {"name": "x", "arguments": {"x": 10**400}})
+    assert refusal(result) == "Invalid arguments: a number is too large to check"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),

@@ -777,3 +777,13 @@ async def test_the_loop_stays_responsive_during_a_large_search(tmp_path: Path) -
         turns += 1
     assert not (await searching).hits
     assert turns > 100
+
+
+async def test_a_count_of_more_lines_than_are_counted_is_not_exact(tmp_path: Path) -> None:
+    make(tmp_path, {"a": WORD, "b": f"{WORD}\n" * 12_000})
+    request = SearchRequest(text=WORD, where="text", count_s=20.0)
+    deadline = time.monotonic() + 20
+    page = await Filesystem(tmp_path).search(
+        request, below=(), after=None, limit=1, deadline=deadline
+    )
+    assert (page.beyond, page.is_counted) == (10_000, False)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import socket
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -143,6 +145,25 @@ async def test_a_page_goes_on_in_a_thread_where_the_loop_stopped(
     assert all(len(idents) == 1 for idents in threads.values())
     on_the_loop = [name for name, [ident] in threads.items() if ident == threading.get_ident()]
     assert 0 < len(on_the_loop) < 100
+
+
+async def test_a_page_that_passes_many_known_directories_goes_on_in_a_thread(
+    tmp_path: Path,
+) -> None:
+    many = plant(tmp_path / "many", [f"{number:03}/x/y.md" for number in range(300)])
+    few = plant(tmp_path / "few", [f"{a}/{b}.md" for a in range(10) for b in range(10)])
+    await asyncio.sleep(0.05)  # what changed just now is not cached
+    provider = Filesystem(path=many)
+    documents = partial(provider.level, 2, "document", after=None, limit=100)
+    await settle(provider.level(3, "document", after=None, limit=1000))
+    page = documents()
+    assert not isinstance(page, list)
+    assert await settle(page) == []
+    provider = Filesystem(path=few)
+    await settle(provider.level(2, "document", after=None, limit=100))
+    page = provider.level(2, "document", after=None, limit=100)
+    assert isinstance(page, list)
+    assert len(page) == 100
 
 
 def open_descriptors() -> int:

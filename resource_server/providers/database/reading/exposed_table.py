@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -418,8 +418,11 @@ class ExposedTableCache:
         self._limits = limits
         self._policy = policy
         self._known: OrderedDict[TableName, ExposedTable] = OrderedDict()
-        self.first_infos: Sequence[TableInfo] | None = None
-        """The exposed tables as first returned; None until then."""
+        self.variation_observers: set[Callable[[], None]] = set()
+        """Called when other tables are returned by `infos` than before."""
+        self._given: Sequence[TableInfo] | None = None
+        """The exposed tables as last returned; None until then."""
+        self._has_varied = False
         self._infos: Sequence[TableInfo] | None = None
         self._state: object = None
         self._fresh_until = 0.0
@@ -432,12 +435,23 @@ class ExposedTableCache:
             state = self._state
             every = await settle(self._engine.tables())
             infos = [info for info in every if self._policy.of(info.name) is not None]
-            if self.first_infos is None:
-                self.first_infos = infos
             if self._state is not state:
-                return infos  # possibly of an earlier schema: not cached
+                return self._noted(infos)  # possibly of an earlier schema: not cached
             self._infos = infos
-        return self._infos
+        return self._noted(self._infos)
+
+    def _noted(self, infos: Sequence[TableInfo]) -> Sequence[TableInfo]:
+        before, self._given = self._given, infos
+        if before is not None and before is not infos and before != infos:
+            self._has_varied = True
+            for observe in self.variation_observers:
+                observe()
+        return infos
+
+    def take_variation(self) -> bool:
+        """Return whether `infos` has varied since the last call: a listing may be out of date."""
+        has_varied, self._has_varied = self._has_varied, False
+        return has_varied
 
     def options(self, name: TableName) -> TableOptions:
         """Return the manifest's options for an exposed table."""

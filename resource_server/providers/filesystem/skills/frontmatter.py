@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import yaml
@@ -95,6 +96,8 @@ def _parsed(text: str) -> dict[str, Any]:
         raise SkillProblem(f"the frontmatter is not YAML: line {line}: {error.problem}") from None
     except yaml.YAMLError:
         raise SkillProblem("the frontmatter is not YAML") from None
+    except (ArithmeticError, ValueError):
+        raise SkillProblem("the frontmatter has a value without a JSON form") from None
     if not isinstance(found, dict):
         raise SkillProblem("the frontmatter is no mapping of keys to values")
     return found
@@ -138,11 +141,11 @@ def _scalar(event: yaml.ScalarEvent) -> Scalar:
         return value
     if isinstance(value, int) and abs(value) <= _LARGEST_EXACT:
         return value
-    # As JavaScript has it; an integer of 300 digits is always in range.
-    value = float(value)
-    if not math.isfinite(value):
-        raise _refused(event, "a number without a JSON form is")
-    return value
+    with suppress(OverflowError):  # of an integer
+        value = float(value)  # as JavaScript has it
+        if math.isfinite(value):
+            return value
+    raise _refused(event, "a number without a JSON form is")
 
 
 def _refused(event: yaml.Event, what: str) -> SkillProblem:

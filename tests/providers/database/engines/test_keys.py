@@ -366,6 +366,10 @@ MARIADB_TABLES = {
     ],
     "CREATE TABLE t (k char(2) COLLATE utf8mb4_general_nopad_ci NOT NULL, PRIMARY KEY (k));"
     "INSERT INTO t VALUES ('a'), ('B')": None,
+    "CREATE TABLE t (k char(10) CHARACTER SET ucs2, PRIMARY KEY (k)) ENGINE=Aria;"
+    "INSERT INTO t VALUES ('/'), ('Straße')": None,
+    "CREATE TABLE t (k char(10) CHARACTER SET ucs2, PRIMARY KEY (k)) ENGINE=InnoDB;"
+    "INSERT INTO t VALUES ('a'), ('b')": ["t/a", "t/b"],
     "CREATE TABLE t (k int, UNIQUE (k)); INSERT INTO t VALUES (NULL), (NULL), (1)": None,
     "SET sql_mode = ''; CREATE TABLE t (e enum('b', 'a'), PRIMARY KEY (e));"
     "INSERT INTO t VALUES ('zz'), ('a'), ('b')": ["t/~t", "t/b", "t/a"],

@@ -23,6 +23,7 @@ from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
+from resource_server.runtime.eager import settle
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 
@@ -69,6 +70,35 @@ async def test_tables_created_during_a_listing_are_listed(owner: Owner) -> None:
         found = await exposed_tables.infos()
         assert [info.name.name for info in found] == ["t", "u"]
         assert await exposed_tables.infos() is found
+        assert exposed_tables.take_variation()
+
+
+@pytest.mark.parametrize("has_tables", [False, True])
+async def test_a_listing_overtaken_by_a_later_one_shows_a_variation(
+    owner: Owner, has_tables: bool
+) -> None:
+    if has_tables:
+        await owner.run("CREATE TABLE t (id integer PRIMARY KEY)")
+    async with Database(url=owner.url) as database:
+        tables = ExposedTableCache(
+            database.engine, Policy({}, engine_name(owner.url)), ReadLimits()
+        )
+        ask = database.engine.tables
+
+        async def answer() -> Any:
+            patch.undo()
+            found = await settle(ask())
+            await owner.run("CREATE TABLE u (id integer PRIMARY KEY)")
+            await tables.state()
+            assert [info.name.name for info in await tables.infos()][-1:] == ["u"]
+            assert not tables.take_variation()
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(database.engine, "tables", answer)  # no engine is late at will
+            assert "u" not in [info.name.name for info in await tables.infos()]
+        assert tables.take_variation()
+        assert not tables.take_variation()
 
 
 async def test_rows_are_found_after_their_key_changes_its_type(owner: Owner) -> None:

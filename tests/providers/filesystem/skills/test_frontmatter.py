@@ -120,6 +120,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(
         (skill("x: .nan\n"), "without a JSON form"),
         (skill("x: -.inf\n"), "without a JSON form"),
         (skill("x: 1e999\n"), "without a JSON form"),
+        (skill(f"x: 0x{'f' * 257}\n"), "without a JSON form"),
         (skill(f"x: {'9' * 400}\n"), "more than 300 digits"),
         (skill('x: "\\uD800"\n'), "the frontmatter is not"),
         (skill(f"x: {'[' * (MAX_DEPTH + 1)}{']' * (MAX_DEPTH + 1)}\n"), "levels"),

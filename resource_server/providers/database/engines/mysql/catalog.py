@@ -150,6 +150,8 @@ _UNIQUE_ENGINES = frozenset(
     ("innodb", "myisam", "aria", "memory", "archive", "rocksdb", "tokudb", "ndbcluster")
 )
 """Storage engines that keep unique indexes for a whole table; MERGE and SPIDER do not."""
+_WIDE = re.compile("ucs2|utf16|utf32")
+"""Collations in which an index of Aria on a CHAR column does not find shorter values."""
 MAX_SORT_BYTES = 4096
 """Bytes of a value that count in an order without an index."""
 _ENUMERATED = re.compile(r"(?:enum|set)\((.*)\)", re.DOTALL)
@@ -196,7 +198,11 @@ def mysql_table(
     lengths = {one[0]: one[7] or 0 for one in columns}
     short = {name for name, length in lengths.items() if int(length) <= MAX_SORT_BYTES}
     all_indexes, whole = _indexes(indexes, short)
-    unique = all_indexes if str(row[2]).lower() in _UNIQUE_ENGINES else ()
+    engine = str(row[2]).lower()
+    unique = all_indexes if engine in _UNIQUE_ENGINES else ()
+    if engine == "aria":
+        lost = {one[0] for one in columns if one[2] == "char" and _WIDE.match(str(one[8]))}
+        unique = tuple(index for index in unique if lost.isdisjoint(index.columns))
     return Table(
         name,
         _type(row[0]),
