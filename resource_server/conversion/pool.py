@@ -62,7 +62,11 @@ class Conversion(msgspec.Struct, frozen=True):
 class ConverterPool:
     """Converts documents in workers. Any thread may call any method; `convert` blocks."""
 
-    def __init__(self, *, workers: int = WORKERS, time_s: float = _TIME_S) -> None:
+    def __init__(
+        self, *, workers: int = WORKERS, time_s: float = _TIME_S, modules: Sequence[str] = ()
+    ) -> None:
+        """Prepare a pool; `modules` are folders of converters that are not installed."""
+        self._modules = modules
         self._slots = threading.BoundedSemaphore(workers)
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
@@ -122,7 +126,7 @@ class ConverterPool:
             surplus = self._idle.pop(0) if len(self._idle) >= WORKERS else None
         if surplus is not None:
             surplus.end()
-        return _Worker(reference)
+        return _Worker(reference, self._modules)
 
     def _give_back(self, worker: _Worker, *, is_fit: bool) -> None:
         if worker.protections is not None:
@@ -172,7 +176,7 @@ class _Unconvertible(Exception):
 class _Worker:
     """One process."""
 
-    def __init__(self, reference: str) -> None:
+    def __init__(self, reference: str, modules: Sequence[str]) -> None:
         self.reference = reference
         self.documents = 0
         self.idle_since = 0.0
@@ -183,6 +187,7 @@ class _Worker:
                 [
                     *(sys.executable, "-I", "-B", "-X", "utf8"),
                     *("-m", "resource_server.conversion.worker", str(theirs.fileno())),
+                    *modules,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -113,6 +113,12 @@ def converter_of(media_type: str | None) -> ConverterEntry | None:
     return found if found is not None and found.is_available else None
 
 
+def formats_of(media_type: str | None) -> tuple[Format, ...]:
+    """Return the formats that documents of a media type can be converted into."""
+    converter = converter_of(media_type)
+    return () if converter is None else converter.formats
+
+
 def missing(media_type: str | None) -> Sequence[str]:
     """Return the modules that the converter of a media type waits for."""
     found = _entry_of(media_type)

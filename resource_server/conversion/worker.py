@@ -1,8 +1,8 @@
 """The worker process: converts one document after another, and can do nothing else.
 
-`pool` starts it as `python -I -m resource_server.conversion.worker FD`; each job comes over the
-socket `FD`, with the descriptor of its document. Once the converter is imported, the process is
-confined for good: so it serves one converter only.
+`pool` starts it as `python -I -m resource_server.conversion.worker FD [FOLDER...]`; each job comes
+over the socket `FD`, with the descriptor of its document. Once the converter is imported, the
+process is confined for good: so it serves one converter only.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _MAX_REASON = 300
 def main() -> None:
     """Serve jobs until the server closes the socket."""
     channel = socket.socket(fileno=int(sys.argv[1]))
+    sys.path += sys.argv[2:]
     with suppress(EOFError, BrokenPipeError):
         job, fd = take_job(channel)
         convert = _imported(job.reference)

@@ -7,11 +7,15 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-import pypdfium2
-import pypdfium2.raw as pdfium
+import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
+import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
+
+# The library has no types.
+_library: Any = pypdfium2
+_pdfium: Any = pypdfium2.raw
 
 _MAX_SIDE = 1600
 """Pixels of the longer side of a picture."""
@@ -35,16 +39,16 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         yield Part(_markdown(document, number, headings.get(number, ())), number, total)
 
 
-def _open(file: BinaryIO) -> pypdfium2.PdfDocument:
+def _open(file: BinaryIO) -> Any:
     try:
-        return pypdfium2.PdfDocument(file)
-    except pypdfium2.PdfiumError as error:
+        return _library.PdfDocument(file)
+    except _library.PdfiumError as error:
         if "password" in str(error).lower():
             raise ConversionError("it is protected by a password") from None
         raise ConversionError("it is damaged, or no PDF") from None
 
 
-def _headings(document: pypdfium2.PdfDocument) -> Mapping[int, list[tuple[int, str]]]:
+def _headings(document: Any) -> Mapping[int, list[tuple[int, str]]]:
     """Return the levels and titles of the outline, by page."""
     found: dict[int, list[tuple[int, str]]] = {}
     for count, item in enumerate(document.get_toc(max_depth=8)):
@@ -58,9 +62,7 @@ def _headings(document: pypdfium2.PdfDocument) -> Mapping[int, list[tuple[int, s
     return found
 
 
-def _markdown(
-    document: pypdfium2.PdfDocument, number: int, headings: list[tuple[int, str]] | tuple[()]
-) -> str:
+def _markdown(document: Any, number: int, headings: list[tuple[int, str]] | tuple[()]) -> str:
     page = document[number - 1]
     text_page = page.get_textpage()
     text = text_page.get_text_bounded().replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -90,21 +92,21 @@ def _with_headings(lines: list[str], headings: list[tuple[int, str]] | tuple[()]
     return [*missing, *marked]
 
 
-def _links(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, text_page: Any) -> list[str]:
+def _links(document: Any, page: Any, text_page: Any) -> list[str]:
     """Return the addresses that a page links to, each once."""
     found: dict[str, None] = {}
-    position, link = ctypes.c_int(0), pdfium.FPDF_LINK()
-    while len(found) < _MAX_LINKS and pdfium.FPDFLink_Enumerate(page, position, link):
-        action = pdfium.FPDFLink_GetAction(link)
-        if action and pdfium.FPDFAction_GetType(action) == pdfium.PDFACTION_URI:
+    position, link = ctypes.c_int(0), _pdfium.FPDF_LINK()
+    while len(found) < _MAX_LINKS and _pdfium.FPDFLink_Enumerate(page, position, link):
+        action = _pdfium.FPDFLink_GetAction(link)
+        if action and _pdfium.FPDFAction_GetType(action) == _pdfium.PDFACTION_URI:
             buffer = ctypes.create_string_buffer(_MAX_URI_BYTES)
-            size = pdfium.FPDFAction_GetURIPath(document, action, buffer, _MAX_URI_BYTES)
+            size = _pdfium.FPDFAction_GetURIPath(document, action, buffer, _MAX_URI_BYTES)
             if 1 < size <= _MAX_URI_BYTES:
                 found[buffer.raw[: size - 1].decode("utf-8", "replace")] = None
     return [uri for uri in found if uri.isprintable() and not set(uri) & set("<> ")]
 
 
-def _picture(page: pypdfium2.PdfPage) -> bytes:
+def _picture(page: Any) -> bytes:
     width, height = page.get_size()
     if not (0 < width < 1e6 and 0 < height < 1e6):
         raise ConversionError("the page has no usable size")

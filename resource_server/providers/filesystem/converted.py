@@ -19,7 +19,7 @@ from resource_server.conversion import registry
 from resource_server.conversion.pool import Conversion, ConverterPool
 from resource_server.conversion.registry import ConverterEntry
 from resource_server.errors import ConversionError, InvalidParameter
-from resource_server.provider import Content, Format, Truncation
+from resource_server.provider import Content, Truncation
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.directory import WeightedLru, stamp
@@ -51,11 +51,6 @@ class ConvertedDocuments:
         self._cache: WeightedLru[tuple[object, ...], Conversion] = WeightedLru(
             _MAX_CACHED, lambda conversion: _WEIGHT + conversion.size
         )
-
-    def formats(self, media_type: str | None) -> tuple[Format, ...]:
-        """Return the formats that documents of a media type can be read in."""
-        converter = registry.converter_of(media_type)
-        return () if converter is None else converter.formats
 
     def text_of(self, types: tuple[tuple[str, str], ...]) -> ConvertedText:
         """Return the text of documents for a search; `types` are those of the folder's options."""

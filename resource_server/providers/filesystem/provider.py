@@ -16,7 +16,7 @@ import msgspec
 
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
-from resource_server.conversion.registry import PARAMETERS as CONVERSION_PARAMETERS
+from resource_server.conversion import registry
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider import (
     ByteSize,
@@ -84,6 +84,7 @@ _MANY_NAMES = 4096
 _MAX_THREADS = 32
 """Maximum threads of one folder that wait for a slow disk."""
 _DIRECTORY_TYPE = "inode/directory"
+_RANGES = frozenset(("lines", "bytes", "tail"))
 
 _WATCHER_MODULES = (
     "runtime.inotify",
@@ -162,7 +163,6 @@ class Filesystem:
     """Digests of the files of skills, shared by all views of the folder."""
 
     templates = _TEMPLATES
-    parameters = frozenset(("lines", "bytes", "tail", *CONVERSION_PARAMETERS))
 
     option_checks: ClassVar[OptionChecks] = {
         "include": lambda patterns: check_patterns("include", patterns),
@@ -264,7 +264,7 @@ class Filesystem:
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         # The query is checked first: a later error would reveal that a hidden document exists.
         wanted = part = None
-        if query and self.convert == "auto" and not CONVERSION_PARAMETERS.isdisjoint(query):
+        if query and self.convert == "auto" and not registry.PARAMETERS.isdisjoint(query):
             wanted = self._converted.wanted(query, self._type(path))
         elif query:
             part = parse_range(query)
@@ -309,7 +309,7 @@ class Filesystem:
         resource = self.document(path, status, rules)
         if found is None or self._is_recoded(found) or self._is_undescribed(resource):
             raise BlockingIOError
-        return self._described(resource), (found,)
+        return self._with_formats(self._described(resource)), (found,)
 
     def _read_blocking(
         self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
@@ -338,7 +338,8 @@ class Filesystem:
                 found = content.read_exact(fd, found.mime_type, max_size=rules.max_size)
         finally:
             os.close(fd)
-        return self._described(self.document(path, status, rules)), (found,)
+        resource = self._described(self.document(path, status, rules))
+        return self._with_formats(resource), (found,)
 
     def _read_converted(
         self, path: Path, location: DocumentLocation, wanted: Wanted
@@ -366,7 +367,7 @@ class Filesystem:
         """Return the resource with the formats that its document can be read in."""
         if self.convert == "off" or resource.type == "collection" or not resource.readable:
             return resource
-        formats = self._converted.formats(resource.mime_type)
+        formats = registry.formats_of(resource.mime_type)
         return msgspec.structs.replace(resource, formats=formats) if formats else resource
 
     def _is_recoded(self, found: Content) -> bool:
@@ -485,6 +486,11 @@ class Filesystem:
         if not path or path[-1] != SKILL_FILE or self.skills == "off":
             return resource
         return self._skills.described(resource)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The URI parameters of documents. See `SupportsParameters`."""
+        return _RANGES if self.convert == "off" else _RANGES | registry.PARAMETERS
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:

@@ -173,7 +173,8 @@ async def arguments(*providers: Any) -> set[str]:
 
 async def test_only_arguments_that_something_served_takes_are_offered(tmp_path: Path) -> None:
     ranges = {"uri", "lines", "tail", "bytes", "number"}
-    assert await arguments(Filesystem(tmp_path)) == ranges
+    assert await arguments(Filesystem(tmp_path, convert="off")) == ranges
+    assert await arguments(Filesystem(tmp_path)) == ranges | {"format", "pages", "rows"}
     assert await arguments(Tree({})) == ranges
     assert await arguments(WithPages({})) == {"uri", "rows", "format"}
     assert await arguments(WithPages({}), Tree({})) == ranges | {"rows", "format"}

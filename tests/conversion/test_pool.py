@@ -1,0 +1,108 @@
+"""Documents that are converted in workers, and what a hostile one can do there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from resource_server.conversion.pool import ConverterPool
+from resource_server.errors import ConversionError, ResourceBusy
+from resource_server.provider.conversion import ConversionRequest
+from tests.conversion.portable import pdf
+
+PDF = "resource_server.conversion.formats.pdf:convert"
+HOSTILE = "hostile_converters:convert"
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux confines workers")
+
+
+@pytest.fixture
+def pool() -> Generator[ConverterPool]:
+    pool = ConverterPool(workers=2, time_s=4, modules=[str(Path(__file__).parent)])
+    yield pool
+    pool.close()
+
+
+def converted(
+    pool: ConverterPool, path: Path, data: bytes, reference: str = PDF, first: int = 1
+) -> list[str]:
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        request = ConversionRequest(media_type="application/pdf", first=first)
+        return [str(part.data) for part in pool.convert(reference, fd, request).parts]
+    finally:
+        os.close(fd)
+
+
+def test_a_document_is_converted_part_by_part(pool: ConverterPool, tmp_path: Path) -> None:
+    data = pdf("Report 2026", "", "The margin is 17 %")
+    first, second, third = converted(pool, tmp_path / "x", data)
+    assert first == "## Page 1\n\nReport 2026\n\n- <https://example.com/1>\n"
+    assert "This page is a picture" in second
+    assert "The margin is 17 %" in third
+    assert converted(pool, tmp_path / "x", data, first=3) == [third]
+    assert converted(pool, tmp_path / "x", data, first=9) == []
+
+
+def test_a_worker_is_used_again_and_ends_with_its_pool(pool: ConverterPool, tmp_path: Path) -> None:
+    for _ in range(3):
+        converted(pool, tmp_path / "x", pdf("x"))
+        (process,) = pool.processes
+    pool.close()
+    assert pool.processes == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    with pytest.raises(ResourceBusy):
+        converted(pool, tmp_path / "x", pdf("x"))
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "deed", ["connect", "fork", "kill", "read", "run", "secrets", "write", "eat", "exit", "loop"]
+)
+def test_a_converter_can_do_nothing_but_convert(
+    deed: str, pool: ConverterPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "x")
+    begin = time.monotonic()
+    with pytest.raises(ConversionError):
+        converted(pool, tmp_path / "x", deed.encode(), HOSTILE)
+    assert time.monotonic() - begin < 30
+    assert pool.protections == ("landlock", "seccomp")
+    assert not Path("/tmp/written-by-a-converter").exists()  # noqa: S108
+    assert converted(pool, tmp_path / "x", b"fine", HOSTILE) == ["fine"]
+
+
+def test_damaged_documents_fail_alone(pool: ConverterPool, tmp_path: Path) -> None:
+    whole = pdf("one", "two")
+    for size in range(0, len(whole), 97):
+        with suppress(ConversionError):
+            found = converted(pool, tmp_path / "x", whole[:size])
+            assert all(part.startswith("## Page") for part in found)
+    assert len(converted(pool, tmp_path / "x", whole)) == 2
+
+
+def test_many_documents_are_converted_at_once_by_two_workers(
+    pool: ConverterPool, tmp_path: Path
+) -> None:
+    found: list[str] = []
+
+    def one(number: int) -> None:
+        found.extend(converted(pool, tmp_path / str(number), pdf(f"number {number}")))
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(part.split("\n")[2] for part in found) == sorted(
+        f"number {number}" for number in range(40)
+    )
+    assert len(pool.processes) <= 2
