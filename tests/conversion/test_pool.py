@@ -52,9 +52,11 @@ def test_a_document_is_converted_part_by_part(pool: ConverterPool, tmp_path: Pat
 
 
 def test_a_worker_is_used_again_and_ends_with_its_pool(pool: ConverterPool, tmp_path: Path) -> None:
+    converted(pool, tmp_path / "x", pdf("x"))
+    (process,) = pool.processes
     for _ in range(3):
         converted(pool, tmp_path / "x", pdf("x"))
-        (process,) = pool.processes
+        assert pool.processes == [process]
     pool.close()
     assert pool.processes == []
     with pytest.raises(ProcessLookupError):
