@@ -328,8 +328,12 @@ def typed_paths(text: str) -> Sequence[str]:
 
 
 def printable(text: str) -> str:
-    """Return a name or message with U+FFFD for controls and for what is no character."""
-    return text if text.isprintable() else _UNSEEN_CHARACTER.sub("\ufffd", text)
+    """Return a name with its controls escaped as in Python, in valid Unicode."""
+    return text if text.isprintable() else _UNSEEN_CHARACTER.sub(_escaped, display(text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 def display(text: str) -> str:

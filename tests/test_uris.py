@@ -481,8 +481,8 @@ def test_a_plain_path_encodes_only_what_would_not_survive() -> None:
 
 def test_a_printable_text_has_no_controls() -> None:
     assert uris.printable("Grüße 説明 👨\u200d👩.md") == "Grüße 説明 👨\u200d👩.md"
-    assert uris.printable("a\x1b[31m\nb\u202ec\U000e0041\udcff") == "a\ufffd[31m\ufffdb" + (
-        "\ufffdc\ufffd\ufffd"
+    assert uris.printable("a\x1b[31m\nb\u202ec\U000e0041\udcff") == (
+        "a\\x1b[31m\\nb\\u202ec\\U000e0041\ufffd"
     )
 
 
