@@ -265,6 +265,26 @@ async def test_the_skills_are_listed_with_digests_of_what_is_read(mode: str, rev
         assert [each["name"] for each in templates["resources"]] == ["full.md", "partial.md"]
 
 
+@modes
+async def test_documents_that_are_no_text_are_read_searched_and_shown(
+    mode: str, revision: str
+) -> None:
+    async with served(EXAMPLES / "documents", mode, revision) as client:
+        base = "file:///documents/"
+        for path, fact in (
+            ("report.pdf?pages=3", "Outlook: oolong"),
+            ("prices.xlsx?sheet=Suppliers", "| Kettle & Sons | GB |"),
+            ("refunds.docx?format=markdown", "| 30 | half |"),
+            ("plans.pptx?slides=2", "Mention the harvest in May."),
+            ("complaint.eml?format=markdown", "The Earl Grey of order 5 arrived open."),
+        ):
+            assert fact in await text(client, base + path)
+        found = await client.call_tool("search_resources", {"query": "oolong"})
+        assert found.structured_content is not None
+        lines = [line for file in found.structured_content["files"] for _, line in file["lines"]]
+        assert lines == ["[slide 2] - Sell more oolong", "[page 3] Outlook: oolong"]
+
+
 def transcripts() -> list[tuple[str, str]]:
     """Return each command that the README shows after a `$`, with the output below it."""
     blocks = "".join(re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
