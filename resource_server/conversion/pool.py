@@ -85,21 +85,28 @@ class ConverterPool:
             return [worker.process.pid for worker in self._idle]
 
     def convert(
-        self, reference: str, fd: int, request: ConversionRequest, *, wait_s: float = 30.0
+        self,
+        reference: str,
+        fd: int,
+        request: ConversionRequest,
+        *,
+        time_s: float | None = None,
     ) -> Conversion:
         """Return the parts of an open document, converted by the function `module:name`.
 
         Raises:
-            ConversionError: it cannot be converted.
-            ResourceBusy: other documents have kept all workers busy for `wait_s`.
+            ConversionError: it cannot be converted, or not within `time_s`.
+            ResourceBusy: other documents have kept all workers busy for so long.
         """
-        if not self._slots.acquire(timeout=wait_s):
+        time_s = self._time_s if time_s is None else min(time_s, self._time_s)
+        until = time.monotonic() + time_s
+        if not self._slots.acquire(timeout=time_s):
             raise ResourceBusy("other documents are being converted; try again")
         try:
             worker = self._worker(reference)
             is_fit = False
             try:
-                result = worker.convert(Job(reference, request, MAX_BYTES), fd, self._time_s)
+                result = worker.convert(Job(reference, request, MAX_BYTES), fd, until)
                 is_fit = worker.documents < _MAX_DOCUMENTS
             except _Unconvertible as error:
                 is_fit = worker.documents < _MAX_DOCUMENTS
@@ -198,18 +205,18 @@ class _Worker:
                 start_new_session=True,
             )
 
-    def convert(self, job: Job, fd: int, time_s: float) -> Conversion:
-        """Convert one document within some seconds.
+    def convert(self, job: Job, fd: int, until: float) -> Conversion:
+        """Convert one document until a time of the monotonic clock.
 
         Raises:
             _Unconvertible: it cannot be converted; the worker goes on.
             ConversionError: the worker has failed; it must be ended.
         """
         self.documents += 1
-        until = time.monotonic() + time_s
+        begun = time.monotonic()
         parts: list[Part] = []
         try:
-            self._channel.settimeout(time_s)
+            self._channel.settimeout(max(until - begun, 0.001))
             send_job(self._channel, job, fd)
             while True:
                 self._channel.settimeout(max(until - time.monotonic(), 0.001))
@@ -224,7 +231,7 @@ class _Worker:
                         raise _Unconvertible(reason)
         except TimeoutError:
             raise ConversionError(
-                f"this document cannot be converted: it takes longer than {time_s:g} s"
+                f"this document cannot be converted: it takes longer than {until - begun:.1f} s"
             ) from None
         except (EOFError, OSError, msgspec.MsgspecError):
             raise ConversionError(

@@ -38,7 +38,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Time budget of one search page."""
     search_count_s: float = 0.25
     """How long a search goes on after a full page, to count the other matches."""
-    search_mount_grace_s: float = 0.5
+    search_mount_grace_s: float = 1.5
     """How long after its deadline a search still waits for a mount."""
     search_progress_s: float = 0.5
     """Interval of progress reports during a search."""

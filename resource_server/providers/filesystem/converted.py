@@ -29,6 +29,10 @@ FORMAT = "format"
 _INTERVAL = re.compile(r"([0-9]{1,9})(-([0-9]{1,9})?)?")
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
+_MAX_FAILURES = 256 * 1024
+"""Maximum characters of failures kept in memory."""
+_SEARCH_S = 1.0
+"""Maximum time of one conversion for a search, whose pages take few seconds."""
 _MAX_OPTION = 1000
 _ENCODED_TEXT = frozenset(("message/rfc822",))
 """Text whose bytes are not what it says: mail is often in base64."""
@@ -51,6 +55,8 @@ class ConvertedDocuments:
         self._cache: WeightedLru[tuple[object, ...], Conversion] = WeightedLru(
             _MAX_CACHED, lambda conversion: _WEIGHT + conversion.size
         )
+        self._failures: WeightedLru[tuple[object, ...], str] = WeightedLru(_MAX_FAILURES, len)
+        """Why documents cannot be converted, within their time."""
 
     def text_of(self, types: tuple[tuple[str, str], ...]) -> ConvertedText:
         """Return the text of documents for a search; `types` are those of the folder's options."""
@@ -82,8 +88,8 @@ class ConvertedDocuments:
             return msgspec.structs.replace(found, truncated=_rest(wanted, conversion))
         return found
 
-    def convert(self, fd: int, wanted: Wanted) -> Conversion:
-        """Return a conversion. Blocks; raises as `read`."""
+    def convert(self, fd: int, wanted: Wanted, *, time_s: float | None = None) -> Conversion:
+        """Return a conversion, made within `time_s`. Blocks; raises as `read`."""
         request = wanted.request
         key = (
             *(stamp(os.fstat(fd)), wanted.converter.reference),
@@ -91,8 +97,15 @@ class ConvertedDocuments:
         )
         found = self._cache.get(key)
         if found is None:
+            failure = self._failures.get((time_s, *key))
+            if failure is not None:
+                raise ConversionError(failure)
             os.lseek(fd, 0, os.SEEK_SET)
-            found = self._pool.convert(wanted.converter.reference, fd, request)
+            try:
+                found = self._pool.convert(wanted.converter.reference, fd, request, time_s=time_s)
+            except ConversionError as error:
+                self._failures.put((time_s, *key), str(error))
+                raise
             self._cache.put(key, found)
         return found
 
@@ -132,7 +145,7 @@ class ConvertedText:
         wanted = self._wanted(name)
         if wanted is None:
             raise ConversionError("there is no converter for this document")
-        conversion = self._documents.convert(fd, wanted)
+        conversion = self._documents.convert(fd, wanted, time_s=_SEARCH_S)
         unit = wanted.converter.unit
         begins: list[int] = []
         names: list[str] = []
