@@ -116,7 +116,7 @@ class ResourceTooLarge(ResourceError):
 
 
 class ConversionError(ResourceError):
-    """A document cannot be converted into the format asked for; the message says why."""
+    """A document cannot be converted into another format; the message has the reason."""
 
 
 class DeadlineExceeded(ResourceError):

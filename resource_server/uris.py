@@ -327,7 +327,7 @@ def typed_paths(text: str) -> Sequence[str]:
     return tuple(dict.fromkeys(typed))
 
 
-def printable(text: str) -> str:
+def without_controls(text: str) -> str:
     """Return a name with its controls escaped as in Python, in valid Unicode."""
     return text if text.isprintable() else _UNSEEN_CHARACTER.sub(_escaped, display(text))
 

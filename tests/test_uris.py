@@ -479,9 +479,9 @@ def test_a_plain_path_encodes_only_what_would_not_survive() -> None:
     assert uris.plain_path("\x1b[31m\n\x7f\x9b\u2028\udcff") == "%1B[31m%0A%7F%C2%9B%E2%80%A8%FF"
 
 
-def test_a_printable_text_has_no_controls() -> None:
-    assert uris.printable("Grüße 説明 👨\u200d👩.md") == "Grüße 説明 👨\u200d👩.md"
-    assert uris.printable("a\x1b[31m\nb\u202ec\U000e0041\udcff") == (
+def test_controls_in_a_name_are_escaped() -> None:
+    assert uris.without_controls("Grüße 説明 👨\u200d👩.md") == "Grüße 説明 👨\u200d👩.md"
+    assert uris.without_controls("a\x1b[31m\nb\u202ec\U000e0041\udcff") == (
         "a\\x1b[31m\\nb\\u202ec\\U000e0041\ufffd"
     )
 

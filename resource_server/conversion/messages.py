@@ -19,7 +19,7 @@ _LENGTH = struct.Struct("!I")
 T = TypeVar("T")
 
 
-class Job(msgspec.Struct, frozen=True):
+class ConversionJob(msgspec.Struct, frozen=True):
     """One document to convert; its descriptor comes along."""
 
     reference: str
@@ -60,7 +60,7 @@ class Converted(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """All parts were sent, or as many as fit."""
+    """The end of a conversion."""
 
     is_cut: bool = False
     """Whether the last part is not whole, or others are missing."""
@@ -76,10 +76,10 @@ Answer: TypeAlias = Begun | Converted | Done | Failed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
-_decode_job = msgspec.msgpack.Decoder(Job).decode
+_decode_job = msgspec.msgpack.Decoder(ConversionJob).decode
 
 
-def send_job(channel: socket.socket, job: Job, fd: int) -> None:
+def send_job(channel: socket.socket, job: ConversionJob, fd: int) -> None:
     """Send a job with the descriptor of its document."""
     message = _encode(job)
     rights = array.array("i", [fd])
@@ -87,7 +87,7 @@ def send_job(channel: socket.socket, job: Job, fd: int) -> None:
     channel.sendall(message)
 
 
-def take_job(channel: socket.socket) -> tuple[Job, int]:
+def take_job(channel: socket.socket) -> tuple[ConversionJob, int]:
     """Return the next job and its descriptor.
 
     Raises:

@@ -20,10 +20,10 @@ import msgspec
 
 from resource_server.conversion.messages import (
     Begun,
+    ConversionJob,
     Converted,
     Done,
     Failed,
-    Job,
     send_job,
     take_answer,
 )
@@ -106,7 +106,7 @@ class ConverterPool:
             worker = self._worker(reference)
             is_fit = False
             try:
-                result = worker.convert(Job(reference, request, MAX_BYTES), fd, until)
+                result = worker.convert(ConversionJob(reference, request, MAX_BYTES), fd, until)
                 is_fit = worker.documents < _MAX_DOCUMENTS
             except _Unconvertible as error:
                 is_fit = worker.documents < _MAX_DOCUMENTS
@@ -177,7 +177,7 @@ class ConverterPool:
 
 
 class _Unconvertible(Exception):
-    """The worker says why it cannot convert a document, and is fit for others."""
+    """A document cannot be converted, for a reason; its worker can go on."""
 
 
 class _Worker:
@@ -205,7 +205,7 @@ class _Worker:
                 start_new_session=True,
             )
 
-    def convert(self, job: Job, fd: int, until: float) -> Conversion:
+    def convert(self, job: ConversionJob, fd: int, until: float) -> Conversion:
         """Convert one document until a time of the monotonic clock.
 
         Raises:

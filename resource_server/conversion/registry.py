@@ -34,7 +34,7 @@ class ConverterEntry(msgspec.Struct, frozen=True):
     """The function, as `module:name`."""
     formats: tuple[Format, ...] = (MARKDOWN,)
     unit: Unit | None = None
-    """What the parts of its documents are called in URIs, as in `pages=3-7`."""
+    """The URI parameter that selects parts of a document, as in `pages=3-7`."""
     options: tuple[str, ...] = ()
     """Other URI parameters that it takes."""
     needs: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The sandbox of a worker: limits, no files but modules, no network and no processes.
 
-What the system lacks is left out and reported: `PROTECTIONS` are the names of what is in force.
-Linux has all of it; macOS has the limits.
+`confine` returns the names of the protections that the system has: Linux has all of them, macOS
+only the limits.
 """
 
 from __future__ import annotations

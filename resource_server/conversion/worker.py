@@ -21,10 +21,10 @@ from resource_server.conversion.messages import (
     MAX_PART_BYTES,
     Answer,
     Begun,
+    ConversionJob,
     Converted,
     Done,
     Failed,
-    Job,
     send_answer,
     take_job,
 )
@@ -59,7 +59,9 @@ def _imported(reference: str) -> Converter:
     return cast("Converter", found)
 
 
-def _outcome(channel: socket.socket, convert: Converter, file: BinaryIO, job: Job) -> Answer:
+def _outcome(
+    channel: socket.socket, convert: Converter, file: BinaryIO, job: ConversionJob
+) -> Answer:
     """Send the parts of a document; return the answer that ends them."""
     try:
         return _send_parts(channel, convert, file, job)
@@ -76,7 +78,9 @@ def _outcome(channel: socket.socket, convert: Converter, file: BinaryIO, job: Jo
         return Failed(f"it is damaged, or not what its name says ({type(error).__name__})")
 
 
-def _send_parts(channel: socket.socket, convert: Converter, file: BinaryIO, job: Job) -> Answer:
+def _send_parts(
+    channel: socket.socket, convert: Converter, file: BinaryIO, job: ConversionJob
+) -> Answer:
     room = job.max_bytes
     for part in convert(file, job.request):
         if isinstance(part.data, str):  # a lone surrogate could not be sent

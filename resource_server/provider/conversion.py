@@ -56,6 +56,6 @@ class Converter(Protocol):
         """Yield the parts of a document that are wanted.
 
         Raises:
-            ConversionError: it cannot be converted; the text says why, in words for a person.
+            ConversionError: it cannot be converted; the message has the reason for a person.
         """
         ...

@@ -23,7 +23,7 @@ MAX_FILES: Final = 10_000
 MAX_RATIO: Final = 100
 """Maximum size of unpacked data as a multiple of the packed."""
 MAX_BYTES: Final = 200 * 1024 * 1024
-"""Maximum size of what is unpacked of one archive."""
+"""Maximum unpacked size of one archive."""
 MAX_DEPTH: Final = 200
 """Maximum depth of XML elements."""
 MAX_TAGS: Final = 3_000_000

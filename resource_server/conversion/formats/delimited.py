@@ -51,7 +51,7 @@ _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 
 
 @dataclass(slots=True)
-class _Table:
+class _DelimitedTable:
     """The rows of a file, and what is found about them."""
 
     rows: Iterator[_Row]
@@ -102,7 +102,7 @@ def _parts(
         number, batch = number + len(batch), following
 
 
-def _total(size: int, table: _Table, read: int, is_found: bool) -> int | None:
+def _total(size: int, table: _DelimitedTable, read: int, is_found: bool) -> int | None:
     """Return the number of all rows, unless counting them would take long."""
     if not is_found:
         return None
@@ -112,7 +112,7 @@ def _total(size: int, table: _Table, read: int, is_found: bool) -> int | None:
 
 
 def _part(
-    table: _Table,
+    table: _DelimitedTable,
     rows: Sequence[_Row],
     number: int,
     total: int | None,
@@ -213,7 +213,7 @@ def _chosen(text: str, columns: Sequence[str]) -> list[int]:
 # CSV
 
 
-def _csv(file: BinaryIO, request: ConversionRequest, first: int) -> _Table:
+def _csv(file: BinaryIO, request: ConversionRequest, first: int) -> _DelimitedTable:
     csv.field_size_limit(_MAX_CELL)
     sample = file.read(_SAMPLE_BYTES)
     is_whole = len(sample) < _SAMPLE_BYTES
@@ -237,7 +237,7 @@ def _csv(file: BinaryIO, request: ConversionRequest, first: int) -> _Table:
     note = f"Delimiter: {_DELIMITERS.get(delimiter, delimiter)}; encoding: {encoding}"
     note = note if has_header else f"{note}; no header"
     types = _types(rows[has_header:], columns)
-    return _Table(found, columns, types, note, skipped)
+    return _DelimitedTable(found, columns, types, note, skipped)
 
 
 def _lines(file: BinaryIO, encoding: str) -> Iterator[str]:
@@ -349,7 +349,7 @@ def _types(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> Mapping[str
 
 
 def _type_of(cells: Sequence[str]) -> str:
-    """Return the narrowest type of all cells that are not empty."""
+    """Return the narrowest type of the cells, empty ones aside."""
     filled = [cell for cell in cells if cell]
     if not filled:
         return "text"
@@ -405,7 +405,7 @@ def _end_of_line(block: bytes, number: int) -> int:
 # JSON Lines
 
 
-def _json_lines(file: BinaryIO, first: int) -> _Table:
+def _json_lines(file: BinaryIO, first: int) -> _DelimitedTable:
     sample = file.read(_SAMPLE_BYTES)
     encoding = _encoding(file, sample, len(sample) < _SAMPLE_BYTES)
     file.seek(0)
@@ -420,7 +420,7 @@ def _json_lines(file: BinaryIO, first: int) -> _Table:
         if not skipped:
             file.seek(0)
         rows = _json_rows(_lines(file, encoding), columns)
-    return _Table(rows, columns, types, f"JSON lines; encoding: {encoding}", skipped)
+    return _DelimitedTable(rows, columns, types, f"JSON lines; encoding: {encoding}", skipped)
 
 
 def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[_Row, None, None]:

@@ -75,7 +75,7 @@ def guess(data: bytes) -> str | None:
 def decoded(data: bytes, label: str | None = None) -> str:
     """Return the text of bytes: as a mark at their start says, the label, UTF-8, or the guess.
 
-    Bytes that fit none of them become U+FFFD, so that damaged text is still text.
+    Other bytes become U+FFFD: damaged text is still text.
     """
     name = _marked(data) or (codec_of(label) if label else None)
     for each in _WIDER.get(name, (name,)) if name else ():

@@ -143,7 +143,7 @@ def _of_html(text: str) -> str:
 
 
 def _payload(part: _Mail) -> bytes:
-    """Return the decoded bytes of a part; what is damaged as far as it goes."""
+    """Return the decoded bytes of a part, up to any damage."""
     payload: object = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
 
@@ -253,7 +253,7 @@ def _parameter(part: _Mail, header: str, name: str) -> str:
 
 
 def _extended(pieces: list[tuple[str, bool]]) -> str:
-    """Join pieces of which some are percent-encoded; the first names the encoding."""
+    """Join pieces, some percent-encoded; the first names the encoding."""
     charset = ""
     text, is_encoded = pieces[0]
     if is_encoded and text.count("'") >= 2:

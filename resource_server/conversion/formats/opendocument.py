@@ -107,7 +107,7 @@ def text_html(archive: Archive) -> str:
     body = below(content, "office:body", "office:text")
     if body is None:
         raise ConversionError("it is damaged, or no ODT: it has no text")
-    writer = Writer(style_roots(archive, content))
+    writer = MarkdownText(style_roots(archive, content))
     return lists_of(writer.blocks(body)) + writer.notes_html()
 
 
@@ -130,7 +130,7 @@ def style_roots(archive: Archive, content: Element) -> Sequence[Element]:
     return [*roots, content]
 
 
-class Writer:
+class MarkdownText:
     """Writes elements as HTML; notes are collected."""
 
     def __init__(self, roots: Iterable[Element]) -> None:

@@ -81,7 +81,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
             yield Part(_markdown(sheets.sheet(number - 1), request), number, len(names))
 
 
-def _sheets_of(file: BinaryIO) -> _Excel | _OpenDocument:
+def _sheets_of(file: BinaryIO) -> _Excel | _OpenSheets:
     head = file.read(len(_OLE))
     file.seek(0)
     if head == _OLE:
@@ -91,7 +91,7 @@ def _sheets_of(file: BinaryIO) -> _Excel | _OpenDocument:
         return _Excel(io.BytesIO(data), frozenset())
     archive = Archive(file)
     if "content.xml" in archive:
-        return _OpenDocument(archive)
+        return _OpenSheets(archive)
     return _Excel(*_safe_copy(archive))
 
 
@@ -224,7 +224,7 @@ def _column_letters(number: int) -> bytes:
     return letters
 
 
-class _OpenDocument:
+class _OpenSheets:
     """The sheets of an ODS."""
 
     def __init__(self, archive: Archive) -> None:

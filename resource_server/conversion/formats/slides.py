@@ -37,7 +37,7 @@ class _Slide:
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the slides in their order."""
     archive = Archive(file)
-    slides = _OpenDocument(archive) if "content.xml" in archive else _PowerPoint(archive)
+    slides = _OpenSlides(archive) if "content.xml" in archive else _PowerPoint(archive)
     total = slides.total
     for number in range(max(request.first, 1), min(request.last or total, total) + 1):
         yield Part(_markdown(number, slides.slide(number - 1)), number, total)
@@ -200,7 +200,7 @@ def _int(text: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
 
 
-class _OpenDocument:
+class _OpenSlides:
     """The slides of an ODP."""
 
     def __init__(self, archive: Archive) -> None:
@@ -210,7 +210,7 @@ class _OpenDocument:
             raise ConversionError("it is damaged, or no ODP: it has no presentation")
         self._pages = body.findall("draw:page")
         roots = opendocument.style_roots(archive, content)
-        self._writer = opendocument.Writer(roots)
+        self._writer = opendocument.MarkdownText(roots)
         self._hidden = {
             style.get("style:name", "")
             for root in roots

@@ -53,7 +53,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         if "content.xml" in archive:
             html = opendocument.text_html(archive)
         else:
-            html = _Document(archive).html()
+            html = _WordDocument(archive).html()
     except RecursionError:
         raise ConversionError("it is nested too deeply") from None
     text = markdown_of(html)
@@ -63,7 +63,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """What a style says of text."""
+    """The effects of a style on text."""
 
     heading: int | None = None
     """Level, from 1."""
@@ -86,7 +86,7 @@ class _Field:
 _PLAIN = _Style()
 
 
-class _Document:
+class _WordDocument:
     """The main part of a DOCX, with the parts that it needs."""
 
     def __init__(self, archive: Archive) -> None:

@@ -213,7 +213,7 @@ class _Reader:
         return not self._native and content.truncated is not None
 
     def _rest(self, item: ReadItem, content: Content, part: TextPart) -> str:
-        """Return the notice of what the provider has left out after a part, if it has."""
+        """Return the notice that the provider has truncated the document, if so."""
         if content.truncated is None or (self._range is not None and self._native):
             return ""
         if item.next_uri is not None:
@@ -244,7 +244,7 @@ class _Reader:
         )
 
     async def _fitting(self, content: Content, part: TextPart, limit: int) -> tuple[str, str]:
-        """Return the part, or as many of its lines as fit, and a notice of what is left out."""
+        """Return the part, or its first lines, and a notice if it is truncated."""
         range = self._range or WHOLE
         is_beginning = self._range is None and self._native and content.truncated is not None
         whole = _numbered(part.text, part.first_line) if self._numbered else part.text

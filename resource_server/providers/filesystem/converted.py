@@ -66,7 +66,7 @@ class ConvertedDocuments:
         """Return the conversion that URI parameters ask for.
 
         Raises:
-            InvalidParameter: the document has no such format or parameter; says which it has.
+            InvalidParameter: no such format or parameter; the message names the known ones.
         """
         return parse_wanted(query, media_type)
 
@@ -174,7 +174,7 @@ def parse_wanted(query: Mapping[str, str], media_type: str | None) -> Wanted:
     """Return the conversion that URI parameters ask for.
 
     Raises:
-        InvalidParameter: the document has no such format or parameter; says which it has.
+        InvalidParameter: no such format or parameter; the message names the known ones.
     """
     converter = registry.converter_of(media_type)
     if converter is None:

@@ -582,7 +582,7 @@ class Filesystem:
         options = self._exposure.directories.get(entry.key)
         return Resource(
             path=entry.path,
-            name=uris.printable(entry.path[-1] if entry.path else self._name),
+            name=uris.without_controls(entry.path[-1] if entry.path else self._name),
             type="collection",
             title=options.title if options else None,
             description=options.description if options else None,
@@ -597,7 +597,7 @@ class Filesystem:
         name = path[-1]
         return Resource(
             path=path,
-            name=uris.printable(name),
+            name=uris.without_controls(name),
             mime_type=media_types.from_name(name, self._types),
             size=status.st_size,
             last_modified=status.st_mtime_ns / 1e9,
