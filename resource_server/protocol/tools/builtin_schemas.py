@@ -45,12 +45,12 @@ _RANGES: Mapping[str, _Json] = {
 _PARTS: Mapping[str, tuple[Set[str], _Json]] = {
     "format": (
         {"format"},
-        {**_TEXT, "description": "Of tables csv (the shortest), markdown or json; of others png"},
+        {**_TEXT, "description": "csv (the shortest), markdown, json or png"},
     ),
-    "pages": ({"pages"}, {**_TEXT, "description": "Of a PDF, slides or cells: 3, 3-7 or 3-"}),
+    "pages": ({"pages"}, {**_TEXT, "description": "Of a PDF or slides: 3-7"}),
     "rows": (
         {"limit", "rows"},
-        {**_NUMBER, "minimum": 1, "description": "Rows of a table"},
+        {**_NUMBER, "minimum": 1},
     ),
 }
 """Arguments, each with the URI parameters of the same meaning."""
