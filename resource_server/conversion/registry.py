@@ -113,6 +113,7 @@ def converter_of(media_type: str | None) -> ConverterEntry | None:
     return found if found is not None and found.is_available else None
 
 
+@functools.lru_cache(maxsize=256)
 def formats_of(media_type: str | None) -> tuple[Format, ...]:
     """Return the formats that documents of a media type can be converted into."""
     converter = converter_of(media_type)
