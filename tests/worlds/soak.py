@@ -2,8 +2,8 @@
 
 The server runs in processes of its own: one over HTTP for many clients, one over stdio for one. At
 the end of each period the load rests. Then subscribers must hold what a fresh read returns, and
-memory, descriptors, threads and tasks must be what they were after the first period, or in a long
-run after the fifth.
+memory, descriptors, threads and tasks must be what they were once caches were full: half-way, or in
+a long run after the fifth period.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PATIENCE_S = 90.0
 """Timeout of a response or notification on a machine that does much else."""
 _PERIOD_S = 60.0
 _WARM = 5
-"""Periods of a long run in which caches fill; the shortest such run is four times as long."""
+"""Periods of a long run in which caches fill; at most half of a shorter one."""
 _LOAD_SHARE = 0.75
 """Part of a period with load; then the sessions of dead clients end, and all is compared."""
 _GROWTH = 1.05
@@ -595,7 +595,7 @@ class Table:
     def check(self) -> None:
         """Raise `Violation` if a process holds more than after the first period."""
         is_short = self._period_s < _PERIOD_S
-        begin = self.rows[_WARM - 1 if len(self.rows) >= 4 * _WARM else 0]
+        begin = self.rows[max(min(_WARM, len(self.rows) // 2), 1) - 1]
         for which, first, last in zip(("HTTP", "stdio"), begin, self.rows[-1], strict=True):
             for name, slack in _SLACK.items():
                 most = first[name] * _GROWTH + slack + (_FILLING[name] if is_short else 0)
