@@ -362,6 +362,11 @@ def from_name(name: str, overrides: tuple[tuple[str, str], ...] = ()) -> str | N
     return _NAMES[match[0]] if match and match[0] in _STEMS else None
 
 
+def suffixes(mime: str) -> tuple[str, ...]:
+    """Return the suffixes of documents of a media type, the usual one first."""
+    return tuple(_SUFFIXES_OF.get(mime, "").split())
+
+
 def from_content(head: bytes) -> str:
     """Return the media type of a document from its first `HEAD_BYTES`, if its name suggests none.
 

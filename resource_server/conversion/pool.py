@@ -37,6 +37,7 @@ _TIME_S = 15.0
 """Maximum time of one document, with the start of a worker."""
 _IDLE_S = 30.0
 """Time without work after which a worker ends."""
+_BUILT_IN = "resource_server.conversion.formats."
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of one result."""
 
@@ -59,6 +60,21 @@ class Conversion(msgspec.Struct, frozen=True):
         return sum(len(part.data) for part in self.parts)
 
 
+class PoolCounts(msgspec.Struct, frozen=True):
+    """Numbers of a pool, for its operator."""
+
+    converted: int
+    failed: int
+    refused: int
+    """Documents that no worker was free for."""
+    seconds: float
+    """Time of all three, with the wait for a worker."""
+    waiting: int
+    """Documents that wait for a worker now."""
+    workers: int
+    """Processes now."""
+
+
 class ConverterPool:
     """Converts documents in workers. Any thread may call any method; `convert` blocks."""
 
@@ -75,14 +91,28 @@ class ConverterPool:
         self._sweeper: threading.Timer | None = None
         self.protections: Sequence[str] | None = None
         """What the kernel enforces on workers; None before the first one."""
-        self.converted = self.failed = 0
-        """Number of documents so far."""
+        self._converted = self._failed = self._refused = 0
+        self._seconds = 0.0
+        self._waiting = self._at_work = 0
 
     @property
     def processes(self) -> Sequence[int]:
         """Ids of the workers that wait for work."""
         with self._lock:
             return [worker.process.pid for worker in self._idle]
+
+    @property
+    def counts(self) -> PoolCounts:
+        """The numbers so far, and of now."""
+        with self._lock:
+            return PoolCounts(
+                converted=self._converted,
+                failed=self._failed,
+                refused=self._refused,
+                seconds=self._seconds,
+                waiting=self._waiting,
+                workers=self._at_work + len(self._idle),
+            )
 
     def convert(
         self,
@@ -98,47 +128,85 @@ class ConverterPool:
             ConversionError: it cannot be converted, or not within `time_s`.
             ResourceBusy: other documents have kept all workers busy for so long.
         """
+        begun = time.monotonic()
+        try:
+            found = self._convert(reference, fd, request, begun, time_s)
+        except ConversionError:
+            self._count(begun, failed=1)
+            raise
+        except ResourceBusy:
+            self._count(begun, refused=1)
+            raise
+        self._count(begun, converted=1)
+        return found
+
+    def _convert(
+        self,
+        reference: str,
+        fd: int,
+        request: ConversionRequest,
+        begun: float,
+        time_s: float | None,
+    ) -> Conversion:
         time_s = self._time_s if time_s is None else min(time_s, self._time_s)
-        until = time.monotonic() + time_s
-        if not self._slots.acquire(timeout=time_s):
+        with self._lock:
+            self._waiting += 1
+        is_free = self._slots.acquire(timeout=time_s)
+        with self._lock:
+            self._waiting -= 1
+        if not is_free:
             raise ResourceBusy("other documents are being converted; try again")
         try:
             worker = self._worker(reference)
             is_fit = False
             try:
-                result = worker.convert(ConversionJob(reference, request, MAX_BYTES), fd, until)
+                job = ConversionJob(reference, request, MAX_BYTES)
+                result = worker.convert(job, fd, begun + time_s)
                 is_fit = worker.documents < _MAX_DOCUMENTS
             except _Unconvertible as error:
                 is_fit = worker.documents < _MAX_DOCUMENTS
                 raise ConversionError(f"this document cannot be converted: {error}") from None
             finally:
                 self._give_back(worker, is_fit=is_fit)
-        except ConversionError:
-            self.failed += 1
-            raise
         finally:
             self._slots.release()
-        self.converted += 1
         return result
+
+    def _count(
+        self, begun: float, *, converted: int = 0, failed: int = 0, refused: int = 0
+    ) -> None:
+        with self._lock:
+            self._converted += converted
+            self._failed += failed
+            self._refused += refused
+            self._seconds += time.monotonic() - begun
 
     def _worker(self, reference: str) -> _Worker:
         with self._lock:
             if self._is_closed:
                 raise ResourceBusy("the server is shutting down")
             for worker in reversed(self._idle):
-                if worker.reference == reference:
+                if _is_served(reference, worker.reference):
                     self._idle.remove(worker)
+                    self._at_work += 1
                     return worker
             # Two workers at most: one of another converter makes room.
             surplus = self._idle.pop(0) if len(self._idle) >= WORKERS else None
+            self._at_work += 1
         if surplus is not None:
             surplus.end()
-        return _Worker(reference, self._modules)
+        try:
+            return _Worker(reference, self._modules)
+        except BaseException:
+            with self._lock:
+                self._at_work -= 1
+            raise
 
     def _give_back(self, worker: _Worker, *, is_fit: bool) -> None:
         if worker.protections is not None:
             self.protections = worker.protections
         with self._lock:
+            self._at_work -= 1
             if is_fit and not self._is_closed:
                 worker.idle_since = time.monotonic()
                 self._idle.append(worker)
@@ -174,6 +242,15 @@ class ConverterPool:
             sweeper.cancel()
         for worker in workers:
             worker.end()
+
+
+def _is_served(reference: str, first: str) -> bool:
+    """Return whether a worker whose first converter is `first` serves this one, too.
+
+    Converters of other packages have their worker to themselves: their modules may not be readable
+    to it later.
+    """
+    return reference == first or (reference.startswith(_BUILT_IN) and first.startswith(_BUILT_IN))
 
 
 class _Unconvertible(Exception):

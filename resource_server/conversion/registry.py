@@ -1,18 +1,20 @@
 """The converters that are there: those of this package, and those of entry points.
 
 Nothing is imported: a converter runs in a worker only. One whose packages are missing is not
-offered; `missing` names what it waits for.
+offered; `missing` has the modules that it waits for.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from resource_server import __version__, media_types
 from resource_server.provider import Format
 
 GROUP = "resource_server.converters"
@@ -22,7 +24,7 @@ Unit: TypeAlias = Literal["pages", "slides", "sheets", "cells", "chapters"]
 
 MARKDOWN = Format("markdown", "text/markdown")
 _JSON = Format("json", "application/json")
-_TEXT = Format("text", "text/plain")
+TEXT = Format("text", "text/plain")
 _PNG = Format("png", "image/png")
 _WEBP = Format("webp", "image/webp")
 
@@ -39,13 +41,31 @@ class ConverterEntry(msgspec.Struct, frozen=True):
     """Other URI parameters that it takes."""
     needs: tuple[str, ...] = ()
     """Modules of other packages."""
+    version: str = __version__
+    """That of its package: another one may convert otherwise."""
+    others: ConverterEntry | None = None
+    """The converter of its formats but Markdown, if that is another one."""
+
+    def of(self, format: str) -> ConverterEntry:
+        """Return the converter of one of its formats."""
+        return self if self.others is None or format == MARKDOWN.name else self.others
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The modules that are not installed."""
+        return [name for name in self.needs if not _is_installed(name)]
 
     @property
     def is_available(self) -> bool:
         """Whether its packages are installed."""
-        return all(map(_is_installed, self.needs))
+        return not self.missing
 
 
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+SHEET_NAMES = "sheet-names"
+"""The format of which each part is the name of a sheet; for completion, so it is not offered."""
+_MAX_TYPES = 512
+"""Maximum media types whose formats are kept."""
 _MODULES = "resource_server.conversion.formats"
 _WORD = ConverterEntry(f"{_MODULES}.word:convert", needs=("html_to_markdown",))
 _SHEETS = ConverterEntry(
@@ -59,7 +79,9 @@ _HTML = ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",))
 _DELIMITED = ConverterEntry(
     f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=("rows", "columns")
 )
-_COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (_TEXT,))
+_COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (TEXT,), options=("encoding",))
+PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
+"""The converter of text in another encoding than the folder's; its parts name the encoding."""
 _IMAGE = ConverterEntry(
     f"{_MODULES}.images:convert", (_WEBP, _PNG), options=("max",), needs=("PIL",)
 )
@@ -92,6 +114,7 @@ _BUILT_IN: Mapping[str, ConverterEntry] = {
     "application/gzip": _COMPRESSED,
     "application/x-bzip2": _COMPRESSED,
     "application/x-xz": _COMPRESSED,
+    "application/zstd": msgspec.structs.replace(_COMPRESSED, needs=(_ZSTD,)),
     **dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp", "image/tiff", "image/bmp"), _IMAGE
     ),
@@ -101,34 +124,123 @@ PARAMETERS: frozenset[str] = frozenset(
     (
         "format",
         *(entry.unit for entry in _BUILT_IN.values() if entry.unit is not None),
-        *(option for entry in _BUILT_IN.values() for option in entry.options),
+        *(option for entry in (*_BUILT_IN.values(), PLAIN_TEXT) for option in entry.options),
     )
 )
 """URI parameters of conversions."""
 
 
-def converter_of(media_type: str | None) -> ConverterEntry | None:
-    """Return the converter of a media type, if there is one whose packages are installed."""
-    found = _entry_of(media_type)
-    return found if found is not None and found.is_available else None
+class Converters:
+    """The converters that a folder offers: all, or those of some media types."""
+
+    def __init__(self, media_types: Collection[str] | None = None) -> None:
+        self._only = None if media_types is None else frozenset(media_types)
+        self._formats: dict[str | None, tuple[Format, ...]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any may be offered."""
+        return self._only is None or bool(self._only)
+
+    def is_known(self, media_type: str | None) -> bool:
+        """Return whether the formats of a media type are known without a look at packages."""
+        return media_type in self._formats or not self or is_loaded()
+
+    def of(self, media_type: str | None) -> ConverterEntry | None:
+        """Return the converter of a media type, if there is one whose packages are installed."""
+        found = self._entry(media_type)
+        return found if found is not None and found.is_available else None
+
+    def formats(self, media_type: str | None) -> tuple[Format, ...]:
+        """Return the formats that documents of a media type can be converted into."""
+        found = self._formats.get(media_type)
+        if found is None:
+            converter = self.of(media_type)
+            found = () if converter is None else converter.formats
+            if len(self._formats) < _MAX_TYPES:
+                self._formats[media_type] = found
+        return found
+
+    def missing(self, media_type: str | None) -> Sequence[str]:
+        """Return the modules that the converter of a media type waits for."""
+        found = self._entry(media_type)
+        return () if found is None else found.missing
+
+    def entries(self) -> Mapping[str, ConverterEntry]:
+        """Return the converters by media type, whether their packages are installed or not."""
+        if not self:
+            return {}
+        only = self._only
+        return {name: each for name, each in entries().items() if only is None or name in only}
+
+    def _entry(self, media_type: str | None) -> ConverterEntry | None:
+        bare = (media_type or "").partition(";")[0].strip().lower()
+        return None if self._only is not None and bare not in self._only else entries().get(bare)
 
 
-@functools.lru_cache(maxsize=256)
-def formats_of(media_type: str | None) -> tuple[Format, ...]:
-    """Return the formats that documents of a media type can be converted into."""
-    converter = converter_of(media_type)
-    return () if converter is None else converter.formats
+@functools.lru_cache(maxsize=1)
+def entries() -> Mapping[str, ConverterEntry]:
+    """Return all converters by media type, also those whose packages are not installed.
+
+    The first call looks at all installed packages for some 20 ms.
+    """
+    from importlib.metadata import entry_points  # slow, and only needed for a conversion
+
+    found = dict(_BUILT_IN)
+    for each in entry_points(group=GROUP):
+        name = each.name.lower()
+        version = each.dist.version if each.dist is not None else ""
+        found[name] = _added(each.value, version, _BUILT_IN.get(name))
+    return found
 
 
-def missing(media_type: str | None) -> Sequence[str]:
-    """Return the modules that the converter of a media type waits for."""
-    found = _entry_of(media_type)
-    return () if found is None else [name for name in found.needs if not _is_installed(name)]
+def _added(reference: str, version: str, known: ConverterEntry | None) -> ConverterEntry:
+    """Return a converter of another package, which makes Markdown in place of a built-in one."""
+    if known is None:
+        return ConverterEntry(reference, version=version)
+    others = tuple(each for each in known.formats if each != MARKDOWN) if known.is_available else ()
+    return ConverterEntry(
+        reference,
+        (MARKDOWN, *others),
+        known.unit,
+        known.options,
+        version=version,
+        others=known if others else None,
+    )
 
 
-def _entry_of(media_type: str | None) -> ConverterEntry | None:
-    bare = (media_type or "").partition(";")[0].strip().lower()
-    return _added().get(bare) or _BUILT_IN.get(bare)
+def load() -> None:
+    """Look at the installed packages, so that no request has to. Blocks; for a thread."""
+    for entry in entries().values():
+        entry.is_available  # noqa: B018  The result is kept.
+
+
+def is_loaded() -> bool:
+    """Return whether the installed packages have been looked at."""
+    return entries.cache_info().currsize > 0
+
+
+def media_type_of(kind: str) -> str | None:
+    """Return the media type of a kind of document, as `pdf` or as a media type.
+
+    None if there is no converter for it, even one whose packages are missing.
+    """
+    folded = kind.lower()
+    return _kinds(_BUILT_IN).get(folded) or _kinds(entries()).get(folded)
+
+
+def short_name(media_type: str) -> str:
+    """Return what a media type is called: the usual suffix of its documents, if there is one."""
+    return next(iter(media_types.suffixes(media_type)), media_type)
+
+
+def known_kinds() -> Sequence[str]:
+    """Return the short names of the documents that the built-in converters are for."""
+    return sorted(name for name in _kinds(_BUILT_IN) if "/" not in name)
+
+
+def _kinds(converters: Mapping[str, ConverterEntry]) -> Mapping[str, str]:
+    """Return the media types of converters by each of their names."""
+    return {name: each for each in converters for name in (*media_types.suffixes(each), each)}
 
 
 @functools.lru_cache(maxsize=64)
@@ -137,16 +249,3 @@ def _is_installed(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
         return False
-
-
-@functools.lru_cache(maxsize=1)
-def _added() -> Mapping[str, ConverterEntry]:
-    """Return the converters of other packages, by media type."""
-    from importlib.metadata import entry_points  # slow, and only needed for a conversion
-
-    found: dict[str, ConverterEntry] = {}
-    for each in entry_points(group=GROUP):
-        known = _BUILT_IN.get(each.name.lower())
-        unit = None if known is None else known.unit
-        found[each.name.lower()] = ConverterEntry(each.value, unit=unit)
-    return found

@@ -14,6 +14,7 @@ import resource
 import struct
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 MEMORY_BYTES: Final = 512 * 1024 * 1024
@@ -31,7 +32,10 @@ _LANDLOCK_VERSION = 1
 _LANDLOCK_PATH_BENEATH = 1
 _ALL_FILE_RIGHTS = (1 << 13) - 1
 """The file rights of the first version."""
-_READ_RIGHTS = 1 << 2 | 1 << 3
+_READ_FILE = 1 << 2
+_READ_RIGHTS = _READ_FILE | 1 << 3
+_PACKAGE = str(Path(__file__).parent.parent)
+"""This package, which may be installed elsewhere (`pip install -e`)."""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/fonts")
 _TCP_RIGHTS = 3
 
@@ -39,6 +43,8 @@ _ALLOW = 0x7FFF0000
 _DENY = 0x00050000  # SECCOMP_RET_ERRNO
 _EPERM, _ENOSYS = 1, 38
 _CLONE_THREAD = 0x00010000
+_FCNTL = {0xC000003E: 72, 0xC00000B7: 25}
+_F_SETLK = 6
 
 # Architecture as the kernel audits it, and the numbers of the calls that are refused.
 _ARCHITECTURES = {
@@ -95,9 +101,9 @@ _ARCHITECTURES = {
 }
 
 
-def limit_process() -> None:
+def limit_process(memory_bytes: int = MEMORY_BYTES) -> None:
     """Limit memory, files, processes and core dumps of this process, for good."""
-    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
+    _limit(resource.RLIMIT_AS, memory_bytes)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, 16)
     _limit(resource.RLIMIT_CORE, 0)
@@ -119,8 +125,12 @@ def _limit(what: int, value: int) -> None:
         resource.setrlimit(what, (value, value))
 
 
-def confine() -> Sequence[str]:
-    """Refuse files, network, programs and processes from now on; return what is in force."""
+def confine(files: Sequence[int] = (), *, has_locks: bool = True) -> Sequence[str]:
+    """Refuse files, network, programs and processes from now on; return what is in force.
+
+    The open `files` may still be opened by name, for reading. Without `has_locks`, locks on files
+    are not taken, and their owner is told that they are.
+    """
     if sys.platform != "linux":
         return ()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -128,14 +138,14 @@ def confine() -> Sequence[str]:
         return ()
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     protections: list[str] = []
-    if _refuse_files(libc):
+    if _refuse_files(libc, files):
         protections.append("landlock")
-    if _refuse_calls(libc):
+    if _refuse_calls(libc, has_locks=has_locks):
         protections.append("seccomp")
     return protections
 
 
-def _refuse_files(libc: ctypes.CDLL) -> bool:
+def _refuse_files(libc: ctypes.CDLL, files: Sequence[int]) -> bool:
     """Refuse to open files by name, but for libraries and modules; and TCP where possible."""
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION)
     if version < 1:
@@ -149,8 +159,10 @@ def _refuse_files(libc: ctypes.CDLL) -> bool:
     if ruleset < 0:
         return False
     try:
-        for folder in {sys.prefix, sys.base_prefix, *_LIBRARIES}:
+        for folder in {sys.prefix, sys.base_prefix, _PACKAGE, *_LIBRARIES}:
             _allow_reading(libc, ruleset, folder)
+        for file in files:
+            _allow(libc, ruleset, file, _READ_FILE)
         return libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
     finally:
         os.close(ruleset)
@@ -161,25 +173,31 @@ def _allow_reading(libc: ctypes.CDLL, ruleset: int, folder: str) -> None:
         fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return
-    rule = struct.pack("=Qi", _READ_RIGHTS, fd)
-    libc.syscall(_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_PATH_BENEATH, rule, 0)
+    _allow(libc, ruleset, fd, _READ_RIGHTS)
     os.close(fd)
 
 
-def _refuse_calls(libc: ctypes.CDLL) -> bool:
+def _allow(libc: ctypes.CDLL, ruleset: int, fd: int, rights: int) -> None:
+    rule = struct.pack("=Qi", rights, fd)
+    libc.syscall(_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_PATH_BENEATH, rule, 0)
+
+
+def _refuse_calls(libc: ctypes.CDLL, *, has_locks: bool) -> bool:
     """Refuse network, programs, processes and signals to others by a seccomp filter."""
     known = _ARCHITECTURES.get(platform.machine())
     if known is None or sys.maxsize < 2**32:
         return False
     architecture, refused, clones = known
-    program = b"".join(_filter(architecture, refused, clones))
+    program = b"".join(_filter(architecture, refused, clones, has_locks=has_locks))
     code = ctypes.create_string_buffer(program, len(program))
     description = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     filled = ctypes.create_string_buffer(description, len(description))
     return libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filled, 0, 0) == 0
 
 
-def _filter(architecture: int, refused: dict[str, int], clones: dict[str, int]) -> Sequence[bytes]:
+def _filter(
+    architecture: int, refused: dict[str, int], clones: dict[str, int], *, has_locks: bool
+) -> Sequence[bytes]:
     """Return the instructions (classic BPF) of the filter."""
     load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
 
@@ -196,6 +214,14 @@ def _filter(architecture: int, refused: dict[str, int], clones: dict[str, int]) 
     ]
     for number in refused.values():
         steps += [step(equal, number, 0, 1), step(give, _DENY | _EPERM)]
+    if not has_locks:
+        steps += [
+            step(equal, _FCNTL[architecture], 0, 4),
+            step(load, 24),  # the lower half of the second argument, the command
+            step(equal, _F_SETLK, 0, 1),
+            step(give, _DENY),  # error 0 is success
+            step(load, 0),
+        ]
     # The C library falls back to `clone`, whose flags a filter can see.
     steps += [step(equal, clones["clone3"], 0, 1), step(give, _DENY | _ENOSYS)]
     steps += [

@@ -1,12 +1,13 @@
 """The worker process: converts one document after another, and can do nothing else.
 
 `pool` starts it as `python -I -m resource_server.conversion.worker FD [FOLDER...]`; each job comes
-over the socket `FD`, with the descriptor of its document. Once the converter is imported, the
-process is confined for good: so it serves one converter only.
+over the socket `FD`, with the descriptor of its document. Once the first converter is imported, the
+process is confined for good; only installed modules can be imported from then on.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import socket
@@ -31,6 +32,7 @@ from resource_server.conversion.messages import (
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import Converter
 
+_MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 _MAX_REASON = 300
 """Characters of a converter's own words."""
 
@@ -41,16 +43,23 @@ def main() -> None:
     sys.path += sys.argv[2:]
     with suppress(EOFError, BrokenPipeError):
         job, fd = take_job(channel)
-        convert = _imported(job.reference)
-        sandbox.limit_process()
+        _imported(job.reference)
+        sandbox.limit_process(_memory_bytes(job.reference))
         send_answer(channel, Begun(tuple(sandbox.confine())))
         while True:
             with os.fdopen(fd, "rb") as file:
                 sandbox.allow_cpu_time()
-                send_answer(channel, _outcome(channel, convert, file, job))
+                send_answer(channel, _outcome(channel, _imported(job.reference), file, job))
             job, fd = take_job(channel)
 
 
+def _memory_bytes(reference: str) -> int:
+    """Return the memory that the module of a converter asks for, within bounds."""
+    asked = getattr(sys.modules[reference.partition(":")[0]], "MEMORY_BYTES", None)
+    return min(asked, _MAX_MEMORY_BYTES) if isinstance(asked, int) else sandbox.MEMORY_BYTES
+
+
+@functools.cache
 def _imported(reference: str) -> Converter:
     module, _, name = reference.partition(":")
     found: object = importlib.import_module(module)

@@ -6,8 +6,10 @@ media type that it converts:
     [project.entry-points."resource_server.converters"]
     "application/pdf" = "my_package:convert"
 
-It runs in a worker process without network, with little memory and time, and can open no file but
-the one it is given (`docs/documents.md`).
+It makes Markdown; other formats of a built-in converter remain. It runs in a worker process without
+network and can open no file but the one it is given, within 15 s and 512 MiB of memory
+(`docs/documents.md`). A module that needs more memory has a constant `MEMORY_BYTES`, of at most
+4 GiB.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from resource_server.errors import MountUnavailable
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-Extra: TypeAlias = Literal["auth", "documents", "http", "mysql", "postgres"]
+Extra: TypeAlias = Literal["auth", "documents", "duckdb", "http", "mysql", "postgres"]
 
 _PACKAGE = "resource-server"
 _UV_CACHE = ("archive-v", "environments-v", "builds-v")

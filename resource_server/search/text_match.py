@@ -99,6 +99,9 @@ class LineQuery:
             # A long word is rare: it rules out most documents.
             words = sorted(request.words or (request.text,), key=len, reverse=True)
             self._terms = [_word(word, exactly=bool(request.match_case)) for word in words]
+        is_ascii = request.text.isascii() and all(map(str.isascii, request.words))
+        self.is_ascii = is_ascii and not request.is_pattern
+        """Whether what is sought has the same bytes in nearly every encoding."""
         self._together = request.together
         self._context = request.context
         self._after_line = request.after_line

@@ -1,4 +1,4 @@
-"""Test tools for provider authors: `check_provider` checks the contract, `client` connects to it.
+"""Test tools for plugin authors: `check_provider` and `check_converter` check the contracts.
 
     @pytest.mark.anyio
     async def test_greetings_keep_the_contract() -> None:
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path as FilePath
 from typing import Any, cast
 
 import anyio
@@ -32,9 +33,18 @@ from resource_server.testing import (
     tool_rules,
 )
 from resource_server.testing.change_rules import MakeChange
+from resource_server.testing.converter_rules import CheckedConverter
 from resource_server.testing.provider_calls import Calls, brief, is_below
 
-__all__ = ["ErrorReply", "LocalClient", "ProviderViolations", "check_provider", "client"]
+__all__ = [
+    "ConverterViolations",
+    "ErrorReply",
+    "LocalClient",
+    "ProviderViolations",
+    "check_converter",
+    "check_provider",
+    "client",
+]
 
 
 class ProviderViolations(AssertionError):
@@ -43,6 +53,50 @@ class ProviderViolations(AssertionError):
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = tuple(violations)
         super().__init__("\n".join(("the provider breaks its contract", *self.violations)))
+
+
+class ConverterViolations(AssertionError):
+    """A converter breaks the contract; `violations` has a sentence for each rule and document."""
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("\n".join(("the converter breaks its contract", *self.violations)))
+
+
+def check_converter(
+    reference: str,
+    documents: Mapping[str, bytes],
+    *,
+    media_type: str,
+    format: str = "markdown",
+    in_parts: bool = True,
+    modules: Sequence[str | FilePath] = (),
+) -> None:
+    """Convert documents as the server does, whole, in parts and damaged, and compare the results.
+
+    The converter runs in a confined worker: what needs a file, the network or much memory fails
+    here as it would there.
+
+    Args:
+        reference: the function, as `module:name`, as in the entry point.
+        documents: at least one document, by a name for messages.
+        media_type: that of the documents.
+        format: the format asked for.
+        in_parts: whether some parts can be asked for, such as pages.
+        modules: folders of modules that are not installed, such as the tests' own.
+
+    Raises:
+        ConverterViolations: rules are broken; the error names all of them.
+    """
+    converter = CheckedConverter(reference, media_type, format, modules)
+    try:
+        for name, document in documents.items():
+            converter.check(name, document, in_parts=in_parts)
+        converter.check_empty()
+    finally:
+        converter.close()
+    if converter.violations:
+        raise ConverterViolations(converter.violations)
 
 
 async def check_provider(

@@ -1,10 +1,20 @@
-"""A small PDF, written by hand: one line of text a page, and a link."""
+"""A small PDF and a small workbook, written by hand."""
 
 from __future__ import annotations
 
+from tests.conversion.formats.zipped import zipped
+
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_RELATED = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+_STYLES = (
+    f'<styleSheet xmlns="{_MAIN}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/>'
+    '<xf numFmtId="22"/></cellXfs></styleSheet>'
+)
+
 
 def pdf(*pages: str) -> bytes:
-    """Return a document with these lines on its pages; an empty page has no text."""
+    """Return a document with a line and a link on each page; an empty page has no text."""
     kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -32,4 +42,35 @@ def pdf(*pages: str) -> bytes:
             f"xref\n0 {size}\n0000000000 65535 f \n{entries}"
             f"trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF"
         ).encode()
+    )
+
+
+def xlsx(*sheets: str, states: tuple[str, ...] = ()) -> bytes:
+    """Return a workbook of sheets named `Sheet1` and so on, by the XML of their rows."""
+    numbers = range(1, len(sheets) + 1)
+    entries = "".join(
+        f'<sheet name="Sheet{at}" sheetId="{at}" r:id="r{at}" '
+        f'state="{dict(enumerate(states, 1)).get(at, "visible")}"/>'
+        for at in numbers
+    )
+    relations = "".join(
+        f'<Relationship Id="r{at}" Type="{_RELATED}/worksheet" Target="worksheets/s{at}.xml"/>'
+        for at in numbers
+    )
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{_PACKAGE[:-13]}content-types"/>',
+            "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}"><Relationship Id="main" '
+            f'Type="{_RELATED}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+            "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}">'
+            f"<sheets>{entries}</sheets></workbook>",
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}">{relations}'
+            f'<Relationship Id="st" Type="{_RELATED}/styles" Target="styles.xml"/></Relationships>',
+            "xl/styles.xml": _STYLES,
+            **{
+                f"xl/worksheets/s{at}.xml": f'<worksheet xmlns="{_MAIN}"><sheetData>{sheet}'
+                "</sheetData></worksheet>"
+                for at, sheet in enumerate(sheets, 1)
+            },
+        }
     )

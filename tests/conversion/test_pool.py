@@ -108,3 +108,38 @@ def test_many_documents_are_converted_at_once_by_two_workers(
         f"number {number}" for number in range(40)
     )
     assert len(pool.processes) <= 2
+
+
+def test_documents_and_workers_are_counted(tmp_path: Path) -> None:
+    pool = ConverterPool(workers=1, time_s=2, modules=[str(Path(__file__).parent)])
+    try:
+        converted(pool, tmp_path / "x", pdf("x"))
+        assert pool.counts.workers == 1
+        with pytest.raises(ConversionError):
+            converted(pool, tmp_path / "x", b"no PDF")
+        outcomes: list[Exception] = []
+
+        def loop(name: str) -> None:
+            try:
+                converted(pool, tmp_path / name, b"loop", HOSTILE)
+            except (ConversionError, ResourceBusy) as error:
+                outcomes.append(error)
+
+        threads = [threading.Thread(target=loop, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 2
+        while pool.counts.waiting == 0 and time.monotonic() < deadline:
+            threads[0].join(0.01)
+        assert pool.counts.waiting == 1
+        for thread in threads:
+            thread.join()
+        counts = pool.counts
+        assert counts.converted == 1
+        assert counts.failed + counts.refused == 3
+        assert len(outcomes) == 2
+        assert counts.waiting == 0
+        assert counts.seconds > 2
+    finally:
+        pool.close()
+    assert pool.counts.workers == 0

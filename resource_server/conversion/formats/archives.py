@@ -58,6 +58,8 @@ _PREFIXES: Final = {
     f"{_STRICT}drawingml/main": "a",
     f"{_OFFICE}drawingml/2006/wordprocessingDrawing": "wp",
     f"{_STRICT}drawingml/wordprocessingDrawing": "wp",
+    f"{_OFFICE}drawingml/2006/chart": "c",
+    f"{_STRICT}drawingml/chart": "c",
     f"{_OFFICE}drawingml/2006/diagram": "dgm",
     f"{_STRICT}drawingml/diagram": "dgm",
     f"{_OFFICE}officeDocument/2006/relationships": "r",

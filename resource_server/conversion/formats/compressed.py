@@ -7,8 +7,10 @@ import codecs
 import gzip
 import importlib
 import lzma
+import sys
 import zlib
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import BinaryIO, cast
 
 from resource_server.conversion.formats import encodings
@@ -44,15 +46,15 @@ _SIGNATURES = (
 )
 
 
-def _zstd_opener() -> Callable[[BinaryIO], BinaryIO] | None:
-    """Return what opens Zstandard: of Python 3.14, or of the package `zstandard`."""
-    for module, name in (("compression.zstd", "ZstdFile"), ("zstandard", "open")):
-        try:
-            opener = getattr(importlib.import_module(module), name)
-        except ImportError:
-            continue
-        return cast("Callable[[BinaryIO], BinaryIO]", opener)
-    return None
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+
+
+def _zstd() -> ModuleType | None:
+    """Return the module for Zstandard, if it is installed."""
+    try:
+        return importlib.import_module(_ZSTD)
+    except ImportError:
+        return None
 
 
 _OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
@@ -60,8 +62,10 @@ _OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
     b"BZh": lambda file: cast("BinaryIO", bz2.BZ2File(file)),
     b"\xfd7zXZ\0": lambda file: cast("BinaryIO", lzma.LZMAFile(file)),  # noqa: SIM115 - the caller closes it
 }
-if _zstd := _zstd_opener():
-    _OPENERS[b"\x28\xb5\x2f\xfd"] = _zstd
+_DAMAGES: list[type[Exception]] = [OSError, ValueError, zlib.error, lzma.LZMAError]
+if (_module := _zstd()) is not None:
+    _OPENERS[b"\x28\xb5\x2f\xfd"] = _module.ZstdFile
+    _DAMAGES.append(_module.ZstdError)
 
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
@@ -70,7 +74,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     file.seek(0)
     opener = next((each for mark, each in _OPENERS.items() if start.startswith(mark)), None)
     if opener is None:
-        raise ConversionError("it is no gzip, bzip2 or xz data")
+        raise ConversionError("it is no gzip, bzip2, xz or Zstandard data")
     blocks = _blocks(file, opener)
     block = next(blocks, b"")
     encoding = _encoding_of(block, request.options.get("encoding"))
@@ -138,14 +142,5 @@ def _decompressed(file: BinaryIO, opener: Callable[[BinaryIO], BinaryIO]) -> Ite
         raise ConversionError("it is truncated") from None
     except MemoryError:
         raise ConversionError("it takes too much memory") from None
-    except (OSError, ValueError, zlib.error, lzma.LZMAError, _zstd_errors()) as error:
+    except tuple(_DAMAGES) as error:
         raise ConversionError("the compressed data is damaged") from error
-
-
-def _zstd_errors() -> type[Exception]:
-    for module in ("compression.zstd", "zstandard"):
-        try:
-            return cast("type[Exception]", importlib.import_module(module).ZstdError)
-        except ImportError:
-            continue
-    return lzma.LZMAError

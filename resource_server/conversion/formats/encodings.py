@@ -16,6 +16,7 @@ except ImportError:  # no extra `documents`: notebooks, mails and tables need it
     chardet = None
 
 _MAX_BYTES = 32 * 1024 * 1024
+_MAX_LINE_BYTES = 4096
 _MAX_SAMPLE_BYTES = 16 * 1024
 
 _BYTE_ORDER_MARKS = (
@@ -46,6 +47,7 @@ _WIDER = {
     "tis-620": ("cp874",),
 }
 _WESTERN = {"cp1252", "mac-roman"}
+_NOT_ASCII = re.compile(rb"[^\x00-\x7f]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _UNLIKELY = re.compile(
     r"(?<=[a-zß-öø-ÿ])[À-ÖØ-ÞŠŽŒŸ]|(?<=[a-zA-Z])[^\w\s!-~’‘“”«»–—…·]+(?=[a-z])"  # noqa: RUF001
@@ -100,7 +102,7 @@ def sendable(text: str) -> str:
 def is_damaged(data: bytes, name: str) -> bool:
     """Return whether the bytes are in this encoding but for a few."""
     text = data.decode(name, "replace")
-    return sum(not character.isascii() for character in text) > 4 * text.count("\ufffd")
+    return len(text) - len(text.encode("ascii", "ignore")) > 4 * text.count("\ufffd")
 
 
 def codec_of(label: str) -> str | None:
@@ -136,19 +138,22 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     data = read(file)
     label = request.options.get("encoding")
     if label is None:
-        name = guess(data)
-        if name is None:
+        is_cut = not _decodes(data, "utf-8") and is_damaged(data, "utf-8")
+        name = "utf-8" if is_cut else guess(data)
+        text = "" if name is None else data.decode(name, "replace")
+        if name is None or "\0" in text:
             raise ConversionError("it is no text in a known encoding")
-        yield Part(data.decode(name), total=1, mime_type="text/plain")
+        yield Part(text, total=1, mime_type=f"text/plain; charset={name}")
         return
     name = codec_of(label)
     if name is None:
-        raise ConversionError(f"there is no encoding {label[:40]!r}")
+        raise ConversionError(f"there is no encoding {label[:40]!r}; write one such as cp1252")
     try:
         text = data.decode(name)
     except UnicodeDecodeError as error:
         raise ConversionError(f"it is not {label}: byte {error.start + 1} does not fit") from None
-    yield Part(text.removeprefix("\ufeff"), total=1, mime_type="text/plain")
+    text = text.removeprefix("\ufeff")
+    yield Part(text, total=1, mime_type=f"text/plain; charset={name}")
 
 
 def _marked(data: bytes) -> str | None:
@@ -176,9 +181,20 @@ def _sample(data: bytes) -> bytes:
     """Return the lines that are not ASCII, or the first of them."""
     if len(data) <= _MAX_SAMPLE_BYTES:
         return data
-    sample = bytearray()
-    for line in re.finditer(rb"[^\r\n]{0,4096}[^\x00-\x7f][^\r\n]{0,4096}[\r\n]?", data):
-        sample += line[0]
+    sample, end = bytearray(), 0
+    # A pattern of a whole line would look at a long one from each of its bytes.
+    for found in _NOT_ASCII.finditer(data):
+        at = found.start()
+        if at < end:
+            continue
+        least, most = max(end, at - _MAX_LINE_BYTES), at + _MAX_LINE_BYTES
+        begin = max(data.rfind(b"\n", least, at), data.rfind(b"\r", least, at), least - 1) + 1
+        end = min(
+            (each for each in (data.find(b"\n", at, most), data.find(b"\r", at, most)) if each > 0),
+            default=min(most, len(data)) - 1,
+        )
+        end += 1
+        sample += data[begin:end]
         if len(sample) >= _MAX_SAMPLE_BYTES:
             break
     return bytes(sample)

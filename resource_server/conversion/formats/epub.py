@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats import encodings
-from resource_server.conversion.formats.archives import Archive, below, parse_xml
+from resource_server.conversion.formats.archives import Archive, parse_xml
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
@@ -18,6 +18,7 @@ from resource_server.provider.conversion import ConversionRequest, Part
 _CHAPTERS: Final = frozenset(("application/xhtml+xml", "text/html", "text/x-oeb1-document"))
 _FONTS: Final = frozenset(("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"))
 """Algorithms that garble fonts only."""
+_MAX_NAMES: Final = 20
 _DOCUMENT_TYPE = re.compile(rb"<!DOCTYPE[^\[\]<>]*>")
 
 
@@ -75,9 +76,19 @@ def _chapters(package: Element, folder: str) -> Sequence[str]:
 
 
 def _title(package: Element) -> str:
-    title = below(package, "opf:metadata", "dc:title")
-    text = " ".join("".join(title.itertext()).split()) if title is not None else ""
-    return f"# {text}\n\n" if text else ""
+    """Return the title of the book and its authors."""
+    metadata = package.find("opf:metadata")
+    if metadata is None:
+        return ""
+    titles = list(_texts(metadata, "dc:title"))[:1]
+    authors = ", ".join(_texts(metadata, "dc:creator"))
+    return "".join([*(f"# {title}\n\n" for title in titles), f"{authors}\n\n" if authors else ""])
+
+
+def _texts(metadata: Element, name: str) -> Iterator[str]:
+    for element in metadata.findall(name)[:_MAX_NAMES]:
+        if text := " ".join("".join(element.itertext()).split()):
+            yield text
 
 
 def _chapter(archive: Archive, name: str) -> str:

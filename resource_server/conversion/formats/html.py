@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html as entities
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from html_to_markdown import ConversionOptions, PreprocessingOptions
 from html_to_markdown import convert as to_markdown
 
 from resource_server.conversion.formats import encodings
+from resource_server.conversion.formats.style_sheets import hidden_selectors
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -18,18 +20,25 @@ _MAX_BYTES = 32 * 1024 * 1024
 _HEAD_BYTES = 4096
 """Bytes at the start that may declare the encoding or the title; browsers read 1024."""
 
-_OPTIONS = ConversionOptions(
-    bullets="-",
-    compact_tables=True,
-    exclude_selectors=['[aria-hidden="true"]'],
-    extract_metadata=False,
-    hidden_content="drop",
-    inline_data_media="alt_text_only",
-    # Navigation and forms hold facts too: the contents of a book, the fields of a form.
-    preprocessing=PreprocessingOptions(
-        preset="minimal", remove_forms=False, remove_navigation=False
-    ),
-)
+_HIDDEN = '[aria-hidden="true"]'
+
+
+@functools.lru_cache(maxsize=4)
+def _options(*hidden: str) -> ConversionOptions:
+    return ConversionOptions(
+        bullets="-",
+        compact_tables=True,
+        exclude_selectors=[_HIDDEN, *hidden],
+        extract_metadata=False,
+        hidden_content="drop",
+        inline_data_media="alt_text_only",
+        # Navigation and forms hold facts too: the contents of a book, the fields of a form.
+        preprocessing=PreprocessingOptions(
+            preset="minimal", remove_forms=False, remove_navigation=False
+        ),
+    )
+
+
 _CHARSET = re.compile(
     rb"""<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE
 )
@@ -44,7 +53,7 @@ def markdown_of(html: str) -> str:
         ConversionError: it is nested too deeply, or the parser refuses it.
     """
     try:
-        result = to_markdown(html, _OPTIONS)
+        result = to_markdown(html, _options(*hidden_selectors(html)))
     except Exception as error:
         # The library raises a class per cause, and one for its own faults.
         raise ConversionError("it cannot be read as HTML") from error

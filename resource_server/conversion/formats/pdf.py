@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
 import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
+from resource_server.conversion.formats import pdf_tables
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -65,7 +66,7 @@ def _headings(document: Any) -> Mapping[int, list[tuple[int, str]]]:
 def _markdown(document: Any, number: int, headings: list[tuple[int, str]] | tuple[()]) -> str:
     page = document[number - 1]
     text_page = page.get_textpage()
-    text = text_page.get_text_bounded().replace("\r\n", "\n").replace("\r", "\n").strip()
+    text = pdf_tables.text_of(text_page)
     lines = _with_headings(text.split("\n"), headings)
     if not text:
         lines = ["[This page is a picture: it has no text. Read it with format=png.]"]

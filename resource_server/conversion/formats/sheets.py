@@ -26,6 +26,7 @@ from python_calamine import (
 
 from resource_server.conversion.formats.archives import Archive, below, copied
 from resource_server.conversion.formats.opendocument import content_of
+from resource_server.conversion.registry import SHEET_NAMES
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -72,6 +73,9 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield each sheet as a part. Options: `sheet`, `rows` and `columns`."""
     sheets = _sheets_of(file)
     names = sheets.names
+    if request.format == SHEET_NAMES:
+        yield from (Part(name, at, len(names), "text/plain") for at, name in enumerate(names, 1))
+        return
     wanted = request.options.get("sheet")
     if wanted is not None and wanted not in names:
         raise ConversionError(f"it has no sheet {wanted!r}; its sheets are {', '.join(names)}")

@@ -11,6 +11,8 @@ from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats import opendocument
 from resource_server.conversion.formats.archives import Archive, Relation, below
+from resource_server.conversion.formats.charts import chart_html
+from resource_server.conversion.formats.formulas import latex_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.conversion.formats.opendocument import Item, flat, lists_of, table_of
 from resource_server.errors import ConversionError
@@ -83,6 +85,10 @@ class _PowerPoint:
         slide = _Slide(is_hidden=root.get("show") in ("0", "false"))
         for shape in _shapes(root):
             _add_shape(slide, shape, relations)
+            for chart in shape.iter("c:chart"):
+                relation = relations.get(chart.get("r:id", ""))
+                if relation is not None and relation.target in self._archive:
+                    slide.blocks.append(chart_html(self._archive.xml(relation.target)))
         for relation in relations.values():
             if relation.kind == "notesSlide" and relation.target in self._archive:
                 slide.notes = _notes(self._archive.xml(relation.target))
@@ -172,7 +178,7 @@ def _inline(paragraph: Element, links: Mapping[str, Relation]) -> Iterator[str]:
         elif child.tag in ("mc:AlternateContent", "mc:Choice"):
             yield from _inline(child, links)
         elif child.tag != "mc:Fallback":
-            yield escape("".join(text.text or "" for text in child.iter("m:t")), quote=False)
+            yield escape("".join(map(latex_of, child.iter("m:oMath"))), quote=False)
 
 
 def _table(table: Element, links: Mapping[str, Relation]) -> str:

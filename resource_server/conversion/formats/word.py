@@ -15,6 +15,8 @@ from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats import opendocument
 from resource_server.conversion.formats.archives import Archive, Relation, below
+from resource_server.conversion.formats.charts import chart_html
+from resource_server.conversion.formats.formulas import latex_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.conversion.formats.opendocument import Item, lists_of, table_of
 from resource_server.errors import ConversionError
@@ -295,6 +297,10 @@ class _WordDocument:
             return "" if chosen is None else "".join(self._picture(each) for each in chosen)
         for box in _outermost(picture, "w:txbxContent"):
             self._boxes += self._blocks(box)
+        for chart in picture.iter("c:chart"):
+            relation = self._relations.get(chart.get("r:id", ""))
+            if relation is not None and relation.target in self._archive:
+                self._boxes.append(chart_html(self._archive.xml(relation.target)))
         about = next(picture.iter("wp:docPr"), None)
         if about is None or about.get("hidden") in ("1", "true"):
             return ""
@@ -382,7 +388,8 @@ def _int(text: str, otherwise: int) -> int:
 
 
 def _formula(formula: Element) -> str:
-    return escape("".join(text.text or "" for text in formula.iter("m:t")), quote=False)
+    text = escape(latex_of(formula), quote=False)
+    return f"<code>{text}</code>" if "\\" in text or "{" in text else text
 
 
 def _merged(html: str) -> str:

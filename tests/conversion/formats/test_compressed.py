@@ -1,11 +1,13 @@
-"""Text inside gzip, bzip2 and xz."""
+"""Text inside gzip, bzip2, xz and Zstandard."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import importlib
 import io
 import lzma
+import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -24,7 +26,13 @@ def _twice(data: bytes) -> bytes:
     return gzip.compress(bz2.compress(data))
 
 
-_COMPRESSORS: list[Callable[[bytes], bytes]] = [gzip.compress, bz2.compress, lzma.compress]
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+_COMPRESSORS: list[Callable[[bytes], bytes]] = [
+    gzip.compress,
+    bz2.compress,
+    lzma.compress,
+    importlib.import_module(_ZSTD).compress,
+]
 _TEXT = "".join(f"line {number}: Größe {number * 7919 % 1000}\n" for number in range(2000))
 
 

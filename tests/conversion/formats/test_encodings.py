@@ -11,7 +11,13 @@ from contextlib import suppress
 
 import pytest
 
-from resource_server.conversion.formats.encodings import codec_of, convert, decoded, guess
+from resource_server.conversion.formats.encodings import (
+    codec_of,
+    convert,
+    decoded,
+    guess,
+    is_damaged,
+)
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.formats.confined import in_a_worker
@@ -78,7 +84,7 @@ def _request(**options: str) -> ConversionRequest:
 def _text(data: bytes, **options: str) -> str:
     (part,) = convert(io.BytesIO(data), _request(**options))
     assert isinstance(part.data, str)
-    assert part.mime_type == "text/plain"
+    assert part.mime_type.startswith("text/plain; charset=")
     return part.data
 
 
@@ -198,3 +204,11 @@ def test_a_confined_worker_guesses_as_well() -> None:
     for text, encoding in ((_JAPANESE, "cp932"), (_RUSSIAN, "koi8-r")):
         (part,) = in_a_worker("encodings", text.encode(encoding), _request())
         assert part.data == text
+
+
+def test_an_encoding_is_found_soon_in_a_line_of_megabytes() -> None:
+    begin = time.monotonic()
+    for data in (b"a," * 2_000_000, b"a," * 2_000_000 + b"\n"):
+        assert guess(data + "Größe für Bäume".encode("cp1252")) == "cp1252"
+        assert is_damaged("é".encode() * 9 + data + b"\xff", "utf-8")
+    assert time.monotonic() - begin < 10

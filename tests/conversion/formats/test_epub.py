@@ -107,3 +107,11 @@ def test_a_confined_worker_converts_books() -> None:
     assert len(results[0].parts) == 3
     assert isinstance(results[1], ConversionError)
     assert results[2] == results[0]
+
+
+def test_a_book_names_its_authors() -> None:
+    package = unzipped(_epub())["OEBPS/book.opf"].decode()
+    creators = "<dc:creator>Ada  Lovelace</dc:creator><dc:creator/><dc:creator>Bo</dc:creator>"
+    document = _epub(**{"OEBPS/book.opf": package.replace("</metadata>", creators + "</metadata>")})
+    text = str(parts_of(convert, document)[0].data)
+    assert text.startswith("# The Book\n\nAda Lovelace, Bo\n\n## Chapter 1\n")

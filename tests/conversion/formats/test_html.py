@@ -144,3 +144,32 @@ def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
         with suppress(ConversionError):
             _text(data)
     assert time.monotonic() - begin < 60
+
+
+def test_what_a_class_or_id_hides_is_dropped_unless_another_rule_shows_it() -> None:
+    css = """/* .commented{display:none} */ @media print {.printed{display:none}}
+        .A, .b{color:red; DISPLAY : none} #c{visibility:hidden} p .nested{display:none}
+        .tab{display:none} .tab.open{display:block}"""
+    names = ("A", "b", "commented", "printed", "nested", "tab", "a")
+    text = markdown_of(
+        f"<STYLE media=all>{css}</STYLE>"
+        + "".join(f"<p class='x {name}'>is-{name}</p>" for name in names)
+        + "<p id=c>is-c</p>"
+    )
+    assert text.split() == ["is-commented", "is-printed", "is-nested", "is-tab", "is-a"]
+
+
+@pytest.mark.parametrize(
+    "css",
+    [
+        "/* " * 300_000,
+        "{" * 500_000 + "}" * 500_000,
+        "".join(f".a{number}{{display:none}}" for number in range(50_000)),
+        "</style><style" * 60_000,
+    ],
+)
+def test_hostile_style_sheets_end_soon(css: str) -> None:
+    begin = time.monotonic()
+    with suppress(ConversionError):
+        markdown_of(f"<style>{css}</style><p>text</p>" + "<p class=b>x" * 1000)
+    assert time.monotonic() - begin < 10

@@ -11,14 +11,7 @@ from resource_server.conversion.pool import Conversion
 from resource_server.errors import ConversionError
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
-
-_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_RELATED = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
-_STYLES = (
-    f'<styleSheet xmlns="{_MAIN}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/>'
-    '<xf numFmtId="22"/></cellXfs></styleSheet>'
-)
+from tests.conversion.portable import xlsx
 
 
 def _text_cell(ref: str, text: str) -> str:
@@ -33,36 +26,6 @@ def _rows(*rows: str) -> str:
     return "".join(f'<row r="{at}">{row}</row>' for at, row in enumerate(rows, 1))
 
 
-def _xlsx(*sheets: str, states: tuple[str, ...] = ()) -> bytes:
-    numbers = range(1, len(sheets) + 1)
-    entries = "".join(
-        f'<sheet name="Sheet{at}" sheetId="{at}" r:id="r{at}" '
-        f'state="{dict(enumerate(states, 1)).get(at, "visible")}"/>'
-        for at in numbers
-    )
-    relations = "".join(
-        f'<Relationship Id="r{at}" Type="{_RELATED}/worksheet" Target="worksheets/s{at}.xml"/>'
-        for at in numbers
-    )
-    return zipped(
-        {
-            "[Content_Types].xml": f'<Types xmlns="{_PACKAGE[:-13]}content-types"/>',
-            "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}"><Relationship Id="main" '
-            f'Type="{_RELATED}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-            "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}">'
-            f"<sheets>{entries}</sheets></workbook>",
-            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}">{relations}'
-            f'<Relationship Id="st" Type="{_RELATED}/styles" Target="styles.xml"/></Relationships>',
-            "xl/styles.xml": _STYLES,
-            **{
-                f"xl/worksheets/s{at}.xml": f'<worksheet xmlns="{_MAIN}"><sheetData>{sheet}'
-                "</sheetData></worksheet>"
-                for at, sheet in enumerate(sheets, 1)
-            },
-        }
-    )
-
-
 def _cities() -> str:
     return _rows(
         _text_cell("A1", "city") + _text_cell("B1", "height"),
@@ -71,7 +34,7 @@ def _cities() -> str:
 
 
 def test_each_sheet_is_a_part_with_its_name_and_table() -> None:
-    document = _xlsx(_cities(), _rows(_text_cell("A1", "x")), "", states=("visible", "hidden"))
+    document = xlsx(_cities(), _rows(_text_cell("A1", "x")), "", states=("visible", "hidden"))
     first, second, third = parts_of(convert, document)
     assert str(first.data).startswith("## Sheet1\n\n| city | height |\n| --- | --- |\n| c1 | 2 |\n")
     assert (first.number, first.total) == (1, 3)
@@ -81,7 +44,7 @@ def test_each_sheet_is_a_part_with_its_name_and_table() -> None:
 
 
 def test_rows_columns_and_sheets_are_chosen_by_options() -> None:
-    document = _xlsx(_cities(), _rows(_text_cell("A1", "other")))
+    document = xlsx(_cities(), _rows(_text_cell("A1", "other")))
     text = text_of(convert, document, {"sheet": "Sheet1", "rows": "2-3", "columns": "height"})
     assert text == "## Sheet1\n\n| height |\n| --- |\n| 3 |\n| 4 |\n"
     text = text_of(convert, document, {"sheet": "Sheet1", "rows": "6-"})
@@ -94,7 +57,7 @@ def test_rows_columns_and_sheets_are_chosen_by_options() -> None:
 )
 def test_options_that_fit_nothing_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(ConversionError):
-        text_of(convert, _xlsx(_cities()), options)
+        text_of(convert, xlsx(_cities()), options)
 
 
 def test_dates_errors_and_markup_are_shown_as_text() -> None:
@@ -106,13 +69,13 @@ def test_dates_errors_and_markup_are_shown_as_text() -> None:
         + _number("E2", 1.5)
         + '<c r="F2" t="b"><v>1</v></c>'
     )
-    text = text_of(convert, _xlsx(_rows("".join(_text_cell(f"{c}1", c) for c in "ABCDEF"), row)))
+    text = text_of(convert, xlsx(_rows("".join(_text_cell(f"{c}1", c) for c in "ABCDEF"), row)))
     assert "| 2023-03-15 | 2023-03-15 12:00:00 | #DIV/0! | a\\|b<br>c | 1.5 | TRUE |" in text
 
 
 def test_the_last_row_of_a_long_sheet_is_there() -> None:
     rows = _rows(*(_number(f"A{at}", at * 7) for at in range(1, 50_001)))
-    assert text_of(convert, _xlsx(rows)).endswith("| 350000 |\n")
+    assert text_of(convert, xlsx(rows)).endswith("| 350000 |\n")
 
 
 def test_distant_cells_do_not_make_a_huge_sheet() -> None:
@@ -120,7 +83,7 @@ def test_distant_cells_do_not_make_a_huge_sheet() -> None:
         f'<row r="1">{_text_cell("A1", "near")}</row>'
         f'<row r="1048576">{_text_cell("XFD1048576", "far")}</row>'
     )
-    text = text_of(convert, _xlsx(far))
+    text = text_of(convert, xlsx(far))
     assert "near" in text
     assert "far" in text
     assert "left out" in text
@@ -194,7 +157,7 @@ _BOMBS = xml_bombs("worksheet")
 @pytest.mark.parametrize("name", list(_BOMBS))
 def test_hostile_xml_is_refused_or_shows_nothing(name: str) -> None:
     for member in ("xl/workbook.xml", "xl/worksheets/s1.xml", "xl/styles.xml"):
-        document = zipped({**unzipped(_xlsx(_cities())), member: _BOMBS[name]})
+        document = zipped({**unzipped(xlsx(_cities())), member: _BOMBS[name]})
         with suppress(ConversionError):
             assert len(text := text_of(convert, document)) < 10_000
             assert "root:" not in text
@@ -202,7 +165,7 @@ def test_hostile_xml_is_refused_or_shows_nothing(name: str) -> None:
         text_of(convert, zipped({"content.xml": _BOMBS[name]}))
 
 
-@pytest.mark.parametrize("document", [_xlsx(_cities()), _ods(_ods_row(_ods_cell("a")))])
+@pytest.mark.parametrize("document", [xlsx(_cities()), _ods(_ods_row(_ods_cell("a")))])
 def test_damaged_workbooks_raise_nothing_but_conversion_errors(document: bytes) -> None:
     for data in damaged(document, count=200):
         with suppress(ConversionError):
@@ -221,7 +184,7 @@ def test_what_only_begins_like_an_xls_is_refused(tail: bytes) -> None:
 
 
 def test_a_confined_worker_converts_workbooks() -> None:
-    good = _xlsx(_cities())
+    good = xlsx(_cities())
     bomb = zipped({"xl/workbook.xml": bytes(50_000_000)})
     results = pooled("resource_server.conversion.formats.sheets:convert", [good, bomb, good])
     assert isinstance(results[0], Conversion)

@@ -195,3 +195,53 @@ def test_a_confined_worker_converts_presentations() -> None:
     assert list(results[0].parts) == parts_of(convert, _pptx())
     assert isinstance(results[1], ConversionError)
     assert isinstance(results[2], Conversion)
+
+
+def _charted(chart: str, target: str = "../charts/c.xml") -> str:
+    members = {
+        **unzipped(_pptx()),
+        "ppt/slides/slide1.xml": _slide(
+            '<p:graphicFrame><c:chart xmlns:c="' + _CHART + '" r:id="ch"/></p:graphicFrame>'
+        ),
+        "ppt/slides/_rels/slide1.xml.rels": _relations(("ch", "chart", target)),
+        "ppt/charts/c.xml": chart,
+    }
+    return str(parts_of(convert, zipped(members))[1].data)
+
+
+_CHART = f"{_OFFICE}drawingml/2006/chart"
+
+
+def _series(name: str, labels: dict[int, str], values: dict[int, str]) -> str:
+    def points(each: dict[int, str]) -> str:
+        return "".join(f'<c:pt idx="{at}"><c:v>{v}</c:v></c:pt>' for at, v in each.items())
+
+    return (
+        f"<c:ser><c:tx>{points({0: name})}</c:tx><c:cat>{points(labels)}</c:cat>"
+        f"<c:val>{points(values)}</c:val></c:ser>"
+    )
+
+
+def test_a_chart_is_a_table_of_its_values() -> None:
+    series = _series("North", {0: "Q1", 1: "Q|2"}, {0: "1.5", 1: "2"})
+    series += _series("South &amp; West", {}, {1: "3", 2: "4"})
+    text = _charted(
+        f'<c:chartSpace xmlns:c="{_CHART}" {_NAMES}><c:chart><c:title><a:t>By </a:t><a:t>quarter'
+        f"</a:t></c:title>{series}</c:chart></c:chartSpace>"
+    )
+    assert "[Chart: By quarter]" in text
+    assert (
+        "|  | North | South & West |\n| --- | --- | --- |\n"
+        "| Q1 | 1.5 |  |\n| Q\\|2 | 2 | 3 |\n|  |  | 4 |\n"
+    ) in text
+
+
+def test_a_chart_that_is_missing_or_outside_is_left_out() -> None:
+    for target in ("../charts/none.xml", "https://example.com/chart.xml"):
+        assert "no text" in _charted("<x/>", target)
+
+
+def test_a_chart_of_a_million_points_is_cut() -> None:
+    points = dict.fromkeys(range(100_000), "1")
+    text = _charted(f'<c:chartSpace xmlns:c="{_CHART}">{_series("A", {}, points)}</c:chartSpace>')
+    assert 5_000 < len(text) < 50_000
