@@ -35,6 +35,9 @@ _MAX_KEPT_HEAP_BYTES = 4 * 1024 * 1024
 _FIRST_RESPONSE_S = 0.5
 """Time after which the first client has its first response."""
 
+_FIRST_READ_S = 0.1
+"""Time after which the first client may read: it initializes and lists before."""
+
 _is_left_open: ContextVar[bool] = ContextVar("is_left_open", default=False)
 """Whether a hanging task or thread kept the loop from closing."""
 
@@ -114,6 +117,21 @@ def favour_the_loop() -> None:
 def keep_buffers_soon() -> None:
     """Tune malloc once the first response is out; loading ctypes would delay it."""
     asyncio.get_running_loop().call_later(_FIRST_RESPONSE_S, _keep_buffers)
+
+
+def find_converters_soon() -> None:
+    """Look at the installed packages for converters, in a thread soon after the start.
+
+    It takes some 20 ms, which the first read would wait for.
+    """
+    thread = threading.Thread(target=_find_converters, daemon=True)
+    asyncio.get_running_loop().call_later(_FIRST_READ_S, thread.start)
+
+
+def _find_converters() -> None:
+    from resource_server.conversion import registry
+
+    registry.load()
 
 
 def _keep_buffers() -> None:

@@ -234,6 +234,8 @@ class Decoder:
             return self._value(members[0], raw, path)
         fitting = [arm for arm in members if _fits(arm, raw)]
         if len(fitting) == 1 and not _is_switch(fitting[0]):
+            if choices := literal_values(unwrap_annotated(fitting[0])[0]):
+                return self._choice(annotation, choices, raw, path)
             return self._value(fitting[0], raw, path)
         # If both text and numbers are allowed, "5" is text.
         fitting.sort(key=lambda arm: unwrap_annotated(arm)[0] is not type(raw))

@@ -217,7 +217,7 @@ class _ManifestLoader:
         if use == "database" and isinstance(options.get("url"), str):
             url = self._database_url(str(options["url"]), (*path, "url"))
             options["url"] = _STAND_IN if url is None else url.text
-            if url is not None and url.engine == "sqlite":
+            if url is not None and url.is_file and not url.is_pattern:
                 self._withheld.setdefault(url.database, f"the database of {dotted(path)}")
             default = f"{'sqlite' if url is None else url.engine}://{name}/"
         base = "file:///" if client else self._base(common.get("uri"), default, path)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NoReturn
 from resource_server.errors import Diagnostic, ManifestError, MountUnavailable
 from resource_server.manifest.databases.database_url import (
     DatabaseUrl,
+    data_files_url,
+    file_url,
     is_database_url,
     parse_database_url,
     redacted_url,
     resolve_database_url,
-    sqlite_url,
 )
 from resource_server.manifest.model import Manifest, MountSpec
 from resource_server.manifest.wording import printable
@@ -30,8 +31,13 @@ SUFFIXES = (".yaml", ".yml", ".json")
 FILE_NAMES = tuple(f"mcp-resources{suffix}" for suffix in SUFFIXES)
 """Names of a folder's own manifest; `init` writes the first."""
 
-_DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".duckdb", ".ddb")
 _SQLITE = b"SQLite format 3\0"
+_DUCKDB = b"DUCK"
+_DUCKDB_OFFSET = 8
+_NAMES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
+DATA_SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx", ".xls", ".ods")
+"""Names of files that are served as tables when they are named alone."""
 
 
 def is_source(argument: str) -> bool:
@@ -64,16 +70,19 @@ def database_of(source: str) -> DatabaseUrl | None:
             url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
         except ValueError as error:
             _refuse(source.partition("://")[0] + "://…", str(error))
-        if url.engine == "sqlite":
-            _check_file(pathlib.Path(url.database), source)
+        if url.is_file and not url.is_pattern:
+            engine = _engine_of(pathlib.Path(url.database), source)
+            if engine != url.engine:
+                _refuse(source, f"this file is a database of {_NAMES[engine]}")
         return url
     path = pathlib.Path(source)
     with contextlib.suppress(OSError, ValueError):
         if path.suffix.lower() in _DATABASE_SUFFIXES and not path.is_dir():
-            _check_file(path, source)
-            return sqlite_url(path)
-        if path.is_file() and _header(path) == _SQLITE:
-            return sqlite_url(path)
+            return file_url(_engine_of(path, source), path)
+        if path.is_file() and (engine := _engine(_header(path))):
+            return file_url(engine, path)
+        if path.is_file() and path.name.lower().endswith(DATA_SUFFIXES):
+            return data_files_url(path)
     return None
 
 
@@ -120,7 +129,7 @@ def _file(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
         return load(path, find_class=find_class)
     return _refuse(
         str(path),
-        "neither a manifest, whose name ends in .yaml, nor a SQLite database; "
+        "neither a manifest, whose name ends in .yaml, nor a database or a data file; "
         "serve its folder instead",
     )
 
@@ -130,11 +139,17 @@ def _header(path: pathlib.Path) -> bytes:
         return file.read(len(_SQLITE))
 
 
-def _check_file(path: pathlib.Path, source: str) -> None:
-    """Check that a path is a SQLite database; otherwise raise `ManifestError`."""
+def _engine(header: bytes) -> str | None:
+    if header == _SQLITE:
+        return "sqlite"
+    return "duckdb" if header[_DUCKDB_OFFSET:].startswith(_DUCKDB) else None
+
+
+def _engine_of(path: pathlib.Path, source: str) -> str:
+    """Return the engine of a database file; raise `ManifestError` if it is none."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            _refuse(source, "not a file; a SQLite database is a file")
+            _refuse(source, "not a file; a SQLite or DuckDB database is a file")
         header = _header(path)
     except FileNotFoundError:
         _refuse(source, "no such file; databases are opened, never created")
@@ -142,8 +157,10 @@ def _check_file(path: pathlib.Path, source: str) -> None:
         _refuse(source, f"cannot be read: {_reason(error)}")
     if not header:
         _refuse(source, "an empty file; a database has at least one table")
-    if header != _SQLITE:
-        _refuse(source, "not a SQLite database, or an encrypted one")
+    engine = _engine(header)
+    if engine is None:
+        _refuse(source, "not a SQLite or DuckDB database, or an encrypted one")
+    return engine
 
 
 def _reason(error: Exception) -> str:
@@ -201,14 +218,13 @@ def _of_database(url: DatabaseUrl) -> Manifest:
         title=title if title != name else None,
         path=("databases", name),
     )
-    is_file = url.engine == "sqlite"
-    directory = pathlib.Path(url.database).parent if is_file else pathlib.Path.cwd()
+    directory = pathlib.Path(url.database).parent if url.is_file else pathlib.Path.cwd()
     return Manifest(file=None, directory=directory, mounts=(spec,))
 
 
 def database_name(url: DatabaseUrl) -> tuple[str, str]:
     """Return a mount's name and title for a database: `("my-shop", "My Shop")`."""
-    title = pathlib.PurePath(url.database).stem if url.engine == "sqlite" else url.database
+    title = pathlib.PurePath(url.database).stem if url.is_file else url.database
     title = display(title)
     name = re.sub(r"[^a-z0-9_-]+", "-", title.lower()).strip("-")[:64]
     return name or "database", title or "database"

@@ -11,7 +11,7 @@ import pytest
 
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest, sources
-from resource_server.manifest.databases.database_url import parse_database_url, sqlite_url
+from resource_server.manifest.databases.database_url import file_url, parse_database_url
 from resource_server.manifest.model import ServerOptions
 
 
@@ -157,7 +157,7 @@ def test_a_sqlite_file_of_any_name_is_one_database_named_after_it(
     assert only_mount(found) == (name, f"sqlite://{name}/", title)
     assert found.mounts[0].path == ("databases", name)
     assert parse_database_url(str(url(found))).database == str(path)
-    assert sources.find_manifest(sqlite_url(path).text) == found
+    assert sources.find_manifest(file_url("sqlite", path).text) == found
 
 
 def test_a_file_url_is_relative_to_the_working_directory(
@@ -202,10 +202,10 @@ def test_a_file_that_is_not_a_database_is_refused_with_the_reason(tmp_path: path
         == f"{at}empty.db: an empty file; a database has at least one table"
     )
     assert refusal(at + "text.sqlite") == (
-        f"{at}text.sqlite: not a SQLite database, or an encrypted one"
+        f"{at}text.sqlite: not a SQLite or DuckDB database, or an encrypted one"
     )
     assert refusal(at + "fifo.sqlite3") == (
-        f"{at}fifo.sqlite3: not a file; a SQLite database is a file"
+        f"{at}fifo.sqlite3: not a file; a SQLite or DuckDB database is a file"
     )
     assert refusal(f"sqlite:///{at}empty.db").endswith(
         "an empty file; a database has at least one table"
@@ -251,8 +251,8 @@ def test_an_unusable_source_is_refused_in_one_line(tmp_path: pathlib.Path) -> No
     assert refusal(at + "none") == f"{at}none: no such file or folder"
     assert refusal(at + "README.md/x").startswith(f"{at}README.md/x: cannot be read: not a dir")
     assert refusal(at + "README.md") == (
-        f"{at}README.md: neither a manifest, whose name ends in .yaml, nor a SQLite database; "
-        "serve its folder instead"
+        f"{at}README.md: neither a manifest, whose name ends in .yaml, nor a database or a data "
+        "file; serve its folder instead"
     )
     assert refusal(at + "fifo") == f"{at}fifo: neither a file nor a folder"
     assert refusal(at + "folder") == (

@@ -114,7 +114,7 @@ def _over_http(
         console.note(NO_TOKENS)
 
     async def serve() -> int:
-        runner.keep_buffers_soon()
+        _prepare_soon(served.manifest)
         async with served as server:
             if strict and (problems := await server.catalog.start()):
                 return console.fail(f"refused to serve without {', '.join(problems)}")
@@ -141,7 +141,7 @@ def _over_http(
 
 
 async def _serve(served: ReloadingServer, reader: int, writer: int, *, strict: bool) -> int:
-    runner.keep_buffers_soon()
+    _prepare_soon(served.manifest)
     async with served as server:
         if strict and (problems := await server.catalog.start()):
             return console.fail(f"refused to serve without {', '.join(problems)}")
@@ -163,3 +163,12 @@ def _waiting(manifest: Manifest, source: str | None) -> str:
     config = {"command": "resource-server", "args": ["serve", uris.display(place)]}
     line = msgspec.json.encode(config).decode()
     return f"serving {served} to an MCP client, which starts this with {line}; Ctrl-D ends"
+
+
+def _prepare_soon(manifest: Manifest) -> None:
+    """Do what later requests would wait for, once the first response is out."""
+    runner.keep_buffers_soon()
+    # A database is a provider by its name; a folder without a manifest is its provider.
+    specs = (*manifest.mounts, *manifest.client_roots)
+    if any(spec.use != "database" for spec in specs):
+        runner.find_converters_soon()

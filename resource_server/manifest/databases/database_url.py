@@ -13,13 +13,16 @@ _DRIVERS = {
     "postgresql": "asyncpg",
     "mysql": "asyncmy",
     "mariadb": "asyncmy",
+    "duckdb": "duckdb",
 }
 """The driver of each engine. Others are refused: each has its own ways around a read-only
 transaction."""
 
-_SOURCE = re.compile(r"sqlite:///|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
+_SOURCE = re.compile(r"(?:sqlite|duckdb):///|files:|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
 _LOGIN = re.compile(r"(?:postgres(?:ql)?|mysql|mariadb)://[^/?]*[@:]", re.IGNORECASE)
 _PARTS = re.compile(r"([^:/?@]*)://([^/?]*)(/[^?]*)?(\?.*)?", re.DOTALL)
+FILES = "files:"
+"""Start of a URL that is a pattern of data files."""
 _WRONG_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SPECIAL = (
     "misplaced special characters; write '@', ':', '/', '?', '%' in a user, password or name "
@@ -34,13 +37,25 @@ class DatabaseUrl:
     text: str = field(repr=False)
     """The URL in SQLAlchemy's form, with the password if there is one."""
     engine: str
-    """`sqlite`, `postgresql`, `mysql` or `mariadb`, as in the URL."""
+    """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`, as in the URL."""
     database: str = field(repr=False)
     """Name or file; empty for the default database of a server's login."""
     host: str = field(default="", repr=False)
     """Host of a server; empty if the driver decides."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """The password in every spelling, hidden from messages."""
+    table: str | None = None
+    """Of data files: the table that all of them make; None if each makes one."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether `database` is a file, or a pattern of data files."""
+        return self.engine in ("sqlite", "duckdb")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether `database` is a pattern of data files."""
+        return self.text.startswith(FILES)
 
 
 def is_database_url(argument: str) -> bool:
@@ -57,6 +72,8 @@ def parse_database_url(url: str) -> DatabaseUrl:
     Raises:
         ValueError: the URL is unusable; the message says how to fix it without quoting it.
     """
+    if url.startswith(FILES):
+        return _data_files(url)
     match = _PARTS.fullmatch(url)
     if match is None:
         raise ValueError("not a database URL; write sqlite:///shop.db or postgresql://host/name")
@@ -67,20 +84,31 @@ def parse_database_url(url: str) -> DatabaseUrl:
         raise ValueError(f"unknown engine; {known}")
     if plus and driver != _DRIVERS[engine]:
         raise ValueError(f"another driver is not supported; write {engine}+{_DRIVERS[engine]}://")
-    if engine == "sqlite":
-        return _file(url, authority, path, query)
+    if engine in ("sqlite", "duckdb"):
+        return _file(url, engine, authority, path, query)
     return _server(url, engine, authority, path, query)
 
 
-def sqlite_url(path: pathlib.Path) -> DatabaseUrl:
-    """Return the URL of a SQLite file."""
+def file_url(engine: str, path: pathlib.Path) -> DatabaseUrl:
+    """Return the URL of a SQLite or DuckDB file."""
     file = str(path.absolute())
-    return DatabaseUrl(f"sqlite:///{quote(os.fsencode(file))}", "sqlite", file)
+    return DatabaseUrl(f"{engine}:///{quote(os.fsencode(file))}", engine, file)
+
+
+def data_files_url(pattern: pathlib.Path, table: str | None = None) -> DatabaseUrl:
+    """Return the URL of data files, each a table, or all together the table of this name."""
+    absolute = str(pattern.absolute())
+    query = "" if table is None else f"?table={quote(table, safe='')}"
+    written = quote(os.fsencode(absolute), safe="/*[]!")
+    return DatabaseUrl(f"{FILES}{written}{query}", "duckdb", absolute, table=table)
 
 
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
-    """Return the URL with a SQLite file resolved against a folder; server URLs are unchanged."""
-    return sqlite_url(directory / url.database) if url.engine == "sqlite" else url
+    """Return the URL with its file resolved against a folder; server URLs are unchanged."""
+    if not url.is_file:
+        return url
+    path = directory / url.database
+    return data_files_url(path, url.table) if url.is_pattern else file_url(url.engine, path)
 
 
 def redacted_url(text: str) -> str:
@@ -92,17 +120,33 @@ def redacted_url(text: str) -> str:
     return f"{scheme}://{'…@' if at else ''}{place.partition('?')[0]}"
 
 
-def _file(url: str, authority: str, path: str, query: str) -> DatabaseUrl:
+def _data_files(url: str) -> DatabaseUrl:
+    pattern, _, query = url.removeprefix(FILES).partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    table = options.pop("table", None)
+    if options or table == "" or (query and table is None):
+        raise ValueError(
+            "the only option after '?' is table=NAME; write a '?' of the pattern as %3F"
+        )
+    file = os.fsdecode(unquote_to_bytes(pattern.encode("utf-8", "surrogateescape")))
+    if not file or file.startswith("//"):
+        raise ValueError("no file is named; write files:data/*.parquet")
+    if "\0" in file:
+        raise ValueError("not a file name")
+    return DatabaseUrl(url, "duckdb", file, table=table)
+
+
+def _file(url: str, engine: str, authority: str, path: str, query: str) -> DatabaseUrl:
     if authority:
         raise ValueError("a file needs three slashes before it, or four if its path is absolute")
     if query:
         raise ValueError("a file has no options after '?'; write a '?' in its name as %3F")
     file = os.fsdecode(unquote_to_bytes(path.removeprefix("/").encode("utf-8", "surrogateescape")))
     if not file or file == ":memory:" or file.startswith("file:"):
-        raise ValueError("no file is named; write sqlite:///shop.db")
+        raise ValueError(f"no file is named; write {engine}:///shop.db")
     if "\0" in file:
         raise ValueError("not a file name")
-    return DatabaseUrl(url, "sqlite", file)
+    return DatabaseUrl(url, engine, file)
 
 
 def _server(url: str, engine: str, authority: str, path: str, query: str) -> DatabaseUrl:

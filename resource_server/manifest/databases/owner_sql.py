@@ -48,7 +48,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
         MountUnavailable: the database cannot be opened.
     """
     url = parse_database_url(database.url)
-    if url.engine == "sqlite":  # a file has no privileges to grant
+    if url.is_file:  # a file has no privileges to grant
         return ExposedSchema(mount, url.engine, "", (), database.limits)
     # The owner has more privileges than a reader.
     database = dataclasses.replace(database, require_readonly_role=False)
@@ -98,10 +98,8 @@ _WITHOUT_HIDDEN = "-- To deny it hidden columns as well, unless a filter or quer
 def role_sql(exposed: ExposedSchema) -> str:
     """Return SQL for psql or mariadb that creates a read-only login; it can be run again."""
     match exposed.engine:
-        case "sqlite":
-            lines = iter(
-                ("-- A SQLite file has no logins; it is opened read-only. Nothing to do.",)
-            )
+        case "sqlite" | "duckdb":
+            lines = iter(("-- A file has no logins; it is opened read-only. Nothing to do.",))
         case "postgresql":
             lines = _postgresql_role(exposed)
         case _:
@@ -211,8 +209,8 @@ def notify_sql(exposed: ExposedSchema) -> str:
     match exposed.engine:
         case "postgresql":
             lines = _postgresql_triggers(exposed)
-        case "sqlite":
-            lines = iter(("-- SQLite needs no triggers: commits are detected. Nothing to do.",))
+        case "sqlite" | "duckdb":
+            lines = iter(("-- A file needs no triggers: commits are detected. Nothing to do.",))
         case _:
             lines = iter(("-- This engine cannot notify: its counters are polled. Nothing to do.",))
     return f"-- {comment_text(exposed.mount)}: triggers that notify of changes\n" + "".join(

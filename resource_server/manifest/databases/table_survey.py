@@ -36,9 +36,10 @@ async def starter_manifest(url: DatabaseUrl) -> str:
     """
     name, title = sources.database_name(url)
     base = f"{url.engine}://{name}/..."
-    if url.engine == "sqlite":
+    if url.is_file:
         file = pathlib.Path(url.database).name.encode("utf-8", "surrogateescape")
-        written = f"sqlite:///{quote_from_bytes(file)}"
+        scheme = "files:" if url.is_pattern else f"{url.engine}:///"
+        written = f"{scheme}{quote_from_bytes(file)}"
         note = f"relative to this file; URIs are {base}"
     elif url.secrets:
         written, note = f"${{{VARIABLE}}}", f"contains a password; URIs are {base}"

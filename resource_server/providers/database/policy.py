@@ -336,7 +336,7 @@ class Policy:
         for rule in self._rules:
             if id(rule) not in deciding:
                 # A server lists no table that the login may not read.
-                if rule.options is not None or self._engine == "sqlite":
+                if rule.options is not None or self._engine in ("sqlite", "duckdb"):
                     found.append(_unused(rule, every))
             elif rule.options is not None and rule.pattern in by_rule:
                 fitting = by_rule[rule.pattern]

@@ -73,8 +73,9 @@ class Database:
     """Serves the tables and queries of one database. Its fields are the manifest options."""
 
     url: str = field(repr=False)
-    """`sqlite:///shop.db`, relative to the manifest, or `postgresql://…`, `mysql://…`,
-    `mariadb://…`."""
+    """`sqlite:///shop.db` or `duckdb:///sales.duckdb`, relative to the manifest, or
+    `postgresql://…`, `mysql://…`, `mariadb://…`; or data files as tables, `files:data/*.parquet`,
+    all as one with `?table=orders`."""
     tables: Mapping[str, TableOptions | Literal[False]] = field(
         default_factory=dict[str, TableOptions | Literal[False]]
     )
@@ -88,8 +89,8 @@ class Database:
     watch: WatchMode = "auto"
     """How changes are detected; `auto` uses the best way of the engine."""
     interval: Duration | None = None
-    """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL) or 1 s
-    (MySQL, MariaDB). SQLite files whose events the system reports are polled once a second."""
+    """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL, DuckDB) or
+    1 s (MySQL, MariaDB). SQLite files whose events the system reports are polled once a second."""
     views: ViewMode = "refuse"
     """Whether a view that shows a hidden or masked column of its tables is hidden, or only
     reported by `check`. An entry in `tables` with `expose: true` or a policy consents to it."""

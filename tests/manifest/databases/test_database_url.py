@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy import make_url
 
 from resource_server.manifest.databases.database_url import (
+    file_url,
     parse_database_url,
     redacted_url,
     resolve_database_url,
-    sqlite_url,
 )
 
 FILES = st.text(
@@ -26,12 +26,12 @@ WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
 @given(FILES)
 def test_a_file_path_round_trips_through_its_url(name: str) -> None:
     path = pathlib.Path("/folder") / name
-    assert parse_database_url(sqlite_url(path).text).database == str(path)
+    assert parse_database_url(file_url("sqlite", path).text).database == str(path)
 
 
 def test_a_file_name_that_is_not_utf_8_is_kept() -> None:
     path = pathlib.Path(os.fsdecode(b"/a/caf\xe9.db"))
-    assert parse_database_url(sqlite_url(path).text).database == str(path)
+    assert parse_database_url(file_url("sqlite", path).text).database == str(path)
 
 
 def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:

@@ -24,11 +24,13 @@ def mariadb_url() -> Iterator[str]:
         yield made.url
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb", "duckdb"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a database, for tests that run on every engine."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/it.db"
+    if request.param == "duckdb":
+        return f"duckdb:///{tmp_path}/it.duckdb"
     server = "postgres_url" if request.param == "postgresql" else "mariadb_url"
     return str(request.getfixturevalue(server))
 

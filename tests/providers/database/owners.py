@@ -25,7 +25,7 @@ class Owner(ABC):
     engine: ClassVar[str]
     prefix: ClassVar[str] = ""
     """Prefix of table paths: the schema, if the engine has schemas."""
-    insertion: ClassVar[str] = "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING"
+    insertion: str = "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING"
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -153,11 +153,41 @@ async def mysql_connection(url: str) -> Any:
     )
 
 
+class DuckdbOwner(Owner):
+    engine = "duckdb"
+    prefix = "main/"
+
+    async def open(self) -> None:
+        import duckdb
+
+        self._connection = duckdb.connect(self.url.partition(":///")[2])
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    async def close(self) -> None:
+        self._connection.close()
+
+    async def clear(self) -> None:
+        pass  # the file is the test's own
+
+    async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, values or None).fetchall()
+
+    async def insert(self, table: str, *rows: Sequence[object]) -> None:
+        keyed = await self.rows(
+            "select 1 from duckdb_constraints() where table_name = ?"
+            " and constraint_type in ('PRIMARY KEY', 'UNIQUE')",
+            table,
+        )
+        self.insertion = Owner.insertion if keyed else "INSERT INTO {} VALUES ({})"
+        await super().insert(table, *rows)
+
+
 _OWNERS: dict[str, type[Owner]] = {
     "sqlite": SqliteOwner,
     "postgresql": PostgresOwner,
     "mysql": MariadbOwner,
     "mariadb": MariadbOwner,
+    "duckdb": DuckdbOwner,
 }
 
 

@@ -382,6 +382,7 @@ GATES = {
     "sqlite": {"gate": "commits", "interval": 0.05},
     "postgresql": {"gate": "commits", "interval": 0.25},
     "mariadb": {"gate": "counters", "interval": 1.0},
+    "duckdb": {"gate": "commits", "interval": 0.25},
 }
 
 

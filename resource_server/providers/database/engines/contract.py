@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     # The import takes 0.1 s; SQLite does without it until a statement is compiled.
     from sqlalchemy.engine.interfaces import Dialect
 
-EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
+EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb", "duckdb"]
 
 
 ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
@@ -87,7 +87,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> EngineName:
-        """`sqlite`, `postgresql`, `mysql` or `mariadb`."""
+        """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`."""
         ...
 
     @property

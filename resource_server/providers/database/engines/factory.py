@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from resource_server.providers.database.engines.contract import EngineName
 
@@ -12,12 +13,18 @@ if TYPE_CHECKING:
     from resource_server.providers.database.engines.contract import Engine
     from resource_server.providers.database.engines.sqlite.authorizer import Readable
 
+FILES = "files:"
+"""Start of a URL that is a pattern of data files."""
+TABLE = "?table="
+"""What comes before the name of the one table of all files."""
+
 _NAMES: dict[str, EngineName] = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",
     "postgres": "postgresql",
     "mysql": "mysql",
     "mariadb": "mariadb",
+    "duckdb": "duckdb",
 }
 
 
@@ -27,10 +34,19 @@ def engine_name(url: str) -> EngineName:
     Raises:
         ValueError: no engine; the message omits the URL, which may hold a password.
     """
+    if url.startswith(FILES):
+        return "duckdb"
     scheme = url.partition("://")[0].partition("+")[0].lower()
     if scheme not in _NAMES:
-        raise ValueError("url: not a database; write sqlite:///…, postgresql://… or mysql://…")
+        raise ValueError(
+            "url: not a database; write sqlite:///…, postgresql://…, mysql://…, duckdb:///… or "
+            "files:…"
+        )
     return _NAMES[scheme]
+
+
+def _path(written: str) -> str:
+    return os.fsdecode(unquote_to_bytes(written.partition("?")[0]))
 
 
 def make_engine(
@@ -52,12 +68,24 @@ def make_engine(
     """
     name = engine_name(url)
     if name == "sqlite":
-        import os
-
         from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 
-        path = os.fsdecode(unquote_to_bytes(url.partition(":///")[2].partition("?")[0]))
-        return SqliteEngine(path, readable=readable, interval=interval or 0.05)
+        return SqliteEngine(
+            _path(url.partition(":///")[2]), readable=readable, interval=interval or 0.05
+        )
+    if name == "duckdb":
+        from resource_server.providers.database.engines.duckdb.data_files import (
+            DatabaseSource,
+            FilesSource,
+        )
+        from resource_server.providers.database.engines.duckdb.engine import DuckdbEngine
+
+        if url.startswith(FILES):
+            pattern, _, table = url.removeprefix(FILES).partition(TABLE)
+            source = FilesSource(_path(pattern), unquote(table) or None)
+        else:
+            source = DatabaseSource(_path(url.partition(":///")[2]))
+        return DuckdbEngine(source, interval=interval or 0.25)
     if name == "postgresql":
         from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 

@@ -358,14 +358,15 @@ def _positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tu
             mysql = engine in ("mysql", "mariadb")
             pieces.append(token.text.replace("%", "%%") if mysql else token.text)
             continue
-        if engine != "postgresql" or token.text not in order:
+        numbered = engine in ("postgresql", "duckdb")
+        if not numbered or token.text not in order:
             order.append(token.text)
         if before is not None and before.kind in ("word", "parameter"):
             pieces.append(" ")
         match engine:
             case "sqlite":
                 pieces.append("?")
-            case "postgresql":
+            case "postgresql" | "duckdb":
                 pieces.append(f"${order.index(token.text) + 1}")
             case "mysql" | "mariadb":
                 pieces.append("%s")

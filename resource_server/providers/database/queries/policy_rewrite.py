@@ -31,6 +31,8 @@ from resource_server.providers.database.reading.exposed_table import ExposedTabl
 _CATALOG_S = 5.0
 """Timeout of a catalog query for names."""
 _MANY = 1_000_000
+_MAIN = "main"
+"""The schema of SQLite's tables, and of DuckDB's where no other is named."""
 
 _PATH = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))::text"
 _TABLES = """
@@ -49,6 +51,11 @@ _BETWEEN = frozenset((*_AFTER, ",", "(", "in"))
 """Every word or sign that can precede the name of a table."""
 _ELSEWHERE = frozenset(("select", "with", "values", "where", "group", "having", "order", "window"))
 """Words that begin a clause in which no comma precedes the name of a table."""
+_HOMES: Mapping[EngineName, Sequence[str | None]] = {
+    "postgresql": ("public",),
+    "duckdb": ("main", None),
+}
+"""Schemas of unqualified names, as far as a statement alone can tell."""
 _END = f"\n{EDGE}"
 _WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
@@ -185,12 +192,16 @@ class QueryRewriter:
                 wholes[part] = TableName(str(whole_schema), str(whole)) if whole else part
             return _InSchemas(self._policy, path, wholes)
         tables = [info.name for info in await self._engine.tables()]
-        return _WithoutSchemas(self._policy, await self._home(), tables)
+        home = await self._home()
+        if self._engine.has_schemas:
+            ((database,),) = await self._ask("SELECT current_database()")
+            return _InDuckdb(self._policy, str(database), tables)
+        return _WithoutSchemas(self._policy, home, tables)
 
     async def _home(self) -> str:
         """Return the schema of all tables, for engines without schemas."""
         if not self._is_mysql:
-            return "main"
+            return _MAIN
         if self._database is None:
             ((database,),) = await self._ask("SELECT DATABASE()")
             self._database = str(database)
@@ -275,7 +286,7 @@ class QueryRewriter:
         would reveal their values.
         """
         match self._engine.name:
-            case "postgresql":
+            case "postgresql" | "duckdb":
                 return "OFFSET 0"
             case "sqlite":
                 return "LIMIT -1"
@@ -316,9 +327,10 @@ def scopes_of(
         parts, word = reference.parts, reference.parts[0].lower()
         follows = reference.before in _AFTER or (among_tables and reference.before in _BETWEEN)
         if follows and not reference.doubtful and word not in _ELSEWHERE:
-            schema = ("public", *parts)[-2] if engine == "postgresql" else None
-            options = policy.of(TableName(schema, parts[-1]))
-            scopes.update(options.access.scopes if options else ())
+            for home in _HOMES.get(engine, ()) or (None,):
+                schema = (home, *parts)[-2] if engine in _HOMES else None
+                options = policy.of(TableName(schema, parts[-1]))
+                scopes.update(options.access.scopes if options else ())
         among_tables = word in _AFTER or (among_tables and word not in _ELSEWHERE)
     return frozenset(scopes)
 
@@ -360,6 +372,37 @@ class _WithoutSchemas:
         if not tables and likely and self._policy.may_restrict(name):
             return TableName(None, name)
         return next(filter(self._policy.restricts, tables), None)
+
+
+class _InDuckdb:
+    """Resolves names in a DuckDB file, which ignores case; `database` is its name in SQL."""
+
+    def __init__(self, policy: Policy, database: str, tables: Iterable[TableName]) -> None:
+        self._policy = policy
+        self._database = database.casefold()
+        self._tables: dict[str, list[TableName]] = {}
+        for table in tables:
+            self._tables.setdefault(table.name.casefold(), []).append(table)
+
+    def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
+        found = self._tables.get(name.casefold(), [])
+        table = next((each for each in found if each.schema == _MAIN), None)
+        if table is None:
+            hidden = likely and self._policy.restricts(TableName(_MAIN, name))
+            return _Shadow(None) if hidden else None
+        if not self._policy.restricts(table):
+            return None
+        if self._policy.of(table) is None:
+            return _Shadow(None, f"which is hidden ({self._policy.rule(table)})")
+        return _Shadow(table)
+
+    def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
+        folded = _MAIN if schema.casefold() == self._database else schema.casefold()
+        for table in self._tables.get(name.casefold(), []):
+            if str(table.schema).casefold() == folded and self._policy.restricts(table):
+                return table
+        table = TableName(folded, name)
+        return table if likely and self._policy.restricts(table) else None
 
 
 class _InSchemas:

@@ -62,11 +62,21 @@ _MYSQL = rf"""
   | (?P<unclosed>['"`])
   | (?P<ident>(?:(?<=\.)|(?=\d*(?!\d){_NAME})){_NAME}+)
 """
+_DUCKDB = rf"""
+    (?P<comment>--[^\n\r]*)
+  | (?P<block>/\*)
+  | (?P<string>[eE]'(?>[^'\\]|\\.|'')*+' | '(?>[^']|'')*+')
+  | (?P<dollar>\$(?:{_NAME_START}[A-Za-z0-9_\u0080-\U0010ffff]*)?\$).*?(?P=dollar)
+  | (?P<name>"(?>[^"]|"")*+")
+  | (?P<foreign>\$\w+ | \?\d*)
+  | (?P<unclosed>['"$])
+"""
 _DIALECTS: dict[EngineName, str] = {
     "postgresql": _POSTGRESQL,
     "sqlite": _SQLITE,
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
+    "duckdb": _DUCKDB,
 }
 OURS = "~rows "
 """Prefix of generated names; the SQL of a manifest must not contain it."""
@@ -142,7 +152,7 @@ def references(tokens: Sequence[SqlToken], engine: EngineName) -> Sequence[NameR
 
 def _name(token: SqlToken, engine: EngineName) -> str | None:
     """Return a possible identifier: some engines accept strings as names."""
-    quote = {"sqlite": "'", "postgresql": ""}.get(engine, '"')
+    quote = {"sqlite": "'", "duckdb": "'", "postgresql": ""}.get(engine, '"')
     if token.kind == "other" and token.text[0] == quote:
         return token.text[1:-1].replace(quote * 2, quote)
     name = token.identifier
@@ -239,7 +249,7 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[SqlToken]:
             case "comment":
                 yield SqlToken("space", " ")
             case "block":
-                place = _end_of_block(sql, place, nested=engine == "postgresql")
+                place = _end_of_block(sql, place, nested=engine in ("postgresql", "duckdb"))
                 yield SqlToken("space", " ")
             case "ident":
                 yield SqlToken("word", text)

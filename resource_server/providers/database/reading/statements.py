@@ -172,6 +172,8 @@ class Statements:
                 return [sa.func.typeof(column), sa.collate(column, "BINARY")]
             case "postgresql":
                 return [sa.collate(sa.cast(column, sa.Text), "C")]
+            case "duckdb":
+                return [sa.cast(column, sa.Text)]
             case _:
                 return [sa.cast(column, sa.BINARY)]
 
@@ -188,6 +190,8 @@ class Statements:
             case "postgresql":
                 text = sa.cast(column, sa.Text)
                 return sa.collate(sa.func.md5(key.concat(text)), "C")
+            case "duckdb":
+                return sa.func.md5(key.concat(sa.cast(column, sa.Text)))
             case _:
                 value = sa.cast(column, sa.BINARY)
                 return sa.func.sha2(sa.func.concat(key, value), sa.literal_column("256"))
@@ -400,7 +404,7 @@ class Statements:
         # The column's own collation may be case-sensitive or not support LIKE.
         collation = _COLLATIONS.get(self._dialect.name)
         compared = text if collation is None else sa.collate(text, collation)
-        fits = compared.ilike if self._dialect.name == "postgresql" else compared.like
+        fits = compared.ilike if self._dialect.name in ("postgresql", "duckdb") else compared.like
         return sa.case((fits(self._compiler.bind("like"), escape=LIKE_ESCAPE), text))
 
     def _ordered(self, name: str) -> sa.ColumnElement[Any]:

@@ -584,7 +584,7 @@ async def test_citext_is_a_key_only_where_its_operators_are_found(
 
 
 async def test_a_declared_key_has_no_other_types_than_a_key_of_the_database(owner: Owner) -> None:
-    types = {"postgresql": "money", "mariadb": "float", "sqlite": "integer"}
+    types = {"postgresql": "money", "mariadb": "float", "sqlite": "integer", "duckdb": "float"}
     await owner.run(f"CREATE TABLE t (a integer, b {types[owner.engine]})")
     async with served(owner, tables={"t": TableOptions(key=("a", "b"))}) as it:
         exposed = (await it.entry("t")).resource.details or {}

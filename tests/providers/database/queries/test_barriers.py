@@ -53,6 +53,12 @@ FAILS = {
         "abs(case when line = :n then -9223372036854775807 - 1 else 1 end) > 0",
         "note like 'a' escape (case when line = :n then 'two' else 'x' end) is not null",
     ),
+    "duckdb": (
+        "cast(case when line = :n then 'x' else '1' end as integer) > 0",
+        "cast(case when line = :n then 'x' else '{}' end as json) is not null",
+        "case when line = :n then error('seen') else 1 end > 0",
+        "(select n from numbers where parts.line = :n or n = 1) > 0",
+    ),
     "mariadb": (
         "9223372036854775807 + (case when line = :n then 1 else 0 end) > 0",
         "exp(case when line = :n then 1000 else 1 end) > 0",
@@ -138,6 +144,5 @@ async def test_a_query_of_a_table_without_where_uses_its_index(owner: Owner) -> 
     assert written != sql
     explain = "explain query plan" if owner.engine == "sqlite" else "explain"
     plan = str(await owner.rows(f"{explain} {written.replace('> 0', '> ?')}", 0))
-    assert any(word in plan for word in ("USING INTEGER PRIMARY KEY", "Index Scan", "'const'")), (
-        plan
-    )
+    used = ("USING INTEGER PRIMARY KEY", "Index Scan", "'const'", "Filters:")
+    assert any(word in plan for word in used), plan

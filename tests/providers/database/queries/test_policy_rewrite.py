@@ -50,7 +50,7 @@ def secrets(rows: object) -> bool:
 
 def spelled(sql: str, owner: Owner) -> str:
     """Return a statement for an engine; {s} is the schema, {o} the quoted name `orders`."""
-    schema = {"sqlite": "main", "postgresql": "public"}.get(owner.engine)
+    schema = {"sqlite": "main", "postgresql": "public", "duckdb": "main"}.get(owner.engine)
     return sql.format(
         s=schema or owner.url.rpartition("/")[2],
         o=owner.quoted("orders"),

@@ -58,7 +58,9 @@ async def test_suggestions_are_limited_to_a_hundred(owner: Owner) -> None:
         assert await suggested(it, "") == [str(number) for number in range(1, 101)]
         assert (await suggested(it, "1"))[:3] == ["1", "10", "11"]
         assert len(await suggested(it, "1")) == 100
-        given = {"schema": "public", "table": "t"} if owner.prefix else {"table": "t"}
+        given = (
+            {"schema": owner.prefix.rstrip("/"), "table": "t"} if owner.prefix else {"table": "t"}
+        )
         assert (await it.catalog.complete(await row_template(it), "key", "1", given)).total > 100
         assert await suggested(it, "119") == ["119", *(f"119{last}" for last in range(10))]
 

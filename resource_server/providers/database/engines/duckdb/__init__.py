@@ -1,0 +1,1 @@
+"""DuckDB databases, and data files that DuckDB reads as tables."""

@@ -1,0 +1,220 @@
+"""Data files of a database, by their pattern: which tables they make, and when they change."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from resource_server.errors import MountUnavailable
+from resource_server.providers.database.engines.duckdb.messages import (
+    LOGS,
+    DataFile,
+    DataTable,
+    Open,
+)
+
+Kind: TypeAlias = Literal["parquet", "csv", "json", "sheets"]
+
+_KINDS: Final[Sequence[tuple[str, Kind]]] = (
+    (".parquet", "parquet"),
+    (".csv", "csv"),
+    (".tsv", "csv"),
+    (".csv.gz", "csv"),
+    (".tsv.gz", "csv"),
+    (".jsonl", "json"),
+    (".ndjson", "json"),
+    (".jsonl.gz", "json"),
+    (".ndjson.gz", "json"),
+    (".xlsx", "sheets"),
+    (".xls", "sheets"),
+    (".ods", "sheets"),
+)
+SUFFIXES: Final = tuple(suffix for suffix, _ in _KINDS)
+MAX_FILES: Final = 1000
+_MAX_SEEN: Final = 100_000
+"""Paths that a pattern is compared with."""
+_SETTLED_S: Final = 0.02
+"""Age from which another write gives a file another time: kernels count it in steps."""
+_MAGIC: Final = re.compile(r"[*?\[]")
+
+_FileState: TypeAlias = tuple[int, int, int, int, int]
+State: TypeAlias = tuple[_FileState | None, ...]
+"""Device, inode, size and times of each file, None if it is missing; equal if none has changed."""
+
+
+def kind_of(name: str) -> Kind | None:
+    """Return how a file is read, by the end of its name; None if it is no data file."""
+    lower = name.lower()
+    return next((kind for suffix, kind in _KINDS if lower.endswith(suffix)), None)
+
+
+class DatabaseSource:
+    """A DuckDB database file, with the log of its last changes beside it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+
+    def look(self) -> tuple[State, Open]:
+        """Return the state of the file, and the message that opens it.
+
+        Raises:
+            MountUnavailable: there is no such file.
+        """
+        return self.state(), Open(self.path)
+
+    def found(self) -> State:
+        """Return the state of the file and its log. Raises as `look`."""
+        return self.state()
+
+    def state(self) -> State:
+        """Return the state of the file and its log. Raises as `look`."""
+        logs = [_optional_status(f"{self.path}{suffix}") for suffix in LOGS]
+        return _status(self.path, "the database file"), *logs
+
+
+class FilesSource:
+    """The data files that match a pattern; each is a table, or all are the table `table`."""
+
+    def __init__(self, pattern: str, table: str | None) -> None:
+        self._pattern = os.path.abspath(pattern)
+        self._table = table
+        self._opened: Sequence[DataTable] = ()
+
+    def look(self) -> tuple[State, Open]:
+        """Return the state of the files, and the message that opens them.
+
+        Raises:
+            MountUnavailable: no file matches, or too many do.
+        """
+        tables = self._tables()
+        self._opened = tables
+        return _state_of(tables), Open(None, tuple(tables))
+
+    def state(self) -> State:
+        """Return the state of the files that were found last."""
+        return _state_of(self._opened)
+
+    def found(self) -> State:
+        """Return the state of the files that match now. Raises as `look`."""
+        return _state_of(self._tables())
+
+    def _tables(self) -> list[DataTable]:
+        folder, files = self._files()
+        if not files:
+            raise MountUnavailable("no data file matches `url`")
+        if len(files) > MAX_FILES:
+            raise MountUnavailable(f"more than {MAX_FILES} data files match `url`")
+        if self._table is not None:
+            kinds: set[Kind] = {each.kind for each in _tables(folder, files)}
+            kind, *others = kinds
+            if others or (kind == "sheets" and len(files) > 1):
+                raise MountUnavailable("the files of one table must have one format, and no sheets")
+            return [DataTable(self._table, kind, tuple(files))]
+        return _tables(folder, files)
+
+    def _files(self) -> tuple[str, list[DataFile]]:
+        """Return the folder before the pattern, and the files that match, in order."""
+        parts = Path(self._pattern).parts
+        fixed = next((n for n, part in enumerate(parts) if _MAGIC.search(part)), len(parts) - 1)
+        folder = os.path.realpath(os.path.join(*parts[:fixed]))
+        if not _MAGIC.search(self._pattern):
+            path = os.path.realpath(self._pattern)
+            kind = kind_of(path)
+            _status(path, "the data file")
+            if kind is None:
+                raise MountUnavailable(f"the data file has none of the names {', '.join(SUFFIXES)}")
+            return os.path.dirname(path), [data_file(path, os.stat(path))]
+        found = list(_matching(Path(folder), os.path.join(*parts[fixed:])))
+        return folder, sorted(found, key=lambda file: file.path)
+
+
+def settling_s(state: State) -> float:
+    """Return the seconds until a write would give a file of this state another time."""
+    newest = max((max(each[3:]) for each in state if each is not None), default=0)
+    age = time.time() - newest / 1e9
+    return max(0.0, _SETTLED_S - age) if age >= 0 else 0.0
+
+
+def _status_of(status: os.stat_result) -> _FileState:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def _status(path: str, what: str) -> _FileState:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        raise MountUnavailable(f"{what} does not exist") from None
+    except (OSError, ValueError):
+        raise MountUnavailable(f"{what} cannot be examined") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise MountUnavailable(f"{what} is not a regular file")
+    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise MountUnavailable(f"{what} may not be read by this process")
+    return _status_of(status)
+
+
+def _optional_status(path: str) -> _FileState | None:
+    try:
+        return _status_of(os.stat(path))
+    except OSError:
+        return None
+
+
+def _state_of(tables: Sequence[DataTable]) -> State:
+    return tuple(_optional_status(file.path) for table in tables for file in table.files)
+
+
+def data_file(path: str, status: os.stat_result) -> DataFile:
+    """Return a file as the worker opens it."""
+    return DataFile(path, status.st_dev, status.st_ino, status.st_size)
+
+
+def _matching(folder: Path, pattern: str) -> Iterator[DataFile]:
+    """Yield the data files below a folder that match; never through a symbolic link."""
+    root = str(folder)
+    seen = 0
+    for path in folder.glob(pattern):
+        seen += 1
+        if seen > _MAX_SEEN:
+            raise MountUnavailable("`url` has to be compared with too many files")
+        name = str(path)
+        if kind_of(name) is None or any(
+            part.startswith(".") for part in path.parts[len(folder.parts) :]
+        ):
+            continue
+        try:
+            status = os.lstat(name)
+        except OSError:
+            continue
+        inside = os.path.realpath(name) == name and name.startswith(os.path.join(root, ""))
+        if stat.S_ISREG(status.st_mode) and inside:
+            yield data_file(name, status)
+
+
+def _tables(folder: str, files: Sequence[DataFile]) -> list[DataTable]:
+    """Return a table for each file, named like it; with its suffix if another is named so, too."""
+    names = [os.path.relpath(file.path, folder).replace(os.sep, "/") for file in files]
+    stems = [_stem(name) for name in names]
+    found: list[DataTable] = []
+    for file, name, stem in zip(files, names, stems, strict=True):
+        kind = kind_of(name)
+        is_alone = [each.casefold() for each in stems].count(stem.casefold()) == 1
+        if kind is not None:
+            found.append(DataTable(stem if is_alone else name, kind, (file,)))
+    return found
+
+
+def _stem(name: str) -> str:
+    suffix = max((each for each in SUFFIXES if name.lower().endswith(each)), key=len)
+    return name[: -len(suffix)] or name

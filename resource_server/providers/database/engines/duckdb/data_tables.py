@@ -1,0 +1,234 @@
+"""Tables of data files: CSV, JSON and Parquet as views, short ones and spreadsheets in memory.
+
+Each has two relations of its name: in the schema `main` the columns of the file, for queries; in
+the schema `NUMBERED` also `ROW`, the number of each row, which is the key of its pages.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from resource_server.providers.database.engines.duckdb.messages import (
+    NUMBERED,
+    ROW,
+    DataFile,
+    DataTable,
+)
+
+_LOADED_BYTES: Final = 64 * 1024 * 1024
+"""Size of the files that are loaded into memory, all together; longer ones are read as needed."""
+_MAX_CELLS: Final = 5_000_000
+"""Cells of a sheet."""
+_CHUNK_ROWS: Final = 4096
+_FOUND_ROW: Final = "file_row_number"
+
+
+def make(database: duckdb.DuckDBPyConnection, tables: Sequence[DataTable]) -> list[str]:
+    """Create the tables; return the problems of those that cannot be read."""
+    problems: list[str] = []
+    room = _LOADED_BYTES
+    database.execute(f"CREATE SCHEMA {_quoted(NUMBERED)}")
+    for table in tables:
+        try:
+            if table.kind == "sheets":
+                _load_sheets(database, table)
+                continue
+            size = sum(file.size for file in table.files)
+            is_loaded = table.kind != "parquet" and size <= room
+            room -= size * is_loaded
+            _create(database, table, is_loaded=is_loaded)
+        except (duckdb.Error, OSError, ValueError, MemoryError) as error:
+            problems.append(f"{table.name}: {_reason(error)}")
+    return problems
+
+
+def allowed_paths(tables: Sequence[DataTable]) -> str:
+    """Return the statement that allows DuckDB to read the files of these tables only."""
+    paths = [file.path for table in tables for file in table.files]
+    return f"SET allowed_paths = [{', '.join(map(_literal, paths))}]"
+
+
+def opened(file: DataFile) -> int:
+    """Return a descriptor that stands for the file, which is none to read from.
+
+    Raises:
+        OSError: another file, or no regular one, has taken its place.
+    """
+    flags = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+    fd = os.open(file.path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+    status = os.fstat(fd)
+    is_same = (status.st_dev, status.st_ino) == (file.device, file.inode)
+    if not is_same or not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        raise OSError("it was replaced")
+    return fd
+
+
+def _create(database: duckdb.DuckDBPyConnection, table: DataTable, *, is_loaded: bool) -> None:
+    source = _source(database, table)
+    columns = [str(row[0]) for row in database.execute(f"DESCRIBE {source}").fetchall()]
+    if ROW in columns:
+        raise ValueError(f"it has a column '{ROW}', a reserved name")
+    is_numbered = table.kind == "parquet" and len(table.files) == 1 and _FOUND_ROW not in columns
+    number = _FOUND_ROW if is_numbered else "row_number() OVER () - 1"
+    select = f"SELECT {number} AS {_quoted(ROW)}, * {source[len('SELECT *') :]}"
+    if is_loaded:
+        with suppress(duckdb.OutOfMemoryException):
+            database.execute(f"CREATE TABLE {_numbered(table.name)} AS {select}")
+            _show(database, table.name)
+            return
+    database.execute(f"CREATE VIEW {_numbered(table.name)} AS {select}")
+    _show(database, table.name)
+
+
+def _show(database: duckdb.DuckDBPyConnection, name: str) -> None:
+    database.execute(
+        f"CREATE VIEW main.{_quoted(name)} AS "  # noqa: S608
+        f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM {_numbered(name)}"
+    )
+
+
+def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
+    """Return a SELECT of all columns of the files."""
+    paths = f"[{', '.join(_literal(file.path) for file in table.files)}]"
+    match table.kind:
+        case "parquet":
+            return f"SELECT * FROM read_parquet({paths}, union_by_name = true)"  # noqa: S608
+        case "json":
+            return f"SELECT * FROM read_json({paths}, union_by_name = true)"  # noqa: S608
+        case _ if table.files[1:]:
+            return f"SELECT * FROM read_csv({paths}, union_by_name = true)"  # noqa: S608
+        case _:
+            # Every row is looked at once, for the types; the view must not look again.
+            path = _literal(table.files[0].path)
+            sniff = f"SELECT Prompt FROM sniff_csv({path}, sample_size = -1)"  # noqa: S608
+            found = "".join(str(row[0]) for row in database.execute(sniff).fetchall())
+            return f"SELECT * {found.rstrip(';')}"
+
+
+def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:
+    """Load each sheet of a spreadsheet as a table; its first row names the columns."""
+    from python_calamine import CalamineWorkbook
+
+    with Path(table.files[0].path).open("rb") as file:
+        workbook = CalamineWorkbook.from_filelike(file)
+        names = workbook.sheet_names
+        for name in names:
+            rows = workbook.get_sheet_by_name(name).iter_rows()
+            own = table.name if len(names) == 1 else f"{table.name}.{name}"
+            _load_sheet(database, own, iter(rows))
+
+
+def _load_sheet(
+    database: duckdb.DuckDBPyConnection, name: str, rows: Iterator[Sequence[Any]]
+) -> None:
+    head = next(rows, None)
+    if head is None:
+        return
+    names = _unique_names(head)
+    texts: list[list[str | None]] = [[] for _ in names]
+    count = 0
+    raw = f"{_quoted(NUMBERED)}.{_quoted('~loaded')}"
+    columns = ", ".join(f"{_quoted(each)} VARCHAR" for each in names)
+    database.execute(f"CREATE OR REPLACE TABLE {raw} ({_quoted(ROW)} BIGINT, {columns})")
+
+    def insert() -> None:
+        first = count - len(texts[0])
+        numbers = list(range(first, count))
+        places = ", ".join(["unnest(?)"] * (len(names) + 1))
+        database.execute(f"INSERT INTO {raw} SELECT {places}", [numbers, *texts])
+        for each in texts:
+            each.clear()
+
+    for row in rows:
+        if count * len(names) > _MAX_CELLS:
+            raise ValueError(f"it has more than {_MAX_CELLS:,} cells")
+        for place, values in enumerate(texts):
+            values.append(_text(row[place]) if place < len(row) else None)
+        count += 1
+        if count % _CHUNK_ROWS == 0:
+            insert()
+    if texts[0]:
+        insert()
+    casts = ", ".join(
+        f"TRY_CAST({_quoted(each)} AS {_type(database, raw, each)}) AS {_quoted(each)}"
+        for each in names
+    )
+    database.execute(
+        f"CREATE TABLE {_numbered(name)} AS SELECT {_quoted(ROW)}, {casts} FROM {raw} "  # noqa: S608
+        f"ORDER BY {_quoted(ROW)}"
+    )
+    database.execute(f"DROP TABLE {raw}")
+    _show(database, name)
+
+
+def _type(database: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
+    """Return the narrowest type that holds every value of a column of texts."""
+    name = _quoted(column)
+    for type in ("BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "TIME", "BOOLEAN"):
+        # Only digits: DuckDB would round "1.5" to an integer.
+        fits = f"TRY_CAST({name} AS {type}) IS NOT NULL"
+        if type == "BIGINT":
+            fits = f"({fits} AND regexp_full_match({name}, '-?(0|[1-9][0-9]*)'))"
+        ((unfit, held),) = database.execute(
+            f"SELECT count(*) FILTER (NOT {fits}), count({name}) FROM {table} "  # noqa: S608
+            f"WHERE {name} IS NOT NULL"
+        ).fetchall()
+        if held and not unfit:
+            return type
+    return "VARCHAR"
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def _unique_names(head: Sequence[Any]) -> list[str]:
+    """Return a name for each column: that in the first row, or its letter-less number."""
+    names: list[str] = []
+    taken = {ROW}
+    for place, value in enumerate(head, 1):
+        name = given = _text(value) or f"column{place}"
+        number = 1
+        while name.casefold() in taken:
+            number += 1
+            name = f"{given}_{number}"
+        taken.add(name.casefold())
+        names.append(name)
+    return names
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+        return "it needs too much memory"
+    if isinstance(error, duckdb.Error):
+        text = str(error)
+        if "utf-8" in text.lower() or "unicode" in text.lower():
+            return "its text is not UTF-8"
+        return "it is damaged, or not what its name says"
+    return str(error) if isinstance(error, ValueError) else "it cannot be read"
+
+
+def _numbered(name: str) -> str:
+    return f"{_quoted(NUMBERED)}.{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,166 @@
+"""One worker process, as the engine sees it: statements in, rows out, by their numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+
+import msgspec
+
+from resource_server.providers.database.engines.duckdb.messages import (
+    LENGTH,
+    MAX_MESSAGE_BYTES,
+    Cancel,
+    Failed,
+    Open,
+    Opened,
+    Refused,
+    Result,
+    Run,
+    decode_answer,
+    framed,
+)
+
+_GRACE_S = 1.0
+"""Time for a cancelled statement to end; then its worker is killed."""
+_END_S = 5.0
+
+
+class WorkerLost(Exception):
+    """The worker has ended, or was killed, before it answered."""
+
+
+class WorkerProcess:
+    """A worker with an open database. Use it in one event loop."""
+
+    def __init__(self) -> None:
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603  our own module
+                [
+                    *(sys.executable, "-I", "-B", "-X", "utf8", "-m"),
+                    "resource_server.providers.database.engines.duckdb.worker",
+                    str(theirs.fileno()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Result | Failed]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self.is_lost = False
+        self.opened: Opened | None = None
+
+    async def open(self, opening: Open) -> Opened | Refused:
+        """Open the database.
+
+        Raises:
+            WorkerLost: the worker has failed.
+        """
+        try:
+            reader, self._writer = await asyncio.open_connection(sock=self._channel)
+            self._writer.write(framed(opening))
+            answer = decode_answer(await _message(reader))
+        except (OSError, EOFError, msgspec.MsgspecError):
+            self.is_lost = True
+            raise WorkerLost from None
+        if not isinstance(answer, Opened | Refused):
+            raise WorkerLost
+        if isinstance(answer, Opened):
+            self.opened = answer
+            self._reading = asyncio.create_task(self._read(reader))
+        return answer
+
+    async def run(self, job: Run) -> Result | Failed:
+        """Run a statement; cancelling this stops it.
+
+        Raises:
+            WorkerLost: the worker has ended.
+        """
+        if self.is_lost or self._writer is None:
+            raise WorkerLost
+        id = next(self._ids)
+        answer: asyncio.Future[Result | Failed] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = answer
+        self._writer.write(framed(msgspec.structs.replace(job, id=id)))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._stop(id)
+            raise
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a statement is running."""
+        return bool(self._waiting)
+
+    def _stop(self, id: int) -> None:
+        if id not in self._waiting or self._writer is None or self.is_lost:
+            return
+        ended: asyncio.Future[Result | Failed] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = ended
+        self._writer.write(framed(Cancel(id)))
+        asyncio.get_running_loop().call_later(_GRACE_S, self._kill_unless, ended)
+
+    def _kill_unless(self, ended: asyncio.Future[Result | Failed]) -> None:
+        if not ended.done():
+            self.kill()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                answer = decode_answer(await _message(reader))
+                if not isinstance(answer, Result | Failed):
+                    break
+                waiting = self._waiting.pop(answer.id, None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answer)
+        except (OSError, EOFError, ValueError, ArithmeticError, msgspec.MsgspecError):
+            pass
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the process; all its statements fail."""
+        self.is_lost = True
+        with suppress(OSError):
+            self.process.kill()
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            if not each.done():
+                each.set_exception(WorkerLost())
+                each.exception()  # nobody may be waiting any more
+
+    async def end(self) -> None:
+        """Kill the process, and wait for its end."""
+        self.kill()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+        if self._writer is not None:
+            self._writer.close()
+        else:
+            self._channel.close()
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self.process.wait, _END_S)
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    try:
+        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+        if length > MAX_MESSAGE_BYTES:
+            raise EOFError
+        return await reader.readexactly(length)
+    except asyncio.IncompleteReadError:
+        raise EOFError from None

@@ -1,0 +1,87 @@
+"""Values that the driver would change, read from their texts instead.
+
+The driver turns months into days, cuts nanoseconds, gives infinite dates as the last day of its
+calendar, single precision as the nearest double, and needs another package for time zones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from typing import NamedTuple
+
+_MICROSECONDS = 6
+
+
+class Reader(NamedTuple):
+    """How the values of one type are selected and read."""
+
+    expression: str
+    read: Callable[[str], object]
+
+    def select(self, column: str) -> str:
+        """Return the SQL expression of a column's text."""
+        return self.expression.format(column)
+
+
+def reader(type: str) -> Reader | None:
+    """Return the reader of a column's type as DuckDB writes it; None if the driver keeps it."""
+    if type in _PLAIN:
+        return _PLAIN[type]
+    if type.startswith("DECIMAL"):
+        return None
+    # Inside lists, structs and maps.
+    is_changed = any(word in type for word in ("TIME", "DATE", "INTERVAL", "FLOAT", "MAP("))
+    return _JSON if is_changed or type == "VARIANT" else None
+
+
+def _date(text: str) -> object:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def _time(text: str) -> object:
+    try:
+        return time.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def _datetime(text: str) -> object:
+    _, _, fraction = text.partition(".")
+    if len(fraction.partition("+")[0]) > _MICROSECONDS:
+        return text
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def _instant(text: str) -> object:
+    value = _datetime(text)
+    if not isinstance(value, datetime):
+        return value
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+_TEXT = "CAST({} AS VARCHAR)"
+_DATETIMES = Reader(_TEXT, _datetime)
+_JSON = Reader("CAST(to_json({}) AS VARCHAR)", json.loads)
+_PLAIN = {
+    "DATE": Reader(_TEXT, _date),
+    "TIME": Reader(_TEXT, _time),
+    "TIME_NS": Reader(_TEXT, str),
+    "TIME WITH TIME ZONE": Reader(_TEXT, _time),
+    "TIMESTAMP": _DATETIMES,
+    "TIMESTAMP_S": _DATETIMES,
+    "TIMESTAMP_MS": _DATETIMES,
+    "TIMESTAMP_NS": _DATETIMES,
+    "TIMESTAMP WITH TIME ZONE": Reader(_TEXT, _instant),
+    "INTERVAL": Reader(_TEXT, str),
+    "BIT": Reader(_TEXT, str),
+    "FLOAT": Reader(_TEXT, float),
+    "BIGNUM": Reader(_TEXT, int),
+}

@@ -1,0 +1,377 @@
+"""The worker process: one DuckDB database, or data files as tables, and nothing else to reach.
+
+`process` starts it as `python -I -m resource_server.providers.database.engines.duckdb.worker FD`.
+It opens its database, gives up the lock on it, and is confined for good; then it runs statements,
+each in a thread of its own. A database file that changes needs a new worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import resource
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import duckdb
+import msgspec
+
+from resource_server.conversion import sandbox
+from resource_server.providers.database.engines.duckdb import (
+    data_tables,
+    parsed_query,
+    value_readers,
+)
+from resource_server.providers.database.engines.duckdb.messages import (
+    LENGTH,
+    LOGS,
+    MAX_RESULT_BYTES,
+    MAX_VALUE_BYTES,
+    NUMBERED,
+    Answer,
+    Cancel,
+    Failed,
+    Failure,
+    Open,
+    Opened,
+    RefusalReason,
+    Refused,
+    Request,
+    Result,
+    Run,
+    decode_request,
+    framed,
+    portable,
+)
+
+OWN_THREADS: Final = 3
+AUTHOR_THREADS: Final = 2
+"""Statements that run at the same time: ours, and queries of the manifest."""
+_MEMORY: Final = "512MB"
+_ADDRESS_SPACE: Final = 4 * 1024 * 1024 * 1024
+"""DuckDB reserves far more than it uses; its own limit is what counts."""
+_PATH: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+_LIMITS_OF_SYSTEM: Final = ("/proc/self/cgroup", "/sys/fs/cgroup")
+"""What DuckDB reads at its start; it crashes where the first cannot be opened."""
+_MAX_STATEMENTS: Final = 1024
+_KEPT_BYTES: Final = 1024 * 1024
+"""Bytes kept of a value that is truncated."""
+_FETCHED_ROWS: Final = 256
+_CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "threads": 2,
+    "memory_limit": _MEMORY,
+    "temp_directory": "",
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "python_scan_all_frames": False,
+}
+_UTC: Final = "SET TimeZone = 'UTC'"
+_LOCKS: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
+_SCHEMA: Final = """
+SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment
+FROM duckdb_columns() WHERE NOT internal AND database_name = current_database() ORDER BY ALL"""
+_CONSTRAINTS: Final = """
+SELECT schema_name, table_name, constraint_text FROM duckdb_constraints()
+WHERE database_name = current_database() ORDER BY ALL"""
+_COMMENTS: Final = """
+SELECT schema_name, table_name, comment, '' FROM duckdb_tables()
+WHERE NOT internal AND database_name = current_database()
+UNION ALL SELECT schema_name, view_name, comment, sql FROM duckdb_views()
+WHERE NOT internal AND database_name = current_database() ORDER BY ALL"""
+_INDEXES: Final = """
+SELECT schema_name, table_name, index_name, sql FROM duckdb_indexes()
+WHERE database_name = current_database() ORDER BY ALL"""
+
+_STATE: Final = (_SCHEMA, _CONSTRAINTS, _COMMENTS, _INDEXES)
+_FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
+    (duckdb.InterruptException, "stopped"),
+    (duckdb.OutOfMemoryException, "memory"),
+    (duckdb.FatalException, "broken"),
+    (duckdb.IOException, "broken"),
+    (duckdb.InternalException, "broken"),
+    (duckdb.CatalogException, "missing"),
+    (duckdb.ConversionException, "unfit"),
+    (duckdb.OutOfRangeException, "unfit"),
+    (duckdb.TypeMismatchException, "unfit"),
+    (duckdb.BinderException, "missing"),
+    (duckdb.Error, "refused"),
+    (MemoryError, "memory"),
+)
+
+
+def main() -> None:
+    """Serve requests until the server closes the socket."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with suppress(EOFError, OSError):
+        opening = _take(channel)
+        if isinstance(opening, Open):
+            _Worker(channel, opening).serve()
+
+
+class _Worker:
+    def __init__(self, channel: socket.socket, opening: Open) -> None:
+        self._channel = channel
+        self._opening = opening
+        self._sending = threading.Lock()
+        self._own: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._author: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._running: dict[int, duckdb.DuckDBPyConnection] = {}
+        self._cancelled = set[int]()
+        self._statements: dict[str, _Prepared] = {}
+
+    def serve(self) -> None:
+        """Open the database, and run statements until the server is gone."""
+        opened = self._opened()
+        if isinstance(opened, Refused):
+            self._send(opened)
+            return
+        connections, answer = opened
+        for place, connection in enumerate(connections):
+            waiting = self._own if place < OWN_THREADS else self._author
+            threading.Thread(target=self._run_all, args=(connection, waiting), daemon=True).start()
+        self._send(answer)
+        try:
+            while True:
+                match _take(self._channel):
+                    case Run(is_author=True) as job:
+                        self._author.put(job)
+                    case Run() as job:
+                        self._own.put(job)
+                    case Cancel(id):
+                        self._cancel(id)
+                    case _:
+                        return
+        finally:
+            os._exit(0)
+
+    def _opened(self) -> tuple[Sequence[duckdb.DuckDBPyConnection], Opened] | Refused:
+        """Confine this process and open the database; return connections for the threads."""
+        opening = self._opening
+        try:
+            files = _reachable(opening)
+        except OSError:
+            return Refused("missing")
+        _limit(len(files))
+        protections = tuple(sandbox.confine(files, has_locks=False))
+        for file in files:
+            os.close(file)
+        problems: Sequence[str] = ()
+        schema = None
+        try:
+            if opening.database is None:
+                database = duckdb.connect(config=_CONFIGURATION)
+                problems = data_tables.make(database, opening.tables)
+                schema = "main"
+            else:
+                database = _database(opening.database)
+            digest = _digest(database)
+            self._known = parsed_query.KnownTables(database, schema=schema)
+        except (duckdb.Error, OSError) as error:
+            return Refused(_reason(error))
+        connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
+        for connection in connections:
+            connection.execute(_UTC)
+        if opening.database is None:
+            for connection in connections[:OWN_THREADS]:
+                connection.execute(f"SET search_path = '{NUMBERED}'")
+        for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
+            database.execute(sql)
+        self._database = database
+        return connections, Opened(protections, digest, tuple(problems))
+
+    def _send(self, answer: Answer) -> None:
+        data = framed(answer)
+        with self._sending:
+            self._channel.sendall(data)
+
+    def _cancel(self, id: int) -> None:
+        with self._lock:
+            self._cancelled.add(id)
+            connection = self._running.get(id)
+            if connection is not None:
+                connection.interrupt()
+
+    def _run_all(
+        self, connection: duckdb.DuckDBPyConnection, waiting: queue.SimpleQueue[Run | None]
+    ) -> None:
+        while (job := waiting.get()) is not None:
+            with self._lock:
+                self._running[job.id] = connection
+                is_cancelled = job.id in self._cancelled
+            try:
+                answer = Failed(job.id, "stopped") if is_cancelled else self._run(connection, job)
+            finally:
+                with self._lock:
+                    del self._running[job.id]
+                    self._cancelled.discard(job.id)
+            with suppress(OSError):
+                self._send(answer)
+
+    def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
+        try:
+            if job.is_author:
+                parsed_query.check(connection, job.sql, self._known)
+            if job.only_prepare:
+                return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
+            prepared = self._prepared(connection, job)
+            connection.execute(prepared.sql, list(job.parameters))
+            return _result(connection, job, prepared)
+        except parsed_query.RefusedQuery as error:
+            return Failed(job.id, "refused", str(error))
+        except (duckdb.Error, MemoryError) as error:
+            message = str(error) if job.is_author else ""
+            return Failed(job.id, _failure(error), message)
+        except Exception as error:
+            return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
+
+    def _prepared(self, connection: duckdb.DuckDBPyConnection, job: Run) -> _Prepared:
+        """Return the statement with casts of the values that the driver would change."""
+        known = self._statements.get(job.sql)
+        if known is not None:
+            return known
+        columns = _described(connection, job)
+        readers = [value_readers.reader(type) for _, type in columns]
+        sql = job.sql
+        if any(readers):
+            names = [f"v{place}" for place in range(len(columns))]
+            each = ", ".join(
+                f"{name if reader is None else reader.select(name)} AS {_quoted(column)}"
+                for name, reader, (column, _) in zip(names, readers, columns, strict=True)
+            )
+            sql = f"SELECT {each} FROM ({job.sql}\n) AS v({', '.join(names)})"  # noqa: S608
+        prepared = _Prepared(sql, tuple(name for name, _ in columns), readers)
+        if len(self._statements) >= _MAX_STATEMENTS:
+            self._statements.clear()
+        self._statements[job.sql] = prepared
+        return prepared
+
+
+class _Prepared(NamedTuple):
+    """A statement as it is run, its columns, and the readers of their values."""
+
+    sql: str
+    columns: tuple[str, ...]
+    readers: Sequence[value_readers.Reader | None]
+
+
+def _take(channel: socket.socket) -> Request:
+    def exactly(count: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < count:
+            some = channel.recv(count - len(taken))
+            if not some:
+                raise EOFError
+            taken += some
+        return bytes(taken)
+
+    (length,) = LENGTH.unpack(exactly(LENGTH.size))
+    return decode_request(exactly(length))
+
+
+def _database(path: str) -> duckdb.DuckDBPyConnection:
+    """Open a file read-only, without a lock that would keep its writers out.
+
+    Its writers may have it open: a database is whole after each of their writes, as it is after a
+    crash, and the engine discards what was read while the file changed.
+    """
+    database = duckdb.connect(path, read_only=True, config=_CONFIGURATION)
+    # Where the sandbox grants locks: they end when the process closes any descriptor of the file.
+    os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    return database
+
+
+def _reachable(opening: Open) -> list[int]:
+    """Return descriptors of the files that may be read from now on.
+
+    Raises:
+        OSError: a file is missing, or was replaced.
+    """
+    if opening.database is None:
+        files = [data_tables.opened(file) for table in opening.tables for file in table.files]
+    else:
+        files = [os.open(opening.database, _PATH)]
+    logs = [f"{opening.database}{suffix}" for suffix in LOGS] if opening.database else []
+    for path in (*_LIMITS_OF_SYSTEM, *logs):
+        with suppress(OSError):
+            files.append(os.open(path, _PATH))
+    return files
+
+
+def _reason(error: Exception) -> RefusalReason:
+    text = str(error).lower()
+    if "lock" in text:
+        return "locked"
+    if "version" in text or "newer" in text:
+        return "version"
+    return "extra" if "extension" in text else "damaged"
+
+
+def _limit(files: int) -> None:
+    for what, value in (
+        (resource.RLIMIT_AS, _ADDRESS_SPACE),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, 64 + 2 * files),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(what, (value, value))
+
+
+def _digest(database: duckdb.DuckDBPyConnection) -> str:
+    state = [database.execute(sql).fetchall() for sql in _STATE]
+    return hashlib.blake2b(repr(state).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _described(connection: duckdb.DuckDBPyConnection, job: Run) -> Sequence[tuple[str, str]]:
+    """Return the names and types of the columns of a statement, without running it."""
+    described = connection.execute(f"DESCRIBE {job.sql}", list(job.parameters) or None)
+    return [(str(row[0]), str(row[1])) for row in described.fetchall()]
+
+
+def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared) -> Result:
+    rows: list[tuple[object, ...]] = []
+    truncated: dict[int, dict[int, int]] = {}
+    room = MAX_RESULT_BYTES
+    while len(rows) < job.limit:
+        given = connection.fetchmany(min(_FETCHED_ROWS, job.limit - len(rows)))
+        if not given:
+            break
+        for row in given:
+            if room <= 0:
+                return Result(job.id, prepared.columns, rows, more=True, truncated=truncated)
+            values = [
+                portable(value if reader is None or value is None else reader.read(value))
+                for value, reader in zip(row, prepared.readers, strict=True)
+            ]
+            for place, value in enumerate(values):
+                if isinstance(value, str | bytes):
+                    room -= len(value)
+                    if len(value) > MAX_VALUE_BYTES:
+                        values[place] = value[:_KEPT_BYTES]
+                        truncated.setdefault(len(rows), {})[place] = len(value)
+                elif isinstance(value, list | dict):
+                    room -= len(msgspec.msgpack.encode(value))
+            room -= 16 * len(values)
+            rows.append(tuple(values))
+    more = len(rows) == job.limit and bool(connection.fetchmany(1))
+    return Result(job.id, prepared.columns, rows, more, truncated)
+
+
+def _failure(error: Exception) -> Failure:
+    return next(name for kind, name in _FAILURES if isinstance(error, kind))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+if __name__ == "__main__":
+    main()
