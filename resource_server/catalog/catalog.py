@@ -14,7 +14,7 @@ from typing import Self, TypeAlias, TypeVar
 
 import msgspec
 
-from resource_server import access, uris
+from resource_server import access, media_types, uris
 from resource_server.access import Scopes
 from resource_server.catalog import cursor, fallback_search, federated_search, skill_catalog
 from resource_server.catalog.collection_read import CollectionRead
@@ -23,7 +23,7 @@ from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchOptions, SearchResults
 from resource_server.catalog.global_listing import GlobalListing, ListingBounds, ListPage
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
-from resource_server.catalog.read_result import ReadItem, ReadResult, next_uri
+from resource_server.catalog.read_result import ReadItem, ReadResult, next_uri, text_format
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
@@ -316,6 +316,21 @@ class Catalog:
     async def read(self, uri: str, progress: Progress | None = None) -> ReadResult:
         """Return the contents of a document, or of a collection's children within the limits."""
         return await self.at(uri, functools.partial(self._read, uri, progress))
+
+    async def text_format(self, uri: str) -> str | None:
+        """Return the `format` to add to the URI of a document that is no text, to read its text.
+
+        None for text, for what has no such format, and for a URI with `format` or `bytes`.
+        """
+        _, path, query = self.route(uri)
+        media_type = media_types.from_name(path[-1]) if path else None
+        # By the name first: the metadata of a row is a query.
+        if media_type is None or not media_types.is_binary(media_type):
+            return None
+        if not query.keys().isdisjoint(("format", "bytes")):
+            return None
+        format = text_format((await self.metadata(uri.partition("?")[0])).resource)
+        return None if format is None else format.name
 
     async def _read(
         self,

@@ -6,15 +6,21 @@ not exist for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from resource_server import media_types, uris
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
-from resource_server.catalog.read_result import ReadItem, content_size, next_uri
-from resource_server.errors import InvalidParameter
+from resource_server.catalog.read_result import ReadItem, content_size, next_uri, text_format
+from resource_server.errors import (
+    ConversionError,
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+)
 from resource_server.provider import Content, Resource, Truncation
 from resource_server.runtime.eager import TimeLimit
 
@@ -27,6 +33,10 @@ _NEXT_BYTES = 64 * 1024
 """Bytes of the range that follows a beginning."""
 _WHOLE_BYTES = 64 * 1024
 """Bytes of a document without ranges that are read for its beginning, if the budget is smaller."""
+_CONVERSION_SHARE = 0.2
+"""Share of the time that conversions may take: hosts read a folder to list it."""
+_ONE_CONVERSION = 0.5
+"""Share of that for one document."""
 _LINK_TYPE = "text/uri-list"
 
 
@@ -70,6 +80,9 @@ class CollectionRead:
         self._max_bytes = max_bytes
         self._time_limit = time_limit
         self._links_to_binary = links_to_binary
+        conversion_s = time_limit.left_s() * _CONVERSION_SHARE
+        self._conversion_limit = TimeLimit(conversion_s)
+        self._longest_s = conversion_s * _ONE_CONVERSION
         self._takes_ranges = True
 
     async def items(
@@ -102,34 +115,76 @@ class CollectionRead:
         return _unread(self._mount.entry(child), "deadline")
 
     async def _read(self, child: Resource, room: int) -> ReadItem:
+        converted = await self._as_text(child, room)
+        if converted is not None:
+            return converted
         if child.size is not None and child.size > room:
-            beginning = await self._beginning(child, room)
+            beginning = await self._beginning(child, room, {}, self._time_limit)
             if beginning is not None:
                 return self._linked(beginning)
             if child.size > max(self._max_bytes, _WHOLE_BYTES):
                 return _unread(self._mount.entry(child), "limit")
-        fetched = await self._mount.provider.fetch(child.path, {}, self._time_limit)
+        return self._linked(await self._whole(child, room, {}, self._time_limit))
+
+    async def _as_text(self, child: Resource, room: int) -> ReadItem | None:
+        """Read a document that is no text in a format that is; None if that is not possible.
+
+        One that takes too long is replaced by a link to the format.
+        """
+        if child.mime_type is None or not media_types.is_binary(child.mime_type):
+            return None
+        resource = await self._mount.provider.metadata(child.path, self._time_limit)
+        format = text_format(resource)
+        if format is None:
+            return None
+        query = {"format": format.name}
+        left_s = self._conversion_limit.left_s()
+        limit = TimeLimit(min(left_s, self._longest_s))
+        try:
+            if left_s > 0:
+                beginning = await self._beginning(child, room, query, limit)
+                return beginning or await self._whole(child, room, query, limit)
+        except (ConversionError, InvalidParameter):
+            return None
+        except (MountUnavailable, ResourceBusy):
+            pass
+        entry = self._mount.entry(resource)
+        uri = uris.with_query(entry.uri, query)
+        link = _link(resource.mime_type, resource.size, uri)
+        late = msgspec.structs.replace(link, truncated=Truncation("deadline", "bytes"))
+        return ReadItem(entry.uri, entry, late, uri)
+
+    async def _whole(
+        self, child: Resource, room: int, query: Mapping[str, str], time_limit: TimeLimit
+    ) -> ReadItem:
+        """Read a document, and shorten it to `room` bytes."""
+        fetched = await self._mount.provider.fetch(child.path, query, time_limit)
         resource, contents = fetched
         content, entry = contents[0], self._mount.entry(resource)
-        item = ReadItem(entry.uri, entry, content, next_uri(entry, {}, content))
+        item = ReadItem(entry.uri, entry, content, next_uri(entry, query, content))
         size = content_size(content)
-        return self._linked(item if size <= room else _shortened(item, content, room, size))
+        if size <= room:
+            return item
+        whole_uri = uris.with_query(entry.uri, query) if query else entry.uri
+        return _shortened(item, content, room, size, whole_uri)
 
-    async def _beginning(self, child: Resource, room: int) -> ReadItem | None:
+    async def _beginning(
+        self, child: Resource, room: int, query: Mapping[str, str], time_limit: TimeLimit
+    ) -> ReadItem | None:
         """Read the first bytes of a document; None if it takes no byte ranges."""
         if not self._takes_ranges:
             return None
-        query = {"bytes": f"0-{room - 1}"}
+        ranged = {**query, "bytes": f"0-{room - 1}"}
         try:
-            fetched = await self._mount.provider.fetch(child.path, query, self._time_limit)
+            fetched = await self._mount.provider.fetch(child.path, ranged, time_limit)
         except InvalidParameter:
-            self._takes_ranges = False
+            self._takes_ranges = bool(query)  # another format may have none, or not these
             return None
         resource, contents = fetched
         content, entry = contents[0], self._mount.entry(resource)
         if content.truncated is not None:
             content = msgspec.structs.replace(content, truncated=_as_beginning(content.truncated))
-        return ReadItem(entry.uri, entry, content, next_uri(entry, {}, content))
+        return ReadItem(entry.uri, entry, content, next_uri(entry, query, content))
 
     def _linked(self, item: ReadItem) -> ReadItem:
         """Return a link in the place of a binary content, if the manifest wants links."""
@@ -138,10 +193,15 @@ class CollectionRead:
             return item
         resource = item.entry.resource
         size = resource.size if content.truncated is not None else len(content.data)
-        facts = [content.mime_type or resource.mime_type or "binary"]
-        facts += [] if size is None else [f"{size} bytes"]
-        link = Content(f"# {', '.join(facts)}\r\n{item.entry.uri}\r\n", _LINK_TYPE)
-        return ReadItem(item.uri, item.entry, link)
+        mime_type = content.mime_type or resource.mime_type
+        return ReadItem(item.uri, item.entry, _link(mime_type, size, item.entry.uri))
+
+
+def _link(mime_type: str | None, size: int | None, uri: str) -> Content:
+    """Return a link to a document in the place of its content."""
+    facts = [mime_type or "binary"]
+    facts += [] if size is None else [f"{size} bytes"]
+    return Content(f"# {', '.join(facts)}\r\n{uri}\r\n", _LINK_TYPE)
 
 
 def _as_beginning(truncation: Truncation) -> Truncation:
@@ -154,15 +214,15 @@ def _as_beginning(truncation: Truncation) -> Truncation:
     return msgspec.structs.replace(truncation, reason="limit", next=following)
 
 
-def _shortened(item: ReadItem, content: Content, room: int, size: int) -> ReadItem:
-    """Return the beginning of a content; its URI reads the whole."""
+def _shortened(item: ReadItem, content: Content, room: int, size: int, uri: str) -> ReadItem:
+    """Return the beginning of a content; `uri` reads the whole."""
     data = content.data
     if isinstance(data, bytes):
         beginning: str | bytes = data[:room]
     else:
         beginning = data.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
     short = Content(beginning, content.mime_type, Truncation("limit", "bytes", size))
-    return ReadItem(item.uri, item.entry, short, item.entry.uri)
+    return ReadItem(item.uri, item.entry, short, uri)
 
 
 def _unread(entry: CatalogEntry, reason: Literal["deadline", "limit"]) -> ReadItem:

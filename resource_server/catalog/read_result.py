@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from resource_server import uris
+from resource_server import media_types, uris
 from resource_server.catalog.mount import CatalogEntry
-from resource_server.provider import Content, Resource
+from resource_server.provider import Content, Format, Resource
 
 
 class ReadItem(msgspec.Struct, frozen=True):
@@ -51,6 +51,13 @@ def next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) ->
         return None
     kept = {name: value for name, value in query.items() if name == "format"}
     return uris.with_query(entry.uri, {**kept, **content.truncated.next})
+
+
+def text_format(resource: Resource) -> Format | None:
+    """Return the format that a document which is no text has as text, if any."""
+    if resource.mime_type is None or not media_types.is_binary(resource.mime_type):
+        return None
+    return next((f for f in resource.formats if not media_types.is_binary(f.mime_type)), None)
 
 
 def content_size(content: Content | None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import platform
 
-from tests.benchmarks import database, listing, notify, over_http, search, startup, stdio
+from tests.benchmarks import database, documents, listing, notify, over_http, search, startup, stdio
 from tests.benchmarks.agent import measure
 
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "notify": notify.run,
     "database": database.run,
     "http": over_http.run,
+    "documents": documents.run,
     "agent": measure.run,
 }
 

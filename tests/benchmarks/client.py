@@ -162,6 +162,44 @@ class Client:
         assert size == answered * expected, f"{method}: {answered} replies have {size} bytes"
         return answered / elapsed
 
+    def together_s(self, method: str, each: Sequence[Json], *, window: int) -> float:
+        """Return the seconds until all these requests are answered, so many of them at a time."""
+        waiting: set[int] = set()
+        begin = time.perf_counter()
+        for params in each:
+            head, tail = self._halves(method, params)
+            waiting.add(self._next_id)
+            self._send(b"%b%d%b" % (head, self._next_id, tail))
+            self._next_id += 1
+            if len(waiting) == window:
+                self._take_one(waiting)
+        while waiting:
+            self._take_one(waiting)
+        return time.perf_counter() - begin
+
+    def _take_one(self, waiting: set[int]) -> None:
+        while True:
+            answer = json.loads(self._receive_line())
+            if answer.get("id") in waiting:
+                assert "result" in answer, answer
+                waiting.remove(answer["id"])
+                return
+
+    def workers_mb(self) -> list[float]:
+        """Return the memory of the server's own processes, in megabytes (Linux only)."""
+        task = Path(f"/proc/{self.process.pid}/task")
+        children = {
+            child
+            for each in task.iterdir()
+            for child in (each / "children").read_text("ascii").split()
+        }
+        found: list[float] = []
+        for child in children:
+            status = Path(f"/proc/{child}/status").read_text("ascii")
+            resident = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+            found += [int(resident[1]) / 1024] if resident else []
+        return found
+
     def resident_mb(self) -> tuple[float, float]:
         """Return the memory of the server now and at its highest, in megabytes (Linux only)."""
         status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")

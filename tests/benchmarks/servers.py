@@ -21,6 +21,7 @@ FILESYSTEM = "server-filesystem"
 BARE_INOTIFY = "bare inotify loop"
 WATCHFILES = "watchfiles"
 DBHUB = "dbhub"
+MARKITDOWN = "markitdown"
 DATASETTE = "datasette"
 
 EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
@@ -89,6 +90,16 @@ def dbhub(database: Path) -> list[str] | None:
     command = node(DBHUB, "--transport", "stdio", "--dsn", source, scope="@bytebase")
     newer = ROOT / "tests/clients/node_modules/node/bin/node"
     return [str(newer), *command[1:]] if command and newer.is_file() else command
+
+
+def markitdown(documents: Path) -> list[str] | None:
+    """Return the command that converts documents with markitdown, or None without it.
+
+    The variable `BENCHMARK_MARKITDOWN` names the Python of an environment that has it.
+    """
+    python = os.environ.get("BENCHMARK_MARKITDOWN")
+    script = str(HERE / "markitdown_loop.py")
+    return [python, script, str(documents)] if python else None
 
 
 def datasette(database: Path, port: int) -> list[str] | None:

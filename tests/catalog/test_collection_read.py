@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -10,8 +11,9 @@ from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.collection_read import SharedBudget
 from resource_server.catalog.mount import Mount
 from resource_server.catalog.read_result import ReadItem, content_size
-from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.provider import Content, Path, Resource, Truncation
+from resource_server.errors import ConversionError, InvalidParameter, ResourceNotFound
+from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
+from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import Leaf, Node, Tree
 
 pytestmark = pytest.mark.anyio
@@ -183,3 +185,86 @@ def test_shares_use_the_budget_and_do_not_exceed_it(
     assert spent <= budget + least
     if None not in sizes and sum(size or 0 for size in sizes) <= budget:
         assert spent == sum(size or 0 for size in sizes)
+
+
+class Converting(Tree):
+    """Documents that are no text and can be read as Markdown; `broken` and `slow` cannot."""
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
+        if "format" not in query:
+            return super().read(path, {})
+        if path[-1] == "slow":
+            return self._never()
+        if path[-1] == "broken":
+            raise ConversionError("this document cannot be converted: it is damaged")
+        if path[-1] == "nothing":
+            raise InvalidParameter("the document has no such pages")
+        text = f"# {path[-1]}\n" + "word " * 100
+        if "bytes" not in query or path[-1] == "whole":
+            if "bytes" in query:
+                raise InvalidParameter("no ranges")
+            return [Content(text, "text/markdown")]
+        last = int(query["bytes"].partition("-")[2])
+        rest = Truncation("requested", "bytes", len(text), {"bytes": f"{last + 1}-"})
+        is_all = last + 1 >= len(text)
+        return [Content(text[: last + 1], "text/markdown", None if is_all else rest)]
+
+    async def _never(self) -> Sequence[Content]:
+        await asyncio.Event().wait()
+        return ()
+
+
+def paper(size: int = 200) -> Leaf:
+    formats = {"markdown": ""}
+    return Leaf(b"%PDF" + b"\0" * (size - 4), "application/pdf", formats=formats)
+
+
+async def test_a_document_that_is_no_text_is_read_as_text() -> None:
+    first, second, third = await items_of(Converting({"a": paper(), "b": "text", "whole": paper()}))
+    assert data_of([first, second, third]) == [
+        "# a\n" + "word " * 100,
+        "text",
+        "# whole\n" + "word " * 100,
+    ]
+    assert first.content is not None
+    assert first.content.mime_type == "text/markdown"
+    assert first.uri == first.entry.uri == "test://0/a"
+    assert first.next_uri is None
+
+
+@pytest.mark.parametrize(("name", "read_on"), [("a", "&bytes=100-65635"), ("whole", "")])
+async def test_converted_text_beyond_the_budget_says_how_to_read_on(
+    name: str, read_on: str
+) -> None:
+    (item,) = await items_of(Converting({name: paper()}), collection_bytes=100)
+    assert item.content is not None
+    assert (f"# {name}\n" + "word " * 100).startswith(str(item.content.data))
+    assert content_size(item.content) == 100
+    assert item.content.truncated is not None
+    assert item.content.truncated.reason == "limit"
+    assert item.next_uri == f"test://0/{name}?format=markdown{read_on}"
+
+
+@pytest.mark.parametrize("name", ["broken", "nothing"])
+async def test_a_document_that_cannot_be_converted_is_read_as_it_is(name: str) -> None:
+    nodes: dict[str, Node] = {name: paper(), "z": "text"}
+    first, second = await items_of(Converting(nodes))
+    assert data_of([first, second]) == [paper().data, "text"]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_a_slow_conversion_is_replaced_by_a_link_and_the_others_are_read(count: int) -> None:
+    names = ["slow", *(f"t{n}" for n in range(count))]
+    nodes: dict[str, Node] = {"slow": paper(), **dict.fromkeys(names[1:], "text")}
+    mount = Mount("0", "test://0/", Converting(nodes))
+    catalog = Catalog([mount], timing=Timing(listing_s=1.0))
+    await catalog.start()
+    found = await catalog.read("test://0")
+    assert found.complete
+    assert found.is_shortened
+    slow, *others = found.items
+    assert data_of(others) == ["text"] * count
+    assert slow.content is not None
+    assert slow.content.data == "# application/pdf, 200 bytes\r\ntest://0/slow?format=markdown\r\n"
+    assert slow.content.truncated == Truncation("deadline", "bytes")
+    assert slow.next_uri == "test://0/slow?format=markdown"

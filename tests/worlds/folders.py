@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
+from tests.worlds.documents import DOCUMENTS
+
 
 @dataclass(frozen=True)
 class File:
@@ -138,9 +140,17 @@ def _file(directory: str, name: str, content: tuple[bytes, int]) -> File:
     return File(f"{directory}/{name}".lstrip("/"), *content)
 
 
+def _document(directory: str, document: tuple[str, bytes]) -> File:
+    name, data = document
+    return File(f"{directory}/{name}".lstrip("/"), data)
+
+
 visible_files = st.lists(
-    st.builds(
-        _file, st.sampled_from(DIRECTORIES), st.sampled_from(_NAMES), st.sampled_from(CONTENTS)
+    st.one_of(
+        st.builds(
+            _file, st.sampled_from(DIRECTORIES), st.sampled_from(_NAMES), st.sampled_from(CONTENTS)
+        ),
+        st.builds(_document, st.sampled_from(DIRECTORIES), st.sampled_from(DOCUMENTS)),
     ),
     min_size=1,
     max_size=6,

@@ -180,8 +180,12 @@ def _filled_text(text: str, values: Mapping[str, str]) -> str:
 async def _read(
     call: Call, uri: str, variables: Iterable[str], values: Mapping[str, str]
 ) -> ReadResult:
+    catalog = call.server.catalog
     try:
-        return await call.server.catalog.read(uri, call.progress)
+        if (name := await catalog.text_format(uri)) is not None:
+            query = {**uris.parse(uri).query, "format": name}
+            uri = uris.with_query(uri.partition("?")[0], query)
+        return await catalog.read(uri, call.progress)
     except ResourceError as error:
         reported, reported_uri = error, uri
         if isinstance(error, ResourceNotFound):

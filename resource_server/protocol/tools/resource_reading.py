@@ -9,9 +9,14 @@ from typing import Any
 
 import msgspec
 
-from resource_server import media_types, uris
+from resource_server import uris
 from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
-from resource_server.errors import InvalidParameter, ResourceServerError, ResourceTooLarge
+from resource_server.errors import (
+    ConversionError,
+    InvalidParameter,
+    ResourceServerError,
+    ResourceTooLarge,
+)
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools import resource_listing
@@ -29,6 +34,8 @@ from resource_server.protocol.tools.text_range import (
 )
 from resource_server.provider import Content, Truncation
 
+_RECODED = "text"
+"""The format of text in another encoding than the one it is expected in."""
 _NOTICE_CHARACTERS = 160
 """Characters of a notice, without the URI in it."""
 _BLOCK_CHARACTERS = 400
@@ -85,8 +92,7 @@ class _Reader:
         self._catalog = call.server.catalog
         self._limit = call.server.toolbox.settings.budget
         self._numbered = bool(arguments.number)
-        mount, path, query = self._catalog.route(arguments.uri)
-        self._path = path
+        mount, _, query = self._catalog.route(arguments.uri)
         self._native = mount.provider.parameters.issuperset(UNITS)
         self._pages = "limit" in mount.provider.parameters
         self._parameters = dict(query)
@@ -116,19 +122,13 @@ class _Reader:
 
     async def _prefer_text(self) -> None:
         """Ask for the text of a document that is no text, if it can be read as text."""
-        name = self._path[-1] if self._path else ""
         is_bytes = self._range is not None and self._range.unit == "bytes"
-        media_type = media_types.from_name(name) if name else None
-        if "format" in self._parameters or is_bytes or media_type is None:
+        if "format" in self._parameters or is_bytes:
             return
-        if not media_types.is_binary(media_type):
-            return
-        resource = (await self._catalog.metadata(self._bare)).resource
-        for each in resource.formats:
-            if not media_types.is_binary(each.mime_type):
-                self._parameters["format"] = each.name
-                self._uri = self._with(self._parameters)
-                return
+        name = await self._catalog.text_format(self._uri)
+        if name is not None:
+            self._parameters["format"] = name
+            self._uri = self._with(self._parameters)
 
     def _add(self, name: str, value: str | None) -> None:
         if value is not None and self._parameters.setdefault(name, value) != value:
@@ -160,9 +160,23 @@ class _Reader:
                 raise
             # More bytes than the budget has characters, whatever the encoding.
             return await self._fetch(TextRange("bytes", 0, 5 * self._limit + 64))
+        if self._is_recoded(reading):
+            self._parameters["format"] = _RECODED
+            self._uri = self._with(self._parameters)
+            with suppress(ConversionError):
+                reading = await self._fetch(self._range)
         if reading.collection is not None and (self._range is not None or self._numbered):
             raise InvalidParameter(_COLLECTION)
         return reading
+
+    def _is_recoded(self, reading: ReadResult) -> bool:
+        """Return whether bytes were read that are text in another encoding."""
+        asks_for_bytes = self._range is not None and self._range.unit == "bytes"
+        if "format" in self._parameters or asks_for_bytes or len(reading.items) != 1:
+            return False
+        (item,) = reading.items
+        is_bytes = item.content is not None and isinstance(item.content.data, bytes)
+        return is_bytes and any(each.name == _RECODED for each in item.entry.resource.formats)
 
     async def _fetch(self, range: TextRange | None) -> ReadResult:
         uri = self._uri

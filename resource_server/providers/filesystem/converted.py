@@ -6,33 +6,40 @@ conversion is read in ranges as that of any document.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import tempfile
+import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import msgspec
 
 from resource_server import media_types
 from resource_server.conversion import registry
-from resource_server.conversion.pool import Conversion, ConverterPool
-from resource_server.conversion.registry import ConverterEntry
-from resource_server.errors import ConversionError, InvalidParameter
+from resource_server.conversion.disk_cache import DiskCache
+from resource_server.conversion.pool import WORKERS, Conversion, ConverterPool
+from resource_server.conversion.registry import ConverterEntry, Converters
+from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
 from resource_server.provider import Content, Truncation
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.directory import WeightedLru, stamp
+from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
 from resource_server.providers.filesystem.ranges import Range, parse_range
 
 FORMAT = "format"
+ENCODING = "encoding"
+SHEET = "sheet"
 _INTERVAL = re.compile(r"([0-9]{1,9})(-([0-9]{1,9})?)?")
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
 _MAX_FAILURES = 256 * 1024
 """Maximum characters of failures kept in memory."""
 _SEARCH_S = 1.0
-"""Maximum time of one conversion for a search, whose pages take few seconds."""
+"""Maximum time of one conversion for a search, whose pages take few seconds, or a completion."""
 _MAX_OPTION = 1000
 _ENCODED_TEXT = frozenset(("message/rfc822",))
 """Text whose bytes are not what it says: mail is often in base64."""
@@ -47,16 +54,26 @@ class Wanted(msgspec.Struct, frozen=True):
     range: Range | None = None
 
 
+RECODED = Wanted(registry.PLAIN_TEXT, ConversionRequest(media_type="text/plain", format="text"))
+"""The text of a document that is in another encoding than the folder's, by a guess."""
+
+
 class ConvertedDocuments:
     """Conversions of documents, cached by version. Any thread may call any method."""
 
-    def __init__(self, pool: ConverterPool) -> None:
+    def __init__(
+        self, pool: ConverterPool, converters: Converters, disk: DiskCache | None = None
+    ) -> None:
         self._pool = pool
+        self.converters = converters
+        self._disk = disk
         self._cache: WeightedLru[tuple[object, ...], Conversion] = WeightedLru(
             _MAX_CACHED, lambda conversion: _WEIGHT + conversion.size
         )
         self._failures: WeightedLru[tuple[object, ...], str] = WeightedLru(_MAX_FAILURES, len)
         """Why documents cannot be converted, within their time."""
+        self._running: dict[tuple[object, ...], Future[Conversion]] = {}
+        self._lock = threading.Lock()
 
     def text_of(self, types: tuple[tuple[str, str], ...]) -> ConvertedText:
         """Return the text of documents for a search; `types` are those of the folder's options."""
@@ -68,7 +85,7 @@ class ConvertedDocuments:
         Raises:
             InvalidParameter: no such format or parameter; the message names the known ones.
         """
-        return parse_wanted(query, media_type)
+        return parse_wanted(query, media_type, self.converters)
 
     def read(self, fd: int, wanted: Wanted) -> Content:
         """Return a converted document, or the range of its text. Blocks.
@@ -88,26 +105,98 @@ class ConvertedDocuments:
             return msgspec.structs.replace(found, truncated=_rest(wanted, conversion))
         return found
 
+    def sheet_names(self, fd: int, media_type: str | None) -> Sequence[str]:
+        """Return the names of the sheets of a workbook; none of any other document. Blocks.
+
+        Raises:
+            ConversionError, ResourceBusy: as `ConverterPool.convert`.
+        """
+        converter = self.converters.of(media_type)
+        if converter is None or SHEET not in converter.options:
+            return ()
+        request = ConversionRequest(media_type=media_type or "", format=registry.SHEET_NAMES)
+        found = self.convert(fd, Wanted(converter.of(request.format), request), time_s=_SEARCH_S)
+        return [str(part.data) for part in found.parts]
+
     def convert(self, fd: int, wanted: Wanted, *, time_s: float | None = None) -> Conversion:
-        """Return a conversion, made within `time_s`. Blocks; raises as `read`."""
+        """Return a conversion, made within `time_s`. Blocks; raises as `read`.
+
+        Callers who ask for the same at the same time share one conversion.
+        """
+        status = os.fstat(fd)
         request = wanted.request
         key = (
-            *(stamp(os.fstat(fd)), wanted.converter.reference),
+            *(stamp(status), wanted.converter.reference, wanted.converter.version),
             *(request.format, request.first, request.last, *sorted(request.options.items())),
         )
         found = self._cache.get(key)
-        if found is None:
-            failure = self._failures.get((time_s, *key))
-            if failure is not None:
-                raise ConversionError(failure)
-            os.lseek(fd, 0, os.SEEK_SET)
-            try:
-                found = self._pool.convert(wanted.converter.reference, fd, request, time_s=time_s)
-            except ConversionError as error:
-                self._failures.put((time_s, *key), str(error))
-                raise
+        if found is not None:
+            return found
+        own: Future[Conversion] = Future()
+        with self._lock:
+            running = self._running.setdefault((time_s, *key), own)
+        if running is not own:
+            return running.result()
+        try:
+            # A document that changes once more within a tick of the clock has the same stamp.
+            found = self._made(fd, wanted, key, time_s, is_lasting=not is_fresh(status))
+        except BaseException as error:
+            own.set_exception(error)
+            raise
+        else:
+            own.set_result(found)
+            return found
+        finally:
+            with self._lock:
+                del self._running[(time_s, *key)]
+
+    def _made(
+        self,
+        fd: int,
+        wanted: Wanted,
+        key: tuple[object, ...],
+        time_s: float | None,
+        *,
+        is_lasting: bool,
+    ) -> Conversion:
+        """Return a conversion from the disk or the pool; keep it if it `is_lasting`."""
+        failure = self._failures.get((time_s, *key))
+        if failure is not None:
+            raise ConversionError(failure)
+        found = None if self._disk is None else self._disk.get(key)
+        if found is not None:
             self._cache.put(key, found)
+            return found
+        os.lseek(fd, 0, os.SEEK_SET)
+        try:
+            found = self._pool.convert(
+                wanted.converter.reference, fd, wanted.request, time_s=time_s
+            )
+        except ConversionError as error:
+            if is_lasting:
+                self._failures.put((time_s, *key), str(error))
+            raise
+        if is_lasting and key[0] == stamp(os.fstat(fd)):
+            self._cache.put(key, found)
+            if self._disk is not None:
+                self._disk.put(key, found)
         return found
+
+    def prepare(self, fd: int, wanted: Wanted, *, time_s: float) -> None:
+        """Begin a conversion in another thread, and close `fd` after it."""
+
+        def work() -> None:
+            try:
+                with suppress(ConversionError, ResourceBusy, OSError):
+                    self.convert(fd, wanted, time_s=time_s)
+            finally:
+                os.close(fd)
+
+        self._ahead.submit(work)
+
+    @functools.cached_property
+    def _ahead(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(WORKERS - 1, thread_name_prefix="conversion")
 
 
 class PlacedText(msgspec.Struct, frozen=True):
@@ -157,28 +246,47 @@ class ConvertedText:
             line += str(part.data).count("\n") + 1
         return PlacedText(_joined(conversion), begins, names)
 
+    def prepare(self, fd: int, name: str) -> None:
+        """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""
+        wanted = self._wanted(name)
+        if wanted is None:
+            os.close(fd)
+        else:
+            self._documents.prepare(fd, wanted, time_s=_SEARCH_S)
+
+    def recoded(self, fd: int) -> bytes:
+        """Return the text of an open document in another encoding, by a guess. Blocks.
+
+        Raises as `text`.
+        """
+        return _joined(self._documents.convert(fd, RECODED, time_s=_SEARCH_S))
+
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)
         if media_type is None or not (
             media_types.is_binary(media_type) or media_type in _ENCODED_TEXT
         ):
             return None
-        converter = registry.converter_of(media_type)
+        converter = self._documents.converters.of(media_type)
         if converter is None or converter.formats[0].mime_type.startswith("image/"):
             return None
         request = ConversionRequest(media_type=media_type, format=converter.formats[0].name)
-        return Wanted(converter, request)
+        return Wanted(converter.of(request.format), request)
 
 
-def parse_wanted(query: Mapping[str, str], media_type: str | None) -> Wanted:
+def parse_wanted(
+    query: Mapping[str, str], media_type: str | None, converters: Converters
+) -> Wanted:
     """Return the conversion that URI parameters ask for.
 
     Raises:
         InvalidParameter: no such format or parameter; the message names the known ones.
     """
-    converter = registry.converter_of(media_type)
+    converter = converters.of(media_type)
+    if _is_recoding(query, media_type, converter) and converters:
+        converter = registry.PLAIN_TEXT
     if converter is None:
-        raise InvalidParameter(_refusal(query, media_type))
+        raise InvalidParameter(_refusal(query, converters.missing(media_type)))
     given = {name: value for name, value in query.items() if name in registry.PARAMETERS}
     name = given.pop(FORMAT, converter.formats[0].name)
     names = [each.name for each in converter.formats]
@@ -200,12 +308,21 @@ def parse_wanted(query: Mapping[str, str], media_type: str | None) -> Wanted:
         media_type=media_type or "", format=name, first=first, last=last, options=given
     )
     rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
-    return Wanted(converter, request, parse_range(rest) if rest else None)
+    return Wanted(converter.of(name), request, parse_range(rest) if rest else None)
 
 
-def _refusal(query: Mapping[str, str], media_type: str | None) -> str:
+def _is_recoding(
+    query: Mapping[str, str], media_type: str | None, converter: ConverterEntry | None
+) -> bool:
+    """Return whether a URI asks for text in another encoding, of a document that may be text."""
+    is_asked = ENCODING in query or query.get(FORMAT) == registry.TEXT.name
+    may_be_text = media_type is None or not media_types.is_binary(media_type)
+    return is_asked and may_be_text and (converter is None or ENCODING not in converter.options)
+
+
+def _refusal(query: Mapping[str, str], modules: Sequence[str]) -> str:
     name = next(name for name in query if name in registry.PARAMETERS)
-    if modules := registry.missing(media_type):
+    if modules:
         return f"this server cannot convert the document: {', '.join(modules)} is not installed"
     return f"unknown query parameter {name!r}; this document takes lines, bytes or tail"
 

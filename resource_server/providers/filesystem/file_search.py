@@ -48,6 +48,8 @@ _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _HEAD_BYTES = 8192
+_LOOK_AHEAD = 20
+"""Names among which the next document to convert is looked for."""
 """A NUL in the first bytes of a large document shows that it is binary."""
 _SMALL_BYTES = 64 * 1024
 """Maximum bytes that are read or decoded in one step, within which no other thread runs."""
@@ -311,9 +313,28 @@ class _LineSearch:
             except OSError as error:
                 self._skip(error)
                 continue
+            self._prepare_next(run, done)
             if not self._search_open(fd, path, key, rules) and self._looked_at + done:
                 return done
         return len(run.names)
+
+    def _prepare_next(self, run: NameRun, done: int) -> None:
+        """Begin to convert the next document that is no text, while this one is searched."""
+        names = run.names
+        if not self._documents.is_converted(names[done]):
+            return
+        following = range(done + 1, min(done + 1 + _LOOK_AHEAD, len(names)))
+        place = next((at for at in following if self._documents.is_converted(names[at])), None)
+        if place is None or not self._is_sought((*run.path, names[place])):
+            return
+        with suppress(OSError):
+            fd = os.open(names[place], _FILE, dir_fd=run.fd)
+            status = os.fstat(fd)
+            key = run.directory.prefix + names[place]
+            if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
+                self._documents.prepare(fd, names[place])
+            else:
+                os.close(fd)
 
     def _search_entry(self, entry: TreeEntry) -> int:
         """Search a document that is opened by its path: behind a link, or the only one."""
@@ -408,13 +429,13 @@ class DocumentSearcher:
         data = self._read(fd, size, rules.max_size)
         if data is None:
             return None
-        # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
-        is_plain = is_utf8 and data[:1] not in _FIRST_OF_MARKS
-        if not data or (is_plain and not self._query.may_be_in(data, self._check)):
+        if not data or not self._may_match(data, is_utf8=is_utf8):
             return NO_MATCHES
         if self._is_binary(name):
             return None
         text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
+        if text is None:
+            text = self._recoded(fd)
         if text is None:
             return None
         found = self._query.matches(text, self._check, keep)
@@ -422,6 +443,15 @@ class DocumentSearcher:
             mime_type = media_types.of_content(data, None, decodes=True)
             return None if media_types.is_binary(mime_type) else found
         return found
+
+    def is_converted(self, name: str) -> bool:
+        """Return whether a document of this name is searched in its conversion."""
+        return self._converted is not None and self._converted.is_for(name)
+
+    def prepare(self, fd: int, name: str) -> None:
+        """Begin to convert a document that is searched soon; `fd` is closed after it."""
+        if self._converted is not None:
+            self._converted.prepare(fd, name)
 
     def _in_conversion(
         self, converted: ConvertedText, fd: int, name: str, keep: int
@@ -438,6 +468,26 @@ class DocumentSearcher:
         found = self._query.matches(data, self._check, keep)
         lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]
         return replace(found, lines=tuple(lines))
+
+    def _may_match(self, data: bytes, *, is_utf8: bool) -> bool:
+        """Return whether a document may match, by its bytes."""
+        if not is_utf8 or data[:1] in _FIRST_OF_MARKS:
+            # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
+            return True
+        if self._query.may_be_in(data, self._check):
+            return True
+        is_guessed = self._converted is not None and not self._query.is_ascii
+        return is_guessed and not _is_utf8(data)
+
+    def _recoded(self, fd: int) -> bytes | None:
+        """Return the text in another encoding than the folder's, in UTF-8; None if it is none."""
+        self._check()
+        if self._converted is None:
+            return None
+        try:
+            return self._converted.recoded(fd)
+        except (ConversionError, ResourceBusy):
+            return None
 
     def _is_binary(self, name: str) -> bool:
         mime_type = media_types.from_name(name, self._types)
@@ -490,3 +540,11 @@ def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:
         if time.monotonic() > until:
             return None
     return counted
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -5,23 +5,56 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from resource_server import uris
 from resource_server.access import OPEN, Access
+from resource_server.conversion import registry
 from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.patterns import Patterns
+from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.option_types import OptionChecks, check_options
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
 
 WatchMode = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SkillMode = Literal["auto", "off"]
-ConvertMode = Literal["auto", "off"]
+ConvertMode = Literal["auto", "off", False]
+"""`off` is false where YAML 1.1 has written it."""
 SymlinkPolicy = Literal["deny", "within-root"]
 
 _WILDCARDS = frozenset("*?")
 """Without `[`: web frameworks use directories such as `[slug]` as routes."""
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
+
+
+class DocumentKind(str):
+    """A kind of document that can be converted, as an option type: `pdf` or a media type."""
+
+    @classmethod
+    def parse(cls, value: object) -> DocumentKind:
+        """Return a kind by its name.
+
+        Raises:
+            ValueError: there is no converter for it.
+        """
+        if isinstance(value, str) and registry.media_type_of(value):
+            return cls(value)
+        near = did_you_mean(value, registry.known_kinds()) if isinstance(value, str) else ""
+        raise ValueError(f"not a kind of document that can be converted, such as pdf{near}")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        # Imported here: a folder served without a manifest never loads pydantic.
+        from pydantic_core import core_schema
+
+        names = core_schema.literal_schema([*registry.known_kinds()])
+        media_type = core_schema.str_schema(pattern="/")
+        return core_schema.no_info_plain_validator_function(
+            cls.parse, json_schema_input_schema=core_schema.union_schema([names, media_type])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +140,20 @@ def check_types(types: Mapping[str, str]) -> None:
     for pattern, media_type in types.items():
         if not _MEDIA_TYPE.fullmatch(media_type):
             raise ValueError(f"types: {media_type!r} for {pattern!r} is no media type as text/html")
+
+
+def offered_converters(convert: ConvertMode | Sequence[str]) -> registry.Converters:
+    """Return the converters that the option `convert` allows.
+
+    Raises:
+        ValueError: there is no converter for a kind.
+    """
+    if convert == "auto":
+        return registry.Converters()
+    if isinstance(convert, str | bool):
+        return registry.Converters(())
+    kinds = [DocumentKind.parse(kind) for kind in convert]
+    return registry.Converters([registry.media_type_of(kind) or "" for kind in kinds])
 
 
 def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, DirectoryOptions]:

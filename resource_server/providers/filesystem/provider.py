@@ -7,8 +7,14 @@ import functools
 import importlib
 import os
 import pathlib
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Generator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
@@ -55,6 +61,7 @@ from resource_server.providers.filesystem.file_tree import (
 from resource_server.providers.filesystem.options import (
     ConvertMode,
     DirectoryOptions,
+    DocumentKind,
     Secrets,
     SkillMode,
     SymlinkPolicy,
@@ -62,6 +69,7 @@ from resource_server.providers.filesystem.options import (
     check_patterns,
     check_types,
     directory_keys,
+    offered_converters,
 )
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
@@ -71,7 +79,7 @@ from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
 if TYPE_CHECKING:
-    from resource_server.providers.filesystem.converted import ConvertedDocuments, Wanted
+    from resource_server.providers.filesystem.converted import ConvertedDocuments
     from resource_server.providers.filesystem.file_search import FileSearch
     from resource_server.providers.filesystem.skills.skill_index import SkillIndex
 
@@ -118,6 +126,14 @@ _TEMPLATES = (
         type="document",
     ),
 )
+_FORMAT_TEMPLATE = Template(
+    "{+path}?format={format}",
+    name="format",
+    title="Document in another format",
+    description="A document such as PDF as markdown or png; with &pages=3-7, those pages",
+    type="document",
+    optional=tuple(sorted(registry.PARAMETERS - {"format"})),
+)
 
 
 @dataclass
@@ -150,9 +166,12 @@ class Filesystem:
     """How changes are detected; `auto` uses the best of the system and the file system."""
     skills: SkillMode = "auto"
     """Whether directories with a valid `SKILL.md` are served as skills, too, or none are."""
-    convert: ConvertMode = "auto"
+    convert: ConvertMode | tuple[DocumentKind, ...] = "auto"
     """Whether documents such as PDF are also served as Markdown, by converters in processes of
-    their own, or none are."""
+    their own, or none are; or a list of those that are, as in `[pdf, docx]`."""
+    cache: pathlib.Path | None = None
+    """A folder that keeps the Markdown of documents between starts, relative to the manifest; it is
+    created if it does not exist. By default, memory keeps it."""
 
     timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
     """Intervals of the watcher and of searches, for tests."""
@@ -162,14 +181,13 @@ class Filesystem:
     digests: WeightedLru[Path, FileDigest] = field(init=False, repr=False, compare=False)
     """Digests of the files of skills, shared by all views of the folder."""
 
-    templates = _TEMPLATES
-
     option_checks: ClassVar[OptionChecks] = {
         "include": lambda patterns: check_patterns("include", patterns),
         "exclude": lambda patterns: check_patterns("exclude", patterns),
         "encoding": canonical_encoding,
         "types": check_types,
         "directories": directory_keys,
+        "convert": offered_converters,
     }
 
     def __post_init__(self) -> None:
@@ -188,6 +206,7 @@ class Filesystem:
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
+        self._converters = offered_converters(self.convert)
         self.threads = WorkerThreads(_MAX_THREADS)
         self.digests = digest_cache()
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
@@ -241,6 +260,11 @@ class Filesystem:
         """Return the entries of one type and depth after `after`. See `SupportsLevels.level`."""
         return self._page(self._tree.level(depth, type, after or (), self, limit=limit), limit)
 
+    @property
+    def templates(self) -> Sequence[Template]:
+        """Templates of documents, in ranges and other formats. See `Provider.templates`."""
+        return (*_TEMPLATES, _FORMAT_TEMPLATE) if self._converters else _TEMPLATES
+
     def metadata(self, path: Path) -> Resource:
         """Return the metadata of a file or directory; only a `SKILL.md` is opened for it."""
         return self._with_formats(self._described(self.resource(self._tree.find(path))))
@@ -263,22 +287,40 @@ class Filesystem:
         self, path: Path, query: Mapping[str, str], *, collections: bool = False
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         # The query is checked first: a later error would reveal that a hidden document exists.
-        wanted = part = None
-        if query and self.convert == "auto" and not registry.PARAMETERS.isdisjoint(query):
-            wanted = self._converted.wanted(query, self._type(path))
-        elif query:
-            part = parse_range(query)
-        location = self._tree.document(path)
-        if not location.rules.readable:
-            raise ResourceNotFound
-        if wanted is not None:
-            return self.threads.run(lambda: self._read_converted(path, location, wanted))
+        if query and self._converters and not registry.PARAMETERS.isdisjoint(query):
+            try:
+                location = self._location(path)
+            except ResourceNotFound:
+                location = None
+            return self.threads.run(
+                lambda: self._read_converted(path, query, location, collections=collections)
+            )
+        part = parse_range(query) if query else None
+        location = self._location(path)
         try:
             return self._read_now(path, location, part)
         except BlockingIOError:
             return self.threads.run(
                 lambda: self._read_blocking(path, location, part, collections=collections)
             )
+
+    def _location(self, path: Path) -> DocumentLocation:
+        location = self._tree.document(path)
+        if not location.rules.readable:
+            raise ResourceNotFound
+        return location
+
+    @contextmanager
+    def _opened(self, location: DocumentLocation) -> Generator[tuple[int, os.stat_result]]:
+        """Open a document, unless it is withheld. Blocks."""
+        fd, status = self._root.open_file(location.file, status=location.status)
+        location.status = status
+        try:
+            if self._tree.is_withheld("/".join(location.file), status):
+                raise ResourceNotFound
+            yield fd, status
+        finally:
+            os.close(fd)
 
     def _read_now(
         self, path: Path, location: DocumentLocation, part: Range | None
@@ -307,53 +349,68 @@ class Filesystem:
             os.close(fd)
         # The status is older than the content, so the version is never newer than the content.
         resource = self.document(path, status, rules)
-        if found is None or self._is_recoded(found) or self._is_undescribed(resource):
+        is_known = self._converters.is_known(resource.mime_type)
+        if (
+            found is None
+            or not is_known
+            or self._is_recoded(found)
+            or self._is_undescribed(resource)
+        ):
             raise BlockingIOError
-        return self._with_formats(self._described(resource)), (found,)
+        return self._with_formats(self._described(resource), found), (found,)
 
     def _read_blocking(
         self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
     ) -> tuple[Resource, Sequence[Content]]:
         """Read a document or a range of it; with `collections`, a directory has no content."""
+        rules = location.rules
         try:
-            fd, status = self._root.open_file(location.file, status=location.status)
+            with self._opened(location) as (fd, status):
+                found = content.read_content(
+                    fd,
+                    status,
+                    self._type(path),
+                    part,
+                    encoding=rules.encoding,
+                    max_size=rules.max_size,
+                )
+                if part is None and self._is_recoded(found) and self._skills.covers(path):
+                    found = content.read_exact(fd, found.mime_type, max_size=rules.max_size)
         except ResourceNotFound:
             if collections:
                 return self._collection(path)
             raise
-        location.status = status
-        rules = location.rules
-        try:
-            if self._tree.is_withheld("/".join(location.file), status):
-                raise ResourceNotFound
-            found = content.read_content(
-                fd,
-                status,
-                self._type(path),
-                part,
-                encoding=rules.encoding,
-                max_size=rules.max_size,
-            )
-            if part is None and self._is_recoded(found) and self._skills.covers(path):
-                found = content.read_exact(fd, found.mime_type, max_size=rules.max_size)
-        finally:
-            os.close(fd)
         resource = self._described(self.document(path, status, rules))
-        return self._with_formats(resource), (found,)
+        return self._with_formats(resource, found), (found,)
 
     def _read_converted(
-        self, path: Path, location: DocumentLocation, wanted: Wanted
+        self,
+        path: Path,
+        query: Mapping[str, str],
+        location: DocumentLocation | None,
+        *,
+        collections: bool,
     ) -> tuple[Resource, Sequence[Content]]:
-        fd, status = self._root.open_file(location.file, status=location.status)
-        location.status = status
-        try:
-            if self._tree.is_withheld("/".join(location.file), status):
-                raise ResourceNotFound
+        """Read a document in another format. Blocks, with the packages of converters, too."""
+        wanted = self._converted.wanted(query, self._type(path) if path else None)
+        if location is None:
+            if collections:
+                return self._collection(path)
+            raise ResourceNotFound
+        with self._opened(location) as (fd, status):
             resource = self.document(path, status, location.rules)
             found = self._converted.read(fd, wanted)
-        finally:
-            os.close(fd)
-        return self._with_formats(resource), (found,)
+        resource = self._with_formats(resource)
+        if wanted.converter is registry.PLAIN_TEXT:
+            # The converter names the encoding that it has found.
+            type, _, encoding = (found.mime_type or "").partition("; charset=")
+            found = msgspec.structs.replace(found, mime_type=type)
+            resource = msgspec.structs.replace(
+                resource,
+                formats=(*resource.formats, registry.TEXT),
+                details={"encoding": encoding, "guessed": "encoding" not in query},
+            )
+        return resource, (found,)
 
     @functools.cached_property
     def _converted(self) -> ConvertedDocuments:
@@ -361,13 +418,25 @@ class Filesystem:
         from resource_server.conversion import pool
         from resource_server.providers.filesystem.converted import ConvertedDocuments
 
-        return ConvertedDocuments(pool.shared())
+        disk = None
+        if self.cache is not None:
+            from resource_server.conversion.disk_cache import DiskCache
 
-    def _with_formats(self, resource: Resource) -> Resource:
-        """Return the resource with the formats that its document can be read in."""
-        if self.convert == "off" or resource.type == "collection" or not resource.readable:
+            disk = DiskCache(self.cache)
+        return ConvertedDocuments(pool.shared(), self._converters, disk)
+
+    def _with_formats(self, resource: Resource, found: Content | None = None) -> Resource:
+        """Return the resource with the formats that its document can be read in.
+
+        Text whose content was `found` to be bytes is in another encoding, which can be guessed.
+        """
+        if resource.type == "collection" or not resource.readable:
             return resource
-        formats = registry.formats_of(resource.mime_type)
+        formats = self._converters.formats(resource.mime_type)
+        type = resource.mime_type
+        is_text = type is not None and media_types.is_text(type) and bool(self._converters)
+        if is_text and found is not None and isinstance(found.data, bytes) and found.data:
+            formats = (*formats, registry.TEXT)
         return msgspec.structs.replace(resource, formats=formats) if formats else resource
 
     def _is_recoded(self, found: Content) -> bool:
@@ -383,13 +452,41 @@ class Filesystem:
     def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> MaybeAwaitable[Sequence[str]]:
-        """Return the entries of the directory typed so far whose names contain the rest."""
+        """Return the entries of the directory typed so far, or formats and sheets of a document."""
+        if variable in ("format", "sheet") and self._converters:
+            return self._parameter_values(variable, value, given.get("path", ""))
         parent, _, typed = value.rpartition("/")
         path = tuple(parent.split("/")) if parent else ()
         is_path = "\0" not in value and all(map(uris.is_segment, path))
         if variable != "path" or value.startswith("/") or not is_path:
             return ()
         return self.threads.now_or_in_thread(self._completions(path, typed))
+
+    async def _parameter_values(self, name: str, typed: str, document: str) -> Sequence[str]:
+        """Return the formats or the sheets of a document whose names contain what is typed."""
+        path = tuple(document.split("/"))
+        found: Sequence[str] = ()
+        with suppress(ResourceError):
+            if not document:
+                found = await self.threads.run(self._every_format) if name == "format" else ()
+            elif not all(map(uris.is_segment, path)):
+                found = ()
+            elif name == "format":
+                resource = await self.threads.run(lambda: self.metadata(path))
+                found = [each.name for each in resource.formats]
+            else:
+                location = self._location(path)
+                found = await self.threads.run(lambda: self._sheet_names(path, location))
+        return [each for each in found if typed.casefold() in each.casefold()]
+
+    def _every_format(self) -> Sequence[str]:
+        offered = self._converters.entries().values()
+        found = [format.name for each in offered if each.is_available for format in each.formats]
+        return list(dict.fromkeys(found))
+
+    def _sheet_names(self, path: Path, location: DocumentLocation) -> Sequence[str]:
+        with self._opened(location) as (fd, _):
+            return self._converted.sheet_names(fd, self._type(path))
 
     def _completions(self, path: Path, typed: str) -> Steps[Sequence[str]]:
         try:
@@ -444,7 +541,7 @@ class Filesystem:
         # Imported here: most folders are never searched.
         from resource_server.providers.filesystem.file_search import FileSearch
 
-        text = None if self.convert == "off" else self._converted.text_of(self._types)
+        text = self._converted.text_of(self._types) if self._converters else None
         return FileSearch(self._tree, self, self._types, self.timing, text)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:
@@ -490,7 +587,7 @@ class Filesystem:
     @property
     def parameters(self) -> frozenset[str]:
         """The URI parameters of documents. See `SupportsParameters`."""
-        return _RANGES if self.convert == "off" else _RANGES | registry.PARAMETERS
+        return _RANGES | registry.PARAMETERS if self._converters else _RANGES
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:

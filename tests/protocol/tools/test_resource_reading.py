@@ -335,21 +335,24 @@ async def test_a_range_of_binary_data_is_that_range_or_an_error(kind: str, tmp_p
         refusal(await called(wire, "read_resource", LATEST, **asked, **part))
 
 
-async def test_lines_of_text_in_another_encoding_go_on_behind_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("convert", ["auto", "off"])
+async def test_lines_of_text_in_another_encoding_go_on_behind_them(
+    convert: str, tmp_path: Path
+) -> None:
     lines = [f"z\xe4hler {number:05}\n".encode("latin-1") for number in range(2000)]
-    wire = Wire(
-        await server_of(
-            folder(tmp_path, {"x.txt": b"".join(lines)}), tools=ToolSettings(budget=2000)
-        ),
-        LATEST,
-    )
+    files = folder(tmp_path, {"x.txt": b"".join(lines)}, convert=convert)
+    wire = Wire(await server_of(files, tools=ToolSettings(budget=2000)), LATEST)
     asked: dict[str, Any] | None = {"uri": "test://one/x.txt", "lines": "1500-"}
     found = b""
     while asked is not None:
         result = await called(wire, "read_resource", LATEST, **asked)
-        found += base64.b64decode(result["content"][0]["resource"]["blob"])
         notice = words(result)
-        asked = json.loads(notice.partition("Read on: ")[2][:-1]) if notice else None
+        if convert == "off":
+            found += base64.b64decode(result["content"][0]["resource"]["blob"])
+        else:
+            found += notice.partition("\n[")[0].encode("latin-1")
+        following = notice.partition("Read on: ")[2]
+        asked = json.loads(following[:-1]) if following else None
     assert found == b"".join(lines[1499:])
 
 

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.metadata
+import json
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.mount import Mount
+from resource_server.cli import runner
+from resource_server.conversion import registry
+from resource_server.conversion.disk_cache import SUFFIX
+from resource_server.conversion.pool import Conversion, ConverterPool
+from resource_server.conversion.registry import Converters
 from resource_server.errors import ConversionError, InvalidParameter, ResourceNotFound
+from resource_server.manifest.load import load
+from resource_server.manifest.prompts import Prompt, PromptMessage
+from resource_server.plugins import load_provider
+from resource_server.protocol.server import Server
 from resource_server.provider import Content
 from resource_server.provider import Path as Address
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.converted import ConvertedDocuments
 from resource_server.runtime.eager import settle
-from tests.conversion.portable import pdf
+from tests.conversion.portable import pdf, xlsx
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
 
 pytestmark = pytest.mark.anyio
 
 LATEST = "2025-11-25"
+PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -102,12 +122,78 @@ async def test_metadata_and_reads_name_the_formats(folder: Path) -> None:
     assert fetched == described
 
 
-async def test_conversions_can_be_switched_off(folder: Path) -> None:
-    provider = Filesystem(folder, convert="off")
+@pytest.mark.parametrize("written", ["off", "false", "[]"])
+@pytest.mark.parametrize("section", ["roots: {r: {", "providers: {r: {use: filesystem, "])
+async def test_conversions_can_be_switched_off(folder: Path, section: str, written: str) -> None:
+    provider = mounted(folder, section, written)
     assert provider.metadata(("report.pdf",)).formats == ()
     assert provider.parameters == {"lines", "bytes", "tail"}
+    assert not [each for each in provider.templates if "format" in each.uri_template]
+    assert await completed(provider, "format", path="report.pdf") == []
     with pytest.raises(InvalidParameter):
         await settle(provider.read(("report.pdf",), {"format": "markdown"}))
+
+
+@pytest.mark.parametrize("written", ["[pdf]", "[application/pdf, xlsx]", "[PDF]"])
+async def test_only_listed_kinds_are_converted(folder: Path, written: str) -> None:
+    provider = mounted(folder, "roots: {r: {", written)
+    assert provider.metadata(("report.pdf",)).formats
+    assert provider.metadata(("shop.csv",)).formats == ()
+    assert await settle(provider.read(("report.pdf",), {"format": "markdown"}))
+    with pytest.raises(InvalidParameter, match="lines, bytes or tail"):
+        await settle(provider.read(("shop.csv",), {"format": "markdown"}))
+    (folder / "letter.eml").write_text("Subject: margin\n\nmargin")
+    page = await provider.search(
+        SearchRequest(text="margin", where="text"), below=(), after=None, limit=9, deadline=10**9
+    )
+    found = {line.text for hit in page.hits for line in hit.lines}
+    assert "[page 2] The margin is 17 %" in found
+    assert "Subject: margin" in found  # as it is, not as Markdown
+
+
+def mounted(folder: Path, section: str, written: str) -> Filesystem:
+    manifest = folder / "mcp-resources.yaml"
+    manifest.write_text(f"{section}path: ., convert: {written}}}}}\n")
+    (spec,) = load(manifest).mounts
+    assert isinstance(spec.use, str)
+    provider = load_provider(spec, load(manifest), allow_plugins=False)
+    assert isinstance(provider, Filesystem)
+    return provider
+
+
+async def completed(provider: Filesystem, variable: str, typed: str = "", **given: str) -> Any:
+    return list(await settle(provider.complete(variable, typed, given=given)))
+
+
+async def test_formats_and_sheets_of_a_document_are_completed(folder: Path) -> None:
+    (folder / "book.xlsx").write_bytes(xlsx("", "", ""))
+    (folder / "broken.xlsx").write_bytes(b"PK")
+    provider = Filesystem(folder)
+    assert await completed(provider, "format", path="report.pdf") == ["markdown", "png"]
+    assert await completed(provider, "format", "MARK", path="report.pdf") == ["markdown"]
+    assert {"markdown", "png", "json", "text", "webp"} == {*await completed(provider, "format")}
+    assert await completed(provider, "sheet", path="book.xlsx") == ["Sheet1", "Sheet2", "Sheet3"]
+    assert await completed(provider, "sheet", "2", path="book.xlsx") == ["Sheet2"]
+    for path in ("plain.txt", "hidden.pdf", "missing.pdf", "../report.pdf", "/", "\0", ""):
+        assert path == "" or await completed(provider, "format", path=path) == []
+        assert await completed(provider, "sheet", path=path) == []
+    for path in ("broken.xlsx", "report.pdf"):
+        assert await completed(provider, "sheet", path=path) == []
+    with pytest.raises(InvalidParameter):
+        await read(folder, "book.xlsx", format="sheet-names")
+
+
+async def test_a_client_completes_the_format_of_a_template(folder: Path) -> None:
+    wire = Wire(await server_of(Filesystem(folder)), LATEST)
+    templates = (await wire.result("resources/templates/list"))["resourceTemplates"]
+    (template,) = [each for each in templates if "{format}" in each["uriTemplate"]]
+    assert len(json.dumps(template)) < 400
+    asked = {
+        "ref": {"type": "ref/resource", "uri": template["uriTemplate"]},
+        "argument": {"name": "format", "value": "p"},
+        "context": {"arguments": {"path": "report.pdf"}},
+    }
+    assert (await wire.result("completion/complete", asked))["completion"]["values"] == ["png"]
 
 
 @pytest.mark.parametrize("word", ["margin", "secret"])
@@ -139,3 +225,277 @@ async def test_the_tool_reads_the_text_of_what_is_no_text(folder: Path) -> None:
     said = words(await tool(uri="test://one/shop.csv", format="markdown", rows=1))
     assert "Earl Grey" in said
     assert "Assam" not in said
+
+
+async def test_conversions_are_kept_on_disk_between_starts(folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "kept"
+
+    async def page() -> Any:
+        served = Filesystem(folder, cache=cache, hidden=True)
+        (content,) = await settle(served.read(("report.pdf",), {"format": "markdown"}))
+        return content.data
+
+    # Documents that changed this moment are not kept: another change might not be told apart.
+    os.utime(folder / "report.pdf", (1, 1))
+    deadline = time.monotonic() + PATIENCE_S
+    while not (cache.exists() and list(cache.iterdir())):
+        assert time.monotonic() < deadline
+        assert "Turnover 2026" in await page()
+    (kept,) = cache.iterdir()
+    before = kept.read_bytes()
+    (folder / "report.pdf").write_bytes(pdf("Other words"))
+    assert "Other words" in await page()
+    assert kept.read_bytes() == before
+
+
+async def test_kept_conversions_are_served_by_no_root(folder: Path) -> None:
+    (folder / f"x{SUFFIX}").write_text("text of a document")
+    assert f"x{SUFFIX}" not in [
+        resource.name
+        for resource in await settle(Filesystem(folder).list((), after=None, limit=99))
+    ]
+    with pytest.raises(ResourceNotFound):
+        await read(folder, f"x{SUFFIX}")
+
+
+ENCODED = {
+    "cp1252": "Der Bär wählt Müller und Größe für die Übung.\n",
+    "koi8-r": "Съешь же ещё этих мягких французских булок, да выпей чаю.\n",
+    "cp932": "これは日本語の文章です。会議は月曜日の午前十時に始まります。\n",
+    "gb18030": "天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往秋收冬藏\n",
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODED)
+async def test_text_in_another_encoding_is_read_by_a_guess_or_as_it_is_told(
+    tmp_path: Path, encoding: str
+) -> None:
+    words = ENCODED[encoding]
+    (tmp_path / "notes.txt").write_bytes(words.encode(encoding))
+    served = Filesystem(tmp_path)
+    resource, (original,) = await settle(served.fetch(("notes.txt",), {}))
+    assert original.data == words.encode(encoding)
+    assert [format.name for format in resource.formats] == ["text"]
+    resource, (guessed,) = await settle(served.fetch(("notes.txt",), {"format": "text"}))
+    assert guessed.data == words
+    assert guessed.mime_type == "text/plain"
+    assert resource.details == {"encoding": encoding, "guessed": True}
+    resource, (told,) = await settle(served.fetch(("notes.txt",), {"encoding": encoding}))
+    assert told.data == words
+    assert resource.details == {"encoding": encoding, "guessed": False}
+    assert (await read(tmp_path, "notes.txt", encoding=encoding, lines="2-")).data == ""
+
+
+async def test_text_in_the_encoding_of_its_folder_has_no_other_format(folder: Path) -> None:
+    resource, _ = await settle(Filesystem(folder).fetch(("plain.txt",), {}))
+    assert resource.formats == ()
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "base64", "utf-8", "", "../x", "zlib", "idna"])
+async def test_an_encoding_that_is_none_or_does_not_fit_is_refused(
+    tmp_path: Path, encoding: str
+) -> None:
+    (tmp_path / "notes.txt").write_bytes(b"Gr\xf6\xdfe")
+    with pytest.raises(ConversionError):
+        await read(tmp_path, "notes.txt", encoding=encoding)
+
+
+async def test_binary_bytes_are_no_text_in_any_encoding(tmp_path: Path) -> None:
+    (tmp_path / "noise.txt").write_bytes(bytes(range(256)) * 8)
+    with pytest.raises(ConversionError):
+        await read(tmp_path, "noise.txt", format="text")
+    (tmp_path / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
+    with pytest.raises(InvalidParameter):
+        await read(tmp_path, "logo.png", encoding="cp1252")
+
+
+async def hits(folder: Path, word: str, **options: Any) -> set[str]:
+    """Return the names of the documents with a word in their text."""
+    request = SearchRequest(text=word, where="text")
+    found = await Filesystem(folder, **options).search(
+        request, below=(), after=None, limit=10, deadline=10**9
+    )
+    return {hit.resource.name for hit in found.hits}
+
+
+async def test_a_search_finds_words_in_other_encodings(tmp_path: Path) -> None:
+    for encoding, text in ENCODED.items():
+        (tmp_path / f"{encoding}.txt").write_bytes(text.encode(encoding))
+    (tmp_path / "plain.txt").write_text("Müller\n", encoding="utf-8")
+    (tmp_path / "noise.bin").write_bytes(bytes(range(256)) * 8)
+    assert await hits(tmp_path, "Müller") == {"cp1252.txt", "plain.txt"}
+    assert await hits(tmp_path, "wählt") == {"cp1252.txt"}
+    assert await hits(tmp_path, "und") == {"cp1252.txt"}
+    assert await hits(tmp_path, "булок") == {"koi8-r.txt"}
+    assert await hits(tmp_path, "会議") == {"cp932.txt"}
+    assert await hits(tmp_path, "玄黄") == {"gb18030.txt"}
+    assert await hits(tmp_path, "wählt", convert="off") == set()
+
+
+def test_those_who_want_the_same_at_the_same_time_share_one_conversion(folder: Path) -> None:
+    os.utime(folder / "report.pdf", (1, 1))
+    pool = ConverterPool()
+    try:
+        documents = ConvertedDocuments(pool, Converters())
+        wanted = documents.wanted({"format": "markdown"}, "application/pdf")
+        begin = threading.Barrier(8)
+
+        def convert(_: int) -> Conversion:
+            with (folder / "report.pdf").open("rb") as file:
+                begin.wait(PATIENCE_S)
+                return documents.convert(file.fileno(), wanted)
+
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(convert, range(8)))
+        assert len({each.parts for each in found}) == 1
+        assert pool.counts.converted == 1
+    finally:
+        pool.close()
+
+
+def test_a_document_that_was_prepared_is_not_converted_again(folder: Path) -> None:
+    os.utime(folder / "report.pdf", (1, 1))
+    pool = ConverterPool()
+    try:
+        text = ConvertedDocuments(pool, Converters()).text_of(())
+        text.prepare(os.open(folder / "report.pdf", os.O_RDONLY), "report.pdf")
+        with (folder / "report.pdf").open("rb") as file:
+            assert b"margin" in text.text(file.fileno(), "report.pdf").data
+        assert pool.counts.converted == 1
+    finally:
+        pool.close()
+
+
+def test_a_document_that_changes_while_it_is_converted_is_not_kept(folder: Path) -> None:
+    path = folder / "report.pdf"
+    pool = ConverterPool()
+    try:
+        documents = ConvertedDocuments(pool, Converters())
+        wanted = documents.wanted({"format": "markdown"}, "application/pdf")
+        for word in ("first", "other"):
+            # The same size, within a tick of the clock: only the bytes differ.
+            path.write_bytes(pdf(word))
+            with path.open("rb") as file:
+                (part,) = documents.convert(file.fileno(), wanted).parts
+            assert word in str(part.data)
+    finally:
+        pool.close()
+
+
+async def test_the_read_of_a_folder_has_the_text_of_its_documents(folder: Path) -> None:
+    for budget, is_whole in ((256 * 1024, True), (200, False)):
+        limits = CatalogLimits(collection_bytes=budget)
+        wire = Wire(await server_of(Filesystem(folder), limits=limits), LATEST)
+        contents = (await wire.result("resources/read", {"uri": "test://one/"}))["contents"]
+        report, broken = (
+            next(each for each in contents if each["uri"] == f"test://one/{name}")
+            for name in ("report.pdf", "broken.pdf")
+        )
+        assert report["mimeType"] == "text/markdown"
+        assert "Turnover 2026" in report["text"]
+        assert ("The margin is 17 %" in report["text"]) == is_whole
+        assert broken["mimeType"] == "application/pdf"
+        assert "blob" in broken
+        if not is_whole:
+            following = report["_meta"]["resource-server/truncated"]["next"]
+            (rest,) = (await wire.result("resources/read", {"uri": following}))["contents"]
+            assert report["text"] + rest["text"] == str(
+                (await read(folder, "report.pdf", format="markdown")).data
+            )
+        said = words(await called(wire, "read_resource", LATEST, uri="test://one/"))
+        assert "report.pdf:\n## Page 1\n\nTurnover 2026" in said
+        assert ('[Truncated. Read on: {"uri":"test://one/report.pdf?format=' in said) != is_whole
+    (single,) = (await wire.result("resources/read", {"uri": "test://one/report.pdf"}))["contents"]
+    assert single["mimeType"] == "application/pdf"
+    assert "blob" in single
+
+
+@pytest.mark.parametrize(
+    ("address", "media_type", "told"),
+    [
+        ("report.pdf", "text/markdown", "Turnover 2026"),
+        ("report.pdf?pages=2", "text/markdown", "## Page 2"),
+        ("report.pdf?lines=3-3", "text/markdown", "Turnover 2026"),
+        ("report.pdf?format=png", "image/png", None),
+        ("report.pdf?bytes=0-7", "application/pdf", None),
+        ("shop.csv", "text/csv", "Earl Grey;4,50"),
+    ],
+)
+async def test_a_prompt_embeds_the_text_of_what_is_no_text(
+    folder: Path, address: str, media_type: str, told: str | None
+) -> None:
+    wire = await prompting(folder, address)
+    (message,) = (await wire.result("prompts/get", {"name": "p"}))["messages"]
+    if message["content"]["type"] == "image":
+        assert message["content"]["mimeType"] == media_type
+        return
+    resource = message["content"]["resource"]
+    assert resource["mimeType"] == media_type
+    if told is None:
+        assert "blob" in resource
+    else:
+        assert resource["text"].startswith(told) or told in resource["text"]
+
+
+@pytest.mark.parametrize("name", ["broken.pdf", "hidden.pdf"])
+async def test_a_prompt_whose_document_cannot_be_converted_says_so(folder: Path, name: str) -> None:
+    error = await (await prompting(folder, name)).error("prompts/get", {"name": "p"})
+    told = "cannot be converted" if name == "broken.pdf" else "cannot be read"
+    assert told in error["message"]
+    assert str(folder) not in str(error)
+
+
+async def prompting(folder: Path, address: str) -> Wire:
+    prompt = Prompt(messages=(PromptMessage(resource=f"test://one/{address}"),))
+    catalog = Catalog([Mount("one", "test://one/", Filesystem(folder))])
+    return Wire(Server(catalog, prompts={"p": prompt}), LATEST)
+
+
+async def test_the_tool_reads_text_in_another_encoding_by_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes((ENCODED["cp1252"] * 3).encode("cp1252"))
+    wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
+    whole = await called(wire, "read_resource", LATEST, uri="test://one/notes.txt")
+    assert words(whole).count("Müller") == 3
+    part = await called(wire, "read_resource", LATEST, uri="test://one/notes.txt", lines="2-2")
+    assert words(part).startswith(ENCODED["cp1252"])
+    assert words(part).count("Müller") == 1
+
+
+@pytest.mark.parametrize("query", [{}, {"format": "markdown"}])
+async def test_the_first_read_looks_at_installed_packages_off_the_loop(
+    folder: Path, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = lookers(monkeypatch)
+    provider = Filesystem(folder)
+    assert await settle(provider.read(("report.pdf",), query))
+    assert threads
+    assert threading.main_thread() not in threads
+    del threads[:]
+    assert await settle(provider.read(("shop.csv",), query))
+    assert threads == []
+
+
+async def test_serve_looks_at_installed_packages_before_the_first_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = lookers(monkeypatch)
+    runner.find_converters_soon()
+    deadline = time.monotonic() + 10
+    while not registry.is_loaded() and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert registry.is_loaded()
+    assert threading.main_thread() not in threads
+
+
+def lookers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """Forget the installed packages; return the threads that look at them from now on."""
+    threads: list[threading.Thread] = []
+    look: Any = importlib.metadata.entry_points
+
+    def entry_points(**given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return look(**given)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    registry.entries.cache_clear()
+    return threads

@@ -90,6 +90,14 @@ async def test_the_manifest_builds_every_option(root: Path) -> None:
         ("symlinks: follow", "roots.r.symlinks: expected one of deny, within-root"),
         ("watch: sometimes", "roots.r.watch: expected one of"),
         ("max_size: big", "roots.r.max_size: not a size"),
+        (
+            "convert: [docx, pfd]",
+            ":4:21: roots.r.convert[1]: not a kind of document that can be converted, such as pdf; "
+            "did you mean 'pdf'? (found 'pfd')",
+        ),
+        ("convert: [text/x-rust]", "roots.r.convert[0]: not a kind of document"),
+        ("convert: pdf", "expected one of auto, off, false or a list, found 'pdf'"),
+        ("convert: aut", "found 'aut'; did you mean 'auto'?"),
     ],
 )
 def test_the_manifest_refuses_invalid_options(root: Path, options: str, problem: str) -> None:

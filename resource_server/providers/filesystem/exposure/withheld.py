@@ -13,8 +13,8 @@ from resource_server.runtime.clock import TICK_NS
 Identity: TypeAlias = tuple[int, int]
 """Device and inode: the same under every name of a file."""
 
-_JOURNALS = ("-wal", "-shm", "-journal")
-"""Files that SQLite keeps beside a database; they hold its rows."""
+_JOURNALS = ("-wal", "-shm", "-journal", ".wal", ".wal.checkpoint", ".wal.recovery")
+"""Files that SQLite and DuckDB keep beside a database; they hold its rows."""
 _TTL_NS = TICK_NS
 """How long identities are cached; a file that has changed since is looked at again."""
 

@@ -136,6 +136,7 @@ class _Collector:
             f"{_PREFIX}_streams", "Clients that wait to be told of changes.", streams
         )
         yield from self._mounts()
+        yield from self._conversions()
 
     def _requests(self) -> Metric:
         counts = Counter[tuple[str, str, str]]()
@@ -197,6 +198,31 @@ class _Collector:
             watch.add_metric((mount.name, _watch_back_end(mount)), 1)
         yield up
         yield watch
+
+    def _conversions(self) -> Iterator[Metric]:
+        # Imported here: the metrics may be the first that need it.
+        from resource_server.conversion import pool
+
+        counts = pool.shared().counts
+        done = self._core.CounterMetricFamily(
+            f"{_PREFIX}_conversions", "Documents by outcome.", labels=("outcome",)
+        )
+        outcomes = {"ok": counts.converted, "error": counts.failed, "busy": counts.refused}
+        for outcome, count in outcomes.items():
+            done.add_metric((outcome,), count)
+        yield done
+        yield self._core.SummaryMetricFamily(
+            f"{_PREFIX}_conversion_seconds",
+            "From a document to its conversion, with the wait for a worker.",
+            count_value=sum(outcomes.values()),
+            sum_value=counts.seconds,
+        )
+        yield self._core.GaugeMetricFamily(
+            f"{_PREFIX}_conversions_waiting", "Documents that wait for a worker.", counts.waiting
+        )
+        yield self._core.GaugeMetricFamily(
+            f"{_PREFIX}_conversion_workers", "Worker processes at present.", counts.workers
+        )
 
 
 def _outcome(labels: RequestLabels) -> str:

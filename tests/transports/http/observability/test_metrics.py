@@ -184,6 +184,27 @@ def test_each_mount_and_its_watch_and_the_build_are_shown(tmp_path: Path) -> Non
         assert found["process_resident_memory_bytes"] > 0
 
 
+def test_conversions_and_their_workers_are_counted(tmp_path: Path) -> None:
+    with running(project(tmp_path)) as program:
+        (program.folder / "a.csv").write_text("name\nEarl Grey\n")
+        (program.folder / "bad.ipynb").write_text("{")
+        before = metrics(program)
+        outcomes = [f"resource_server_conversions_total outcome={each}" for each in ("ok", "error")]
+        assert [before[name] for name in outcomes] == [0, 0]
+        assert before["resource_server_conversion_workers"] == 0
+        assert "Earl Grey" in program.read("file:///project/a.csv?format=markdown")
+        refused = program.ask(
+            modern("resources/read", {"uri": "file:///project/bad.ipynb?format=markdown"})
+        )
+        assert "cannot be converted" in refused.json["error"]["message"]
+        found = metrics(program)
+        assert [found[name] for name in outcomes] == [1, 1]
+        assert found["resource_server_conversion_seconds_count"] == 2
+        assert found["resource_server_conversion_seconds_sum"] > 0
+        assert found["resource_server_conversions_waiting"] == 0
+        assert found["resource_server_conversion_workers"] in (1, 2)
+
+
 def test_clients_cannot_add_metrics(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program:
 
