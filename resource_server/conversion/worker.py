@@ -20,6 +20,7 @@ import msgspec
 from resource_server.conversion import sandbox
 from resource_server.conversion.messages import (
     MAX_PART_BYTES,
+    MAX_PARTS,
     Answer,
     Begun,
     ConversionJob,
@@ -33,8 +34,6 @@ from resource_server.errors import ConversionError
 from resource_server.provider.conversion import Converter
 
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
-_MAX_REASON = 300
-"""Characters of a converter's own words."""
 
 
 def main() -> None:
@@ -77,7 +76,7 @@ def _outcome(
     except BrokenPipeError:
         raise
     except ConversionError as error:
-        return Failed(str(error)[:_MAX_REASON])
+        return Failed(str(error))
     except MemoryError:
         return Failed("it takes too much memory")
     except RecursionError:
@@ -91,7 +90,9 @@ def _send_parts(
     channel: socket.socket, convert: Converter, file: BinaryIO, job: ConversionJob
 ) -> Answer:
     room = job.max_bytes
-    for part in convert(file, job.request):
+    for count, part in enumerate(convert(file, job.request)):
+        if count == MAX_PARTS:
+            return Done(is_cut=True)
         if isinstance(part.data, str):  # a lone surrogate could not be sent
             text = part.data.encode("utf-8", "replace").decode()
             part = msgspec.structs.replace(part, data=text)
