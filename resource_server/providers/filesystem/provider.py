@@ -357,7 +357,7 @@ class Filesystem:
             or self._is_undescribed(resource)
         ):
             raise BlockingIOError
-        return self._with_formats(self._described(resource), found), (found,)
+        return self._with_formats(self._described(resource)), (found,)
 
     def _read_blocking(
         self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
@@ -381,7 +381,7 @@ class Filesystem:
                 return self._collection(path)
             raise
         resource = self._described(self.document(path, status, rules))
-        return self._with_formats(resource, found), (found,)
+        return self._with_formats(resource), (found,)
 
     def _read_converted(
         self,
@@ -425,18 +425,11 @@ class Filesystem:
             disk = DiskCache(self.cache)
         return ConvertedDocuments(pool.shared(), self._converters, disk)
 
-    def _with_formats(self, resource: Resource, found: Content | None = None) -> Resource:
-        """Return the resource with the formats that its document can be read in.
-
-        Text whose content was `found` to be bytes is in another encoding, which can be guessed.
-        """
+    def _with_formats(self, resource: Resource) -> Resource:
+        """Return the resource with the formats that its document can be read in."""
         if resource.type == "collection" or not resource.readable:
             return resource
         formats = self._converters.formats(resource.mime_type)
-        type = resource.mime_type
-        is_text = type is not None and media_types.is_text(type) and bool(self._converters)
-        if is_text and found is not None and isinstance(found.data, bytes) and found.data:
-            formats = (*formats, registry.TEXT)
         return msgspec.structs.replace(resource, formats=formats) if formats else resource
 
     def _is_recoded(self, found: Content) -> bool:
