@@ -24,8 +24,9 @@ class ConversionJob(msgspec.Struct, frozen=True):
 
     reference: str
     """The converter, as `module:function`."""
-    request: ConversionRequest
-    max_bytes: int
+    request: ConversionRequest | None
+    """None only starts the worker, to see whether the converter can be used."""
+    max_bytes: int = 0
     """Maximum bytes of all parts together."""
 
 
@@ -72,7 +73,13 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Answer: TypeAlias = Begun | Converted | Done | Failed
+class Unusable(msgspec.Struct, frozen=True, tag=True):
+    """The converter itself cannot be used; the worker ends."""
+
+    reason: str
+
+
+Answer: TypeAlias = Begun | Converted | Done | Failed | Unusable
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
