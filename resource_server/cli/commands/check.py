@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pathlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from contextlib import suppress
 
 import click
 import msgspec
+from anyio import to_thread
 
 from resource_server import media_types, uris
 from resource_server.catalog.catalog import Catalog
@@ -500,7 +500,8 @@ async def _report_converters(mounts: Sequence[MountReport]) -> ConvertersReport 
     converted = {media_type for mount in mounts for media_type in mount.converts}
     if not converted:
         return None
-    return await asyncio.to_thread(_tried, {name: registry.entries()[name] for name in converted})
+    entries = {name: registry.entries()[name] for name in converted}
+    return await to_thread.run_sync(_tried, entries)
 
 
 def _tried(entries: Mapping[str, registry.ConverterEntry]) -> ConvertersReport:
