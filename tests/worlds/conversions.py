@@ -131,7 +131,8 @@ class _Served:
             env={**os.environ, "CANARY": "environment-canary"},
         )
         self._lines: queue.Queue[bytes] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._next_id = 0
         self._workers = set[int]()
         self._first_bytes = 0
@@ -149,8 +150,12 @@ class _Served:
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self._process.stdin.flush()
+        line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Violation("the server has ended") from None
 
     def _ask(self, method: str, params: dict[str, Any]) -> int:
         self._next_id += 1
@@ -204,11 +209,13 @@ class _Served:
     def end(self, *, is_killed: bool = False) -> None:
         """End the process; its workers have to end with it."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._workers.update(_children(self._process.pid))
         try:
             if is_killed:
                 self._process.send_signal(signal.SIGKILL)
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
             self._process.wait(_ENDED_S)
             until = time.monotonic() + _ENDED_S
             while any(map(_is_worker, self._workers)):
@@ -218,7 +225,9 @@ class _Served:
         finally:
             self._process.kill()
             self._process.wait()
-            self._log.close()
+            self._reader.join(_ENDED_S)
+            for stream in (self._process.stdin, self._process.stdout, self._log):
+                stream.close()
             for folder in self._folders:
                 shutil.rmtree(folder)
 
@@ -368,14 +377,17 @@ def _keep_documents(patch: pytest.MonkeyPatch) -> None:
 
 def _hold_the_loop(patch: pytest.MonkeyPatch) -> None:
     """Let everything wait for a conversion."""
-    read = cast("Callable[..., Any]", Filesystem.read)
 
-    def holding(self: Filesystem, path: Any, query: Any) -> Any:
-        if "format" in query:
-            threading.Event().wait(_ALIVE_S + 2)
-        return read(self, path, query)
+    def holding(call: Callable[..., Any]) -> Callable[..., Any]:
+        def held(self: Filesystem, path: Any, query: Any) -> Any:
+            if "format" in query:
+                threading.Event().wait(_ALIVE_S + 2)
+            return call(self, path, query)
 
-    patch.setattr(Filesystem, "read", holding)
+        return held
+
+    for name in ("read", "fetch"):
+        patch.setattr(Filesystem, name, holding(getattr(Filesystem, name)))
 
 
 SABOTAGES = Sabotages(
