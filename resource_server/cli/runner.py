@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NoReturn, cast
@@ -49,11 +50,14 @@ def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
     # An interrupt just before the loop waits only wakes it through the wakeup descriptor, which
     # any signal handler sets up.
     runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
+    executor = ThreadPoolExecutor()
+    runner.get_loop().set_default_executor(executor)
     try:
         return _run_to_its_end(runner, work)
     finally:
         # Closing would wait for ever for a hanging worker thread or task.
         _is_left_open.set(True)
+        executor.shutdown(wait=False)  # its idle threads end
         if not _is_stuck(others) and runner.get_loop().run_until_complete(_has_ended()):
             runner.close()
             _is_left_open.set(False)

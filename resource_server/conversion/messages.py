@@ -29,8 +29,9 @@ class ConversionJob(msgspec.Struct, frozen=True):
 
     reference: str
     """The converter, as `module:function`."""
-    request: ConversionRequest
-    max_bytes: int
+    request: ConversionRequest | None
+    """None only starts the worker, to see whether the converter can be used."""
+    max_bytes: int = 0
     """Maximum bytes of all parts together."""
 
 
@@ -77,9 +78,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """Whether the last part is not whole, or others are missing."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The document cannot be converted."""
-
+class _WithReason(msgspec.Struct, frozen=True):
     reason: str
 
     @property
@@ -90,7 +89,15 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
         return line if len(line) <= _MAX_REASON else f"{line[: _MAX_REASON - 1]}…"
 
 
-Answer: TypeAlias = Begun | Converted | Done | Failed
+class Failed(_WithReason, frozen=True, tag=True):
+    """The document cannot be converted."""
+
+
+class Unusable(_WithReason, frozen=True, tag=True):
+    """The converter itself cannot be used; the worker ends."""
+
+
+Answer: TypeAlias = Begun | Converted | Done | Failed | Unusable
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode

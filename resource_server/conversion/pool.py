@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import socket
 import subprocess
 import sys
@@ -15,9 +16,11 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
+from resource_server.conversion import registry
 from resource_server.conversion.messages import (
     MAX_PARTS,
     Begun,
@@ -25,6 +28,7 @@ from resource_server.conversion.messages import (
     Converted,
     Done,
     Failed,
+    Unusable,
     send_job,
     take_answer,
 )
@@ -38,7 +42,6 @@ _TIME_S = 15.0
 """Maximum time of one document, with the start of a worker."""
 _IDLE_S = 30.0
 """Time without work after which a worker ends."""
-_BUILT_IN = "resource_server.conversion.formats."
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of one result."""
 
@@ -90,8 +93,6 @@ class ConverterPool:
         self._time_s = time_s
         self._is_closed = False
         self._sweeper: threading.Timer | None = None
-        self.protections: Sequence[str] | None = None
-        """What the kernel enforces on workers; None before the first one."""
         self._converted = self._failed = self._refused = 0
         self._seconds = 0.0
         self._waiting = self._at_work = 0
@@ -140,6 +141,21 @@ class ConverterPool:
             raise
         self._count(begun, converted=1)
         return found
+
+    def protections(self, reference: str) -> Sequence[str]:
+        """Return what the kernel enforces on the workers of a converter. Blocks.
+
+        Raises:
+            ConversionError: the converter cannot be used; the message says why.
+        """
+        worker = _Worker(reference, self._modules)
+        try:
+            with Path(os.devnull).open("rb") as nothing:
+                until = time.monotonic() + self._time_s
+                worker.convert(ConversionJob(reference, None), nothing.fileno(), until)
+            return worker.protections or ()
+        finally:
+            worker.end()
 
     def _convert(
         self,
@@ -204,8 +220,6 @@ class ConverterPool:
             raise
 
     def _give_back(self, worker: _Worker, *, is_fit: bool) -> None:
-        if worker.protections is not None:
-            self.protections = worker.protections
         with self._lock:
             self._at_work -= 1
             if is_fit and not self._is_closed:
@@ -251,7 +265,7 @@ def _is_served(reference: str, first: str) -> bool:
     Converters of other packages have their worker to themselves: their modules may not be readable
     to it later.
     """
-    return reference == first or (reference.startswith(_BUILT_IN) and first.startswith(_BUILT_IN))
+    return reference == first or (registry.is_built_in(reference) and registry.is_built_in(first))
 
 
 class _Unconvertible(Exception):
@@ -312,6 +326,8 @@ class _Worker:
                         return Conversion(tuple(parts), is_cut)
                     case Failed() as failed:
                         raise _Unconvertible(failed.words)
+                    case Unusable() as unusable:
+                        raise ConversionError(f"its converter {unusable.words}") from None
         except TimeoutError:
             raise ConversionError(
                 f"this document cannot be converted: it takes longer than {until - begun:.1f} s"

@@ -208,6 +208,11 @@ def _added(reference: str, version: str, known: ConverterEntry | None) -> Conver
     )
 
 
+def is_built_in(reference: str) -> bool:
+    """Return whether a converter is one of this package."""
+    return reference.startswith(f"{_MODULES}.")
+
+
 def load() -> None:
     """Look at the installed packages, so that no request has to. Blocks; for a thread."""
     for entry in entries().values():
@@ -231,6 +236,12 @@ def media_type_of(kind: str) -> str | None:
 def short_name(media_type: str) -> str:
     """Return what a media type is called: the usual suffix of its documents, if there is one."""
     return next(iter(media_types.suffixes(media_type)), media_type)
+
+
+def counted_kinds(counts: Mapping[str, int]) -> str:
+    """Return numbers of documents by media type as text, the most first: `8 pdf, 4 docx`."""
+    ordered = sorted(counts.items(), key=lambda each: -each[1])
+    return ", ".join(f"{count:,} {short_name(name)}" for name, count in ordered)
 
 
 def known_kinds() -> Sequence[str]:

@@ -21,6 +21,9 @@ MEMORY_BYTES: Final = 512 * 1024 * 1024
 CPU_S: Final = 10
 """CPU time of one document."""
 
+PROTECTIONS: Final = ("landlock", "seccomp")
+"""What `confine` may enforce: landlock refuses files, seccomp network and processes."""
+
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
@@ -157,12 +160,8 @@ def confine(files: Sequence[int] = (), *, has_locks: bool = True) -> Sequence[st
         return ()
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _drop_capabilities(libc)
-    protections: list[str] = []
-    if _refuse_files(libc, files):
-        protections.append("landlock")
-    if _refuse_calls(libc, has_locks=has_locks):
-        protections.append("seccomp")
-    return protections
+    in_force = (_refuse_files(libc, files), _refuse_calls(libc, has_locks=has_locks))
+    return [name for name, is_there in zip(PROTECTIONS, in_force, strict=True) if is_there]
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:

@@ -12,6 +12,7 @@ import importlib
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import BinaryIO, cast
 
@@ -27,11 +28,12 @@ from resource_server.conversion.messages import (
     Converted,
     Done,
     Failed,
+    Unusable,
     send_answer,
     take_job,
 )
 from resource_server.errors import ConversionError
-from resource_server.provider.conversion import Converter
+from resource_server.provider.conversion import Converter, Part
 
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 
@@ -42,13 +44,17 @@ def main() -> None:
     sys.path += sys.argv[2:]
     with suppress(EOFError, BrokenPipeError):
         job, fd = take_job(channel)
-        _imported(job.reference)
+        try:
+            _imported(job.reference)
+        except Exception as error:
+            send_answer(channel, Unusable(f"cannot be imported ({_brief(error)})"))
+            return
         sandbox.limit_process(_memory_bytes(job.reference))
         send_answer(channel, Begun(tuple(sandbox.confine())))
         while True:
             with os.fdopen(fd, "rb") as file:
                 sandbox.allow_cpu_time()
-                send_answer(channel, _outcome(channel, _imported(job.reference), file, job))
+                send_answer(channel, _outcome(channel, file, job))
             job, fd = take_job(channel)
 
 
@@ -67,12 +73,19 @@ def _imported(reference: str) -> Converter:
     return cast("Converter", found)
 
 
-def _outcome(
-    channel: socket.socket, convert: Converter, file: BinaryIO, job: ConversionJob
-) -> Answer:
+def _brief(error: Exception) -> str:
+    """Return the kind of an error, and the module that is missing."""
+    missing = f": {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else ""
+    return f"{type(error).__name__}{missing}"
+
+
+def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answer:
     """Send the parts of a document; return the answer that ends them."""
+    if job.request is None:
+        return Done()
     try:
-        return _send_parts(channel, convert, file, job)
+        convert = _imported(job.reference)
+        return _send_parts(channel, convert(file, job.request), job.max_bytes)
     except BrokenPipeError:
         raise
     except ConversionError as error:
@@ -86,11 +99,8 @@ def _outcome(
         return Failed(f"it is damaged, or not what its name says ({type(error).__name__})")
 
 
-def _send_parts(
-    channel: socket.socket, convert: Converter, file: BinaryIO, job: ConversionJob
-) -> Answer:
-    room = job.max_bytes
-    for count, part in enumerate(convert(file, job.request)):
+def _send_parts(channel: socket.socket, parts: Iterable[Part], room: int) -> Answer:
+    for count, part in enumerate(parts):
         if count == MAX_PARTS:
             return Done(is_cut=True)
         if isinstance(part.data, str):  # a lone surrogate could not be sent

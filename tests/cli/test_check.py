@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -674,3 +675,90 @@ def test_an_unavailable_mount_is_not_a_mistake_of_the_prompt(run: Run, folder: P
     )
     (report,) = json.loads(run("check", folder, "--json").out)["prompts"]
     assert report["mistakes"] == []
+
+
+# -- converters and data files
+
+
+def checked(
+    folder: Path, *arguments: str, path: Path = ROOT, without: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Check a folder in a process of its own, where some modules cannot be imported."""
+    hidden = "".join(f"sys.modules[{name!r}] = None; " for name in without)
+    code = f"import sys; {hidden}from resource_server.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "check", str(folder), *arguments],
+        env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    made = tmp_path / "documents"
+    made.mkdir()
+    for name in ("a.pdf", "b.pdf", "c.csv", "d.txt"):
+        (made / name).write_bytes(b"x,y\n1,2\n")
+    return made
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="landlock and seccomp are those of Linux")
+def test_documents_with_other_formats_are_counted_and_their_workers_tried(documents: Path) -> None:
+    done = checked(documents)
+    assert done.returncode == 0
+    assert facts(done.stdout)["converts"] == "2 pdf, 1 csv"
+    confined = "converters run in processes of their own, confined by landlock and seccomp"
+    assert confined in done.stdout.splitlines()
+    report = json.loads(checked(documents, "--json").stdout)
+    assert report["mounts"][0]["converts"] == {"application/pdf": 2, "text/csv": 1}
+    assert report["converters"] == {
+        "protections": ["landlock", "seccomp"],
+        "missing": [],
+        "unusable": {},
+    }
+
+
+def test_no_worker_is_tried_for_a_folder_that_converts_nothing(documents: Path) -> None:
+    manifest = "roots:\n  a: {path: ., convert: off}\n"
+    (documents / "mcp-resources.yaml").write_text(manifest, "utf-8")
+    done = checked(documents, without=["pypdfium2"])
+    assert "conver" not in done.stdout
+    assert done.returncode == 0
+
+
+def test_documents_that_wait_for_packages_are_counted_with_the_command(documents: Path) -> None:
+    done = checked(documents, without=["pypdfium2"])
+    assert done.returncode == 0
+    report = facts(done.stdout)
+    assert report["converts"] == "1 csv"
+    assert report["warning"].startswith("reading 2 pdf in other formats needs more packages; ")
+    assert "documents" in report["warning"]
+
+
+def test_a_converter_that_cannot_be_imported_is_status_1(documents: Path, tmp_path: Path) -> None:
+    # Workers find installed modules only, and not those of PYTHONPATH.
+    (tmp_path / "mine.py").write_text("def convert(file, request): ...\n", "utf-8")
+    information = tmp_path / "mine-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    entry = "[resource_server.converters]\ntext/csv = mine:convert\n"
+    (information / "entry_points.txt").write_text(entry, "utf-8")
+    done = checked(documents, path=tmp_path)
+    problem = "text/csv: its converter cannot be imported (ModuleNotFoundError: mine)"
+    assert facts(done.stdout)["problem"] == problem
+    assert done.returncode == 1
+
+
+def test_data_files_that_are_left_out_are_warned_of(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "fine.csv").write_text("a,b\n1,2\n", "utf-8")
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    manifest = "databases:\n  d: {url: 'files:*.*'}\n"
+    (tmp_path / "mcp-resources.yaml").write_text(manifest, "utf-8")
+    done = run("check", tmp_path)
+    told = "a data file is left out: torn: it is damaged, or not what its name says"
+    assert facts(done.out)["warning"] == told
+    assert done.status == 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from resource_server.cli import runner
 from tests.cli.conftest import (
     INITIALIZE,
     ROOT,
@@ -208,3 +211,12 @@ def test_an_interrupt_ends_the_command_despite_a_hanging_thread(folder: Path) ->
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
         assert errors.read().strip() == ""
+
+
+def test_an_idle_thread_of_the_default_executor_is_not_waited_for() -> None:
+    async def work() -> int:
+        return await asyncio.to_thread(int)
+
+    before = set(threading.enumerate())
+    assert runner.run(work()) == 0
+    assert set(threading.enumerate()) <= before

@@ -223,7 +223,7 @@ async def _within(searched: Property[C], case: C, tally: Tally) -> None:
 
 
 def _told(error: BaseException) -> str:
-    if isinstance(error, Violation):
+    if isinstance(error, Violation) and error.__cause__ is None:
         return str(error)
     return "".join(traceback.format_exception(error))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import click
 import msgspec
+from anyio import to_thread
 
 from resource_server import media_types, uris
 from resource_server.catalog.catalog import Catalog
@@ -14,7 +17,14 @@ from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
 from resource_server.cli.http_options import access_warning
-from resource_server.errors import Diagnostic, ResourceBusy, ResourceError, ResourceNotFound
+from resource_server.conversion import registry
+from resource_server.errors import (
+    ConversionError,
+    Diagnostic,
+    ResourceBusy,
+    ResourceError,
+    ResourceNotFound,
+)
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath, dotted
 from resource_server.manifest.prompts import Prompt
@@ -85,15 +95,18 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         warning = access_warning(manifest.http, each.access)
         if warning is not None:
             each.warnings = [*each.warnings, warning]
+    converters = await _report_converters(reports)
     problem = media_types.magic_problem()
     if as_json:
-        found = {"mounts": reports, "prompts": prompts, "tools": tools}
+        found = {"mounts": reports, "prompts": prompts, "tools": tools, "converters": converters}
         console.print_indented_json({**found, "libmagicProblem": problem})
     else:
         for each in reports:
             _print_mount_report(each)
         for each in prompts:
             _print_prompt_report(each)
+        if converters is not None:
+            _print_converters(converters)
         if tools.count:
             console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
         for warning in tools.warnings:
@@ -101,6 +114,7 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         if problem is not None:
             console.note(problem)
     unusable = any(each.problem or each.mistakes for each in reports)
+    unusable |= converters is not None and bool(converters.unusable)
     return 1 if unusable or any(each.mistakes for each in prompts) else 0
 
 
@@ -173,6 +187,8 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     """The required scopes, by the option that requires them."""
     resources: int = 0
     more: bool = False
+    converts: Mapping[str, int] = {}
+    """The number of documents that can be read in other formats, by media type."""
     hidden: Sequence[HiddenByRule] = ()
     """By descending count; descendants of a hidden collection are not counted."""
     hidden_more: bool = False
@@ -263,6 +279,22 @@ def _watch(mount: Mount) -> str:
 
 
 async def _count(mount: Mount, report: MountReport) -> None:
+    samples: dict[str, Path] = {}
+    counts = Counter[str]()
+    await _count_resources(mount, report, counts, samples)
+    if not mount.provider.parameters >= registry.PARAMETERS:
+        return
+    for media_type, path in samples.items():
+        with suppress(ResourceError):  # gone by now
+            resource = await mount.provider.metadata(path)
+            if resource.formats:
+                report.converts = {**report.converts, media_type: counts[media_type]}
+
+
+async def _count_resources(
+    mount: Mount, report: MountReport, counts: Counter[str], samples: dict[str, Path]
+) -> None:
+    """Count the resources, also by media type; keep a path of each."""
     after: Path | None = None
     while report.resources < _MAX_COUNTED:
         try:
@@ -274,6 +306,10 @@ async def _count(mount: Mount, report: MountReport) -> None:
             report.problem = "its resources cannot be listed; -v shows why"
             return
         report.resources += len(page)
+        for each in page:
+            if each.mime_type is not None and each.readable:
+                counts[each.mime_type] += 1
+                samples.setdefault(each.mime_type, each.path)
         if len(page) < _COUNTED_AT_A_TIME:
             return
         after = page[-1].path
@@ -338,10 +374,20 @@ def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
         yield "listed", "no, only readable by URI"
     elif report.problem is None and report.folders is None:
         yield "resources", f"{report.resources:,}{'+' if report.more else ''}"
+    if report.converts:
+        yield "converts", registry.counted_kinds(report.converts)
     for option, scopes in report.access.items():
         yield "access", f"{option}: {', '.join(scopes)}"
     for template in report.templates:
         yield "template", template
+    yield from _hidden_facts(report)
+    for warning in report.warnings:
+        yield "warning", warning
+    for mistake in report.mistakes:
+        yield "mistake", mistake
+
+
+def _hidden_facts(report: MountReport) -> Iterator[tuple[str, str]]:
     for each in report.hidden[:_MAX_RULES]:
         more = ", …" if each.count > len(each.examples) else ""
         yield "hidden", f"{each.count:,}, {each.rule} ({', '.join(each.examples)}{more})"
@@ -349,10 +395,6 @@ def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
         yield "hidden", f"and by {rest:,} other rules"
     if report.hidden_more:
         yield "hidden", f"and more; only the first {_MAX_COUNTED:,} were counted"
-    for warning in report.warnings:
-        yield "warning", warning
-    for mistake in report.mistakes:
-        yield "mistake", mistake
 
 
 # -- prompts
@@ -437,3 +479,55 @@ def _prompt_facts(report: PromptReport) -> Iterator[tuple[str, str]]:
     yield "arguments", ", ".join(asked)
     for mistake in report.mistakes:
         yield "mistake", mistake
+
+
+# -- converters
+
+
+class ConvertersReport(msgspec.Struct, frozen=True):
+    """The report of the converters of the documents found, and of their worker processes."""
+
+    protections: Sequence[str]
+    """What the kernel enforces on workers, beside the limits of memory and time."""
+    missing: Sequence[str]
+    """What it does not enforce here."""
+    unusable: Mapping[str, str]
+    """Why converters of other packages cannot be used, by media type."""
+
+
+async def _report_converters(mounts: Sequence[MountReport]) -> ConvertersReport | None:
+    """Start a worker of each converter that a mount needs; None if there is none."""
+    converted = {media_type for mount in mounts for media_type in mount.converts}
+    if not converted:
+        return None
+    entries = {name: registry.entries()[name] for name in converted}
+    return await to_thread.run_sync(_tried, entries)
+
+
+def _tried(entries: Mapping[str, registry.ConverterEntry]) -> ConvertersReport:
+    from resource_server.conversion import pool, sandbox
+
+    protections: Sequence[str] = ()
+    unusable: dict[str, str] = {}
+    references = {
+        # The built-in converters share their workers.
+        "built-in" if registry.is_built_in(each.reference) else each.reference: (name, each)
+        for name, each in entries.items()
+    }
+    for name, each in references.values():
+        try:
+            protections = pool.shared().protections(each.reference)
+        except ConversionError as error:
+            unusable[name] = str(error)
+    missing = [each for each in sandbox.PROTECTIONS if each not in protections]
+    return ConvertersReport(protections, missing, unusable)
+
+
+def _print_converters(report: ConvertersReport) -> None:
+    confined = f", confined by {' and '.join(report.protections)}" if report.protections else ""
+    console.print_line(f"converters run in processes of their own{confined}")
+    if report.missing:
+        missing = " and ".join(report.missing)
+        console.print_line(f"  warning    this system does not confine them by {missing}")
+    for name, problem in report.unusable.items():
+        console.print_line(f"  problem    {console.escaped(f'{name}: {problem}')}")

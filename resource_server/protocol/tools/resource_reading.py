@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from resource_server import uris
+from resource_server import media_types, uris
 from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
 from resource_server.errors import (
     ConversionError,
@@ -95,6 +95,7 @@ class _Reader:
         mount, _, query = self._catalog.route(arguments.uri)
         self._native = mount.provider.parameters.issuperset(UNITS)
         self._pages = "limit" in mount.provider.parameters
+        self._recodes = "encoding" in mount.provider.parameters
         self._parameters = dict(query)
         given = {
             "lines": arguments.lines,
@@ -172,11 +173,15 @@ class _Reader:
     def _is_recoded(self, reading: ReadResult) -> bool:
         """Return whether bytes were read that are text in another encoding."""
         asks_for_bytes = self._range is not None and self._range.unit == "bytes"
-        if "format" in self._parameters or asks_for_bytes or len(reading.items) != 1:
+        if not self._recodes or "format" in self._parameters or asks_for_bytes:
+            return False
+        if len(reading.items) != 1:
             return False
         (item,) = reading.items
-        is_bytes = item.content is not None and isinstance(item.content.data, bytes)
-        return is_bytes and any(each.name == _RECODED for each in item.entry.resource.formats)
+        if item.content is None or not isinstance(item.content.data, bytes):
+            return False
+        media_type = item.entry.resource.mime_type
+        return media_type is not None and media_types.is_text(media_type)
 
     async def _fetch(self, range: TextRange | None) -> ReadResult:
         uri = self._uri

@@ -49,6 +49,7 @@ class Diagnosis:
             ("", f"the login may do more than read: {privilege.name}")
             for privilege in await self._engine.privileges()
         ]
+        found += [("", f"a data file is left out: {each}") for each in self._engine.left_out]
         found += [
             ("schemas", f"schema '{schema}' has no table that the login may read")
             for schema in self._schemas

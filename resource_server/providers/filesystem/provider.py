@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import pathlib
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -75,6 +76,7 @@ from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.skills.digests import FileDigest, digest_cache
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
+from resource_server.runtime import extras
 from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
@@ -87,6 +89,8 @@ T = TypeVar("T")
 
 _MANY_ENTRIES = 1001
 """Maximum entries of a page made on the event loop; longer ones are made in a thread."""
+_MAX_COUNTED = 10_000
+"""Maximum resources looked through for a warning."""
 _MANY_NAMES = 4096
 """Maximum names completed on the event loop; more are completed in a thread."""
 _MAX_THREADS = 32
@@ -357,7 +361,7 @@ class Filesystem:
             or self._is_undescribed(resource)
         ):
             raise BlockingIOError
-        return self._with_formats(self._described(resource), found), (found,)
+        return self._with_formats(self._described(resource)), (found,)
 
     def _read_blocking(
         self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
@@ -381,7 +385,7 @@ class Filesystem:
                 return self._collection(path)
             raise
         resource = self._described(self.document(path, status, rules))
-        return self._with_formats(resource, found), (found,)
+        return self._with_formats(resource), (found,)
 
     def _read_converted(
         self,
@@ -425,18 +429,11 @@ class Filesystem:
             disk = DiskCache(self.cache)
         return ConvertedDocuments(pool.shared(), self._converters, disk)
 
-    def _with_formats(self, resource: Resource, found: Content | None = None) -> Resource:
-        """Return the resource with the formats that its document can be read in.
-
-        Text whose content was `found` to be bytes is in another encoding, which can be guessed.
-        """
+    def _with_formats(self, resource: Resource) -> Resource:
+        """Return the resource with the formats that its document can be read in."""
         if resource.type == "collection" or not resource.readable:
             return resource
         formats = self._converters.formats(resource.mime_type)
-        type = resource.mime_type
-        is_text = type is not None and media_types.is_text(type) and bool(self._converters)
-        if is_text and found is not None and isinstance(found.data, bytes) and found.data:
-            formats = (*formats, registry.TEXT)
         return msgspec.structs.replace(resource, formats=formats) if formats else resource
 
     def _is_recoded(self, found: Content) -> bool:
@@ -629,7 +626,20 @@ class Filesystem:
                 ("", f"{'/'.join(path)} is not served as a skill: {problem}")
                 for path, problem in self._skills.problems()
             ]
-        return found
+        return [*found, *self._missing_packages()]
+
+    def _missing_packages(self) -> Sequence[tuple[str, str]]:
+        """Return a warning of the documents whose converters wait for packages, if any do."""
+        waiting = {name for name, each in self._converters.entries().items() if each.missing}
+        if not waiting:
+            return ()
+        walked = finish(self._tree.walk((), self, limit=_MAX_COUNTED))
+        types = [each.mime_type for each in walked if each.mime_type is not None]
+        counts = Counter(each for each in types if each in waiting)
+        if not counts:
+            return ()
+        feature = f"reading {registry.counted_kinds(counts)} in other formats"
+        return [("", str(extras.MissingExtra(feature, "documents")))]
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield possible changes below the root. See `SupportsWatch.changes`."""

@@ -273,10 +273,10 @@ async def test_text_in_another_encoding_is_read_by_a_guess_or_as_it_is_told(
     words = ENCODED[encoding]
     (tmp_path / "notes.txt").write_bytes(words.encode(encoding))
     served = Filesystem(tmp_path)
-    resource, (original,) = await settle(served.fetch(("notes.txt",), {}))
+    _, (original,) = await settle(served.fetch(("notes.txt",), {}))
     assert original.data == words.encode(encoding)
-    assert [format.name for format in resource.formats] == ["text"]
     resource, (guessed,) = await settle(served.fetch(("notes.txt",), {"format": "text"}))
+    assert [format.name for format in resource.formats] == ["text"]
     assert guessed.data == words
     assert guessed.mime_type == "text/plain"
     assert resource.details == {"encoding": encoding, "guessed": True}

@@ -177,6 +177,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def left_out(self) -> Sequence[str]:
+        """Names of data files that cannot be read as tables, each with the reason."""
+        ...
+
+    @property
     def commit_detection(self) -> CommitDetection:
         """How `commits` notices them."""
         ...

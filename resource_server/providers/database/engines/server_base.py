@@ -237,6 +237,11 @@ class ServerEngine(ABC):
     async def privileges(self) -> Sequence[Privilege]:
         """Return the login's privileges beyond reading."""
 
+    @property
+    def left_out(self) -> Sequence[str]:
+        """None: a server has no data files."""
+        return ()
+
     @abstractmethod
     def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:
         """Yield after every possible commit, and once at the start, until the connection fails."""

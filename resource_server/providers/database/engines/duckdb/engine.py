@@ -97,6 +97,7 @@ class DuckdbEngine:
         self._worker: WorkerProcess | None = None
         self._state: State = ()
         self._schema: str = ""
+        self._left_out: Sequence[str] = ()
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
@@ -223,6 +224,11 @@ class DuckdbEngine:
         """Return none: DuckDB has no logins, and the worker cannot write."""
         return ()
 
+    @property
+    def left_out(self) -> Sequence[str]:
+        """Data files that cannot be read as tables. See `Engine.left_out`."""
+        return self._left_out
+
     async def _ask(self, sql: str, *parameters: object) -> Sequence[Sequence[Any]]:
         run = Run(0, sql, parameters, _MAX_ROWS)
         return (await self._run(run, within=_CATALOG_TIMEOUT_S, slots=(self._own,))).rows
@@ -333,8 +339,10 @@ class DuckdbEngine:
             kind = ResourceBusy if answer.reason == "locked" else MountUnavailable
             raise kind(_REASONS[answer.reason])
         self._worker, self._state, self._schema = worker, state, answer.schema
-        for problem in answer.problems:
-            _log.warning("a data file is left out: %s", problem)
+        if answer.problems != self._left_out:
+            self._left_out = answer.problems
+            for problem in answer.problems:
+                _log.warning("a data file is left out: %s", problem)
         self._end_when_idle()
         return worker
 

@@ -186,6 +186,11 @@ class SqliteEngine:
         return ()
 
     @property
+    def left_out(self) -> Sequence[str]:
+        """None: there is one file."""
+        return ()
+
+    @property
     def commit_detection(self) -> CommitDetection:
         """Polling, besides the file's events. See `Engine.commit_detection`."""
         return CommitDetection("commits", self._interval)
