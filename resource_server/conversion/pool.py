@@ -28,11 +28,12 @@ from resource_server.conversion.messages import (
     Converted,
     Done,
     Failed,
+    Refused,
     Unusable,
     send_job,
     take_answer,
 )
-from resource_server.errors import ConversionError, ResourceBusy
+from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
 from resource_server.provider.conversion import ConversionRequest, Part
 
 WORKERS = 2
@@ -128,12 +129,13 @@ class ConverterPool:
 
         Raises:
             ConversionError: it cannot be converted, or not within `time_s`.
+            InvalidParameter: it has nothing for one of the options.
             ResourceBusy: other documents have kept all workers busy for so long.
         """
         begun = time.monotonic()
         try:
             found = self._convert(reference, fd, request, begun, time_s)
-        except ConversionError:
+        except (ConversionError, InvalidParameter):
             self._count(begun, failed=1)
             raise
         except ResourceBusy:
@@ -182,6 +184,8 @@ class ConverterPool:
                 is_fit = worker.documents < _MAX_DOCUMENTS
             except _Unconvertible as error:
                 is_fit = worker.documents < _MAX_DOCUMENTS
+                if error.is_refused:
+                    raise InvalidParameter(str(error)) from None
                 raise ConversionError(f"this document cannot be converted: {error}") from None
             finally:
                 self._give_back(worker, is_fit=is_fit)
@@ -271,6 +275,21 @@ def _is_served(reference: str, first: str) -> bool:
 class _Unconvertible(Exception):
     """A document cannot be converted, for a reason; its worker can go on."""
 
+    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refused = is_refused
+        """Whether the reason is a URI parameter."""
+
+
+def _error(answer: Failed | Refused | Unusable, job: ConversionJob) -> Exception:
+    """Return the error of an answer that is none."""
+    if isinstance(answer, Unusable):
+        return ConversionError(f"its converter {answer.words}")
+    # Without a parameter, only the document can be at fault.
+    has_options = job.request is not None and bool(job.request.options)
+    is_refused = isinstance(answer, Refused) and has_options
+    return _Unconvertible(answer.words, is_refused=is_refused)
+
 
 class _Worker:
     """One process."""
@@ -313,21 +332,19 @@ class _Worker:
             send_job(self._channel, job, fd)
             while True:
                 self._channel.settimeout(max(until - time.monotonic(), 0.001))
-                match take_answer(self._channel):
-                    case Begun(protections):
-                        self.protections = protections
-                    case Converted() as converted:
-                        parts.append(converted.part)
-                        room -= len(parts[-1].data)
-                        # A worker that a document has taken over keeps no limits.
-                        if room < 0 or len(parts) > MAX_PARTS:
-                            raise EOFError
-                    case Done(is_cut):
-                        return Conversion(tuple(parts), is_cut)
-                    case Failed() as failed:
-                        raise _Unconvertible(failed.words)
-                    case Unusable() as unusable:
-                        raise ConversionError(f"its converter {unusable.words}") from None
+                answer = take_answer(self._channel)
+                if isinstance(answer, Begun):
+                    self.protections = answer.protections
+                elif isinstance(answer, Converted):
+                    parts.append(answer.part)
+                    room -= len(parts[-1].data)
+                    # A worker that a document has taken over keeps no limits.
+                    if room < 0 or len(parts) > MAX_PARTS:
+                        raise EOFError
+                elif isinstance(answer, Done):
+                    return Conversion(tuple(parts), answer.is_cut)
+                else:
+                    raise _error(answer, job)
         except TimeoutError:
             raise ConversionError(
                 f"this document cannot be converted: it takes longer than {until - begun:.1f} s"
