@@ -9,9 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from resource_server.conversion import registry
+from resource_server.conversion import process, registry
 from resource_server.conversion.messages import (
     Begun,
     ConversionJob,
@@ -39,6 +37,7 @@ _MAX_DOCUMENTS = 100
 """Documents of one worker."""
 _TIME_S = 15.0
 """Maximum time of one document, with the start of a worker."""
+_MODULE = "resource_server.conversion.worker"
 _IDLE_S = 30.0
 """Time without work after which a worker ends."""
 MAX_BYTES = 4 * 1024 * 1024
@@ -279,22 +278,7 @@ class _Worker:
         self.documents = 0
         self.idle_since = 0.0
         self.protections: Sequence[str] | None = None
-        self._channel, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(  # noqa: S603  our own module
-                [
-                    *(sys.executable, "-I", "-B", "-X", "utf8"),
-                    *("-m", "resource_server.conversion.worker", str(theirs.fileno())),
-                    *modules,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+        self._channel, self.process = process.start(_MODULE, *modules)
 
     def convert(self, job: ConversionJob, fd: int, until: float) -> Conversion:
         """Convert one document until a time of the monotonic clock.
