@@ -13,6 +13,11 @@ from resource_server.provider.conversion import ConversionRequest, Part
 
 MAX_PART_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one part."""
+MAX_PARTS = 100_000
+"""Maximum parts of one result."""
+_MAX_MEDIA_TYPE = 255
+_MAX_REASON = 300
+"""Characters of a converter's own words."""
 _MAX_MESSAGE_BYTES = MAX_PART_BYTES + 64 * 1024
 _LENGTH = struct.Struct("!I")
 
@@ -55,7 +60,13 @@ class Converted(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def part(self) -> Part:
-        """The part."""
+        """The part.
+
+        Raises:
+            ValueError: its media type is too long.
+        """
+        if len(self.mime_type) > _MAX_MEDIA_TYPE:
+            raise ValueError("media type")
         data = self.image if self.text is None else self.text
         return Part(data or "", self.number, self.total, self.mime_type)
 
@@ -67,16 +78,23 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """Whether the last part is not whole, or others are missing."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class _WithReason(msgspec.Struct, frozen=True):
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """The reason, which may quote the document, as one short line of printable characters."""
+        start = self.reason[: 2 * _MAX_REASON]
+        line = " ".join("".join(each if each.isprintable() else " " for each in start).split())
+        return line if len(line) <= _MAX_REASON else f"{line[: _MAX_REASON - 1]}…"
+
+
+class Failed(_WithReason, frozen=True, tag=True):
     """The document cannot be converted."""
 
-    reason: str
 
-
-class Unusable(msgspec.Struct, frozen=True, tag=True):
+class Unusable(_WithReason, frozen=True, tag=True):
     """The converter itself cannot be used; the worker ends."""
-
-    reason: str
 
 
 Answer: TypeAlias = Begun | Converted | Done | Failed | Unusable

@@ -20,6 +20,7 @@ import msgspec
 
 from resource_server.conversion import process, registry
 from resource_server.conversion.messages import (
+    MAX_PARTS,
     Begun,
     ConversionJob,
     Converted,
@@ -290,6 +291,7 @@ class _Worker:
         self.documents += 1
         begun = time.monotonic()
         parts: list[Part] = []
+        room = job.max_bytes
         try:
             self._channel.settimeout(max(until - begun, 0.001))
             send_job(self._channel, job, fd)
@@ -300,17 +302,21 @@ class _Worker:
                         self.protections = protections
                     case Converted() as converted:
                         parts.append(converted.part)
+                        room -= len(parts[-1].data)
+                        # A worker that a document has taken over keeps no limits.
+                        if room < 0 or len(parts) > MAX_PARTS:
+                            raise EOFError
                     case Done(is_cut):
                         return Conversion(tuple(parts), is_cut)
-                    case Failed(reason):
-                        raise _Unconvertible(reason)
-                    case Unusable(reason):
-                        raise ConversionError(f"its converter {reason}") from None
+                    case Failed() as failed:
+                        raise _Unconvertible(failed.words)
+                    case Unusable() as unusable:
+                        raise ConversionError(f"its converter {unusable.words}") from None
         except TimeoutError:
             raise ConversionError(
                 f"this document cannot be converted: it takes longer than {until - begun:.1f} s"
             ) from None
-        except (EOFError, OSError, msgspec.MsgspecError):
+        except (EOFError, OSError, ValueError, msgspec.MsgspecError):
             raise ConversionError(
                 "this document cannot be converted: the converter failed, or reached its limits"
             ) from None

@@ -13,7 +13,7 @@ import platform
 import resource
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,73 +33,92 @@ _LANDLOCK_ADD_RULE = 445
 _LANDLOCK_RESTRICT_SELF = 446
 _LANDLOCK_VERSION = 1
 _LANDLOCK_PATH_BENEATH = 1
-_ALL_FILE_RIGHTS = (1 << 13) - 1
-"""The file rights of the first version."""
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
+"""The file rights that each version of Landlock adds."""
 _READ_FILE = 1 << 2
 _READ_RIGHTS = _READ_FILE | 1 << 3
 _PACKAGE = str(Path(__file__).parent.parent)
 """This package, which may be installed elsewhere (`pip install -e`)."""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/fonts")
 _TCP_RIGHTS = 3
+_SCOPES = 3
+"""Signals, and sockets without a file, reach no process outside."""
+_CAPABILITY_VERSION = 0x20080522
+_READ_SEARCH = 1 << 2
+"""The capability of root to read what belongs to others: the modules may."""
 
 _ALLOW = 0x7FFF0000
 _DENY = 0x00050000  # SECCOMP_RET_ERRNO
 _EPERM, _ENOSYS = 1, 38
 _CLONE_THREAD = 0x00010000
-_FCNTL = {0xC000003E: 72, 0xC00000B7: 25}
-_F_SETLK = 6
+_F_SETLK, _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 6, 8, 10, 15
+_O_TRUNC = 0o1000
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
+"""Instructions of classic BPF."""
+_HARMLESS_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)
+"""About terminals, pending bytes and inheritance; others change files, or send signals."""
 
-# Architecture as the kernel audits it, and the numbers of the calls that are refused.
+# Architecture as the kernel audits it; the numbers of the calls that are refused; those of calls
+# that are refused with some arguments; and those that open files, each with the place of its flags.
 _ARCHITECTURES = {
     "x86_64": (
         0xC000003E,
         {
-            "socket": 41,
-            "connect": 42,
-            "bind": 49,
-            "listen": 50,
-            "socketpair": 53,
-            "fork": 57,
-            "vfork": 58,
-            "execve": 59,
-            "kill": 62,
-            "ptrace": 101,
-            "mount": 165,
-            "tkill": 200,
-            "tgkill": 234,
-            "unshare": 272,
-            "process_vm_readv": 310,
-            "process_vm_writev": 311,
-            "bpf": 321,
-            "execveat": 322,
-            "io_uring_setup": 425,
-            "pidfd_open": 434,
+            # Network
+            **{"socket": 41, "connect": 42, "bind": 49, "listen": 50, "socketpair": 53},
+            # Programs and other processes
+            **{"fork": 57, "vfork": 58, "execve": 59, "execveat": 322},
+            **{"kill": 62, "tkill": 200, "tgkill": 234, "rt_sigqueueinfo": 129},
+            **{"rt_tgsigqueueinfo": 297, "pidfd_send_signal": 424},
+            **{"pidfd_open": 434, "pidfd_getfd": 438, "ptrace": 101},
+            **{"process_vm_readv": 310, "process_vm_writev": 311, "process_madvise": 440},
+            **{"process_mrelease": 448, "migrate_pages": 256, "move_pages": 279},
+            **{"setpriority": 141, "ioprio_set": 251, "sched_setparam": 142},
+            **{"sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314},
+            # Files by name, of which Landlock only refuses to open, make and remove them
+            **{"truncate": 76, "creat": 85, "openat2": 437, "open_by_handle_at": 304},
+            **{"chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452},
+            **{"chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260},
+            **{"utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280},
+            **{"setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463},
+            **{"removexattr": 197, "lremovexattr": 198, "fremovexattr": 199},
+            **{"removexattrat": 466, "file_setattr": 469},
+            **{"inotify_init": 253, "inotify_init1": 294, "fanotify_init": 300},
+            # Memory that is not the process's own, and outlives it
+            **{"shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240},
+            **{"add_key": 248, "request_key": 249, "keyctl": 250, "memfd_secret": 447},
+            # The system
+            **{"mount": 165, "unshare": 272, "setns": 308, "bpf": 321, "io_uring_setup": 425},
+            **{"perf_event_open": 298, "userfaultfd": 323},
         },
-        {"clone": 56, "clone3": 435},
+        {"clone": 56, "clone3": 435, "fcntl": 72, "ioctl": 16, "prlimit64": 302},
+        {"open": (2, 1), "openat": (257, 2)},
     ),
     "aarch64": (
         0xC00000B7,
         {
-            "mount": 40,
-            "unshare": 97,
-            "ptrace": 117,
-            "kill": 129,
-            "tkill": 130,
-            "tgkill": 131,
-            "socket": 198,
-            "socketpair": 199,
-            "bind": 200,
-            "listen": 201,
-            "connect": 203,
-            "execve": 221,
-            "process_vm_readv": 270,
-            "process_vm_writev": 271,
-            "bpf": 280,
-            "execveat": 281,
-            "io_uring_setup": 425,
-            "pidfd_open": 434,
+            **{"socket": 198, "connect": 203, "bind": 200, "listen": 201, "socketpair": 199},
+            **{"execve": 221, "execveat": 281},
+            **{"kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138},
+            **{"rt_tgsigqueueinfo": 240, "pidfd_send_signal": 424},
+            **{"pidfd_open": 434, "pidfd_getfd": 438, "ptrace": 117},
+            **{"process_vm_readv": 270, "process_vm_writev": 271, "process_madvise": 440},
+            **{"process_mrelease": 448, "migrate_pages": 238, "move_pages": 239},
+            **{"setpriority": 140, "ioprio_set": 30, "sched_setparam": 118},
+            **{"sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274},
+            **{"truncate": 45, "openat2": 437, "open_by_handle_at": 265},
+            **{"fchmod": 52, "fchmodat": 53, "fchmodat2": 452, "fchown": 55, "fchownat": 54},
+            **{"utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7},
+            **{"setxattrat": 463, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16},
+            **{"removexattrat": 466, "file_setattr": 469},
+            **{"inotify_init1": 26, "fanotify_init": 262},
+            **{"shmget": 194, "shmat": 196, "semget": 190, "msgget": 186, "mq_open": 180},
+            **{"add_key": 217, "request_key": 218, "keyctl": 219, "memfd_secret": 447},
+            **{"mount": 40, "unshare": 97, "setns": 268, "bpf": 280, "io_uring_setup": 425},
+            **{"perf_event_open": 241, "userfaultfd": 282},
         },
-        {"clone": 220, "clone3": 435},
+        {"clone": 220, "clone3": 435, "fcntl": 25, "ioctl": 29, "prlimit64": 261},
+        {"openat": (56, 2)},
     ),
 }
 
@@ -140,8 +159,19 @@ def confine(files: Sequence[int] = (), *, has_locks: bool = True) -> Sequence[st
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return ()
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _drop_capabilities(libc)
     in_force = (_refuse_files(libc, files), _refuse_calls(libc, has_locks=has_locks))
     return [name for name, is_there in zip(PROTECTIONS, in_force, strict=True) if is_there]
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    """Give up the rights of root but that to read; another user has none."""
+    head = struct.pack("Ii", _CAPABILITY_VERSION, 0)
+    now = ctypes.create_string_buffer(24)
+    if libc.capget(head, now) == 0:
+        effective, permitted, *_ = struct.unpack("6I", now.raw)
+        kept = (effective & _READ_SEARCH, permitted & _READ_SEARCH, 0, 0, 0, 0)
+        libc.capset(head, struct.pack("6I", *kept))
 
 
 def _refuse_files(libc: ctypes.CDLL, files: Sequence[int]) -> bool:
@@ -149,9 +179,10 @@ def _refuse_files(libc: ctypes.CDLL, files: Sequence[int]) -> bool:
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION)
     if version < 1:
         return False
-    attributes = struct.pack("QQ", _ALL_FILE_RIGHTS, _TCP_RIGHTS if version >= 4 else 0)
-    if version < 4:
-        attributes = attributes[:8]
+    rights = sum(each for since, each in _FILE_RIGHTS.items() if since <= version)
+    # A kernel takes no more of the attributes than it knows.
+    attributes = struct.pack("QQQ", rights, _TCP_RIGHTS, _SCOPES)
+    attributes = attributes[: 24 if version >= 6 else 16 if version >= 4 else 8]
     ruleset = libc.syscall(
         _LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0
     )
@@ -186,8 +217,7 @@ def _refuse_calls(libc: ctypes.CDLL, *, has_locks: bool) -> bool:
     known = _ARCHITECTURES.get(platform.machine())
     if known is None or sys.maxsize < 2**32:
         return False
-    architecture, refused, clones = known
-    program = b"".join(_filter(architecture, refused, clones, has_locks=has_locks))
+    program = b"".join(_filter(*known, has_locks=has_locks))
     code = ctypes.create_string_buffer(program, len(program))
     description = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     filled = ctypes.create_string_buffer(description, len(description))
@@ -195,39 +225,58 @@ def _refuse_calls(libc: ctypes.CDLL, *, has_locks: bool) -> bool:
 
 
 def _filter(
-    architecture: int, refused: dict[str, int], clones: dict[str, int], *, has_locks: bool
+    architecture: int,
+    refused: Mapping[str, int],
+    others: Mapping[str, int],
+    opening: Mapping[str, tuple[int, int]],
+    *,
+    has_locks: bool,
 ) -> Sequence[bytes]:
     """Return the instructions (classic BPF) of the filter."""
-    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
-
-    def step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-        return struct.pack("HBBI", code, then, otherwise, value)
-
+    refuse = _DENY | _EPERM
     steps = [
-        step(load, 4),  # the architecture: another one has other numbers
-        step(equal, architecture, 1, 0),
-        step(give, _DENY | _EPERM),
-        step(load, 0),  # the number of the call
-        step(at_least, 0x40000000, 0, 1),  # x32
-        step(give, _DENY | _EPERM),
+        _step(_LOAD, 4),  # the architecture: another one has other numbers
+        _step(_EQUAL, architecture, 1, 0),
+        _step(_GIVE, refuse),
+        _step(_LOAD, 0),  # the number of the call
+        _step(_AT_LEAST, 0x40000000, 0, 1),  # x32
+        _step(_GIVE, refuse),
     ]
     for number in refused.values():
-        steps += [step(equal, number, 0, 1), step(give, _DENY | _EPERM)]
-    if not has_locks:
-        steps += [
-            step(equal, _FCNTL[architecture], 0, 4),
-            step(load, 24),  # the lower half of the second argument, the command
-            step(equal, _F_SETLK, 0, 1),
-            step(give, _DENY),  # error 0 is success
-            step(load, 0),
-        ]
+        steps += [_step(_EQUAL, number, 0, 1), _step(_GIVE, refuse)]
+    if not has_locks:  # error 0 is success
+        steps += _rule(others["fcntl"], 1, _EQUAL, (_F_SETLK,), _DENY)
+    steps += _rule(others["fcntl"], 1, _EQUAL, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX), refuse)
+    steps += _rule(others["ioctl"], 1, _EQUAL, _HARMLESS_IOCTLS, refuse, is_unless=True)
+    steps += _rule(others["prlimit64"], 0, _EQUAL, (0,), refuse, is_unless=True)  # its own
+    for number, flags in opening.values():
+        steps += _rule(number, flags, _ANY_BIT, (_O_TRUNC,), refuse)
     # The C library falls back to `clone`, whose flags a filter can see.
-    steps += [step(equal, clones["clone3"], 0, 1), step(give, _DENY | _ENOSYS)]
-    steps += [
-        step(equal, clones["clone"], 0, 3),
-        step(load, 16),  # the lower half of the first argument
-        step(any_bit, _CLONE_THREAD, 1, 0),
-        step(give, _DENY | _EPERM),
-        step(give, _ALLOW),
+    steps += [_step(_EQUAL, others["clone3"], 0, 1), _step(_GIVE, _DENY | _ENOSYS)]
+    steps += _rule(others["clone"], 0, _ANY_BIT, (_CLONE_THREAD,), refuse, is_unless=True)
+    return [*steps, _step(_GIVE, _ALLOW)]
+
+
+def _rule(
+    number: int,
+    argument: int,
+    test: int,
+    values: Sequence[int],
+    result: int,
+    *,
+    is_unless: bool = False,
+) -> Sequence[bytes]:
+    """Return what gives a result to a call with one of some values in an argument, or without."""
+    count = len(values)
+    # A match goes to the result, or over it; so does the last value without a match.
+    tests = [
+        _step(test, value, count - at - (not is_unless), at == count - 1 and not is_unless)
+        for at, value in enumerate(values)
     ]
-    return steps
+    # The lower half of the argument; then the number again.
+    body = [_step(_LOAD, 16 + 8 * argument), *tests, _step(_GIVE, result), _step(_LOAD, 0)]
+    return [_step(_EQUAL, number, 0, len(body)), *body]
+
+
+def _step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
+    return struct.pack("HBBI", code, then, otherwise, value)

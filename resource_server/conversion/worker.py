@@ -21,6 +21,7 @@ import msgspec
 from resource_server.conversion import sandbox
 from resource_server.conversion.messages import (
     MAX_PART_BYTES,
+    MAX_PARTS,
     Answer,
     Begun,
     ConversionJob,
@@ -35,8 +36,6 @@ from resource_server.errors import ConversionError
 from resource_server.provider.conversion import Converter, Part
 
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
-_MAX_REASON = 300
-"""Characters of a converter's own words."""
 
 
 def main() -> None:
@@ -90,7 +89,7 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
     except BrokenPipeError:
         raise
     except ConversionError as error:
-        return Failed(str(error)[:_MAX_REASON])
+        return Failed(str(error))
     except MemoryError:
         return Failed("it takes too much memory")
     except RecursionError:
@@ -101,7 +100,9 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
 
 
 def _send_parts(channel: socket.socket, parts: Iterable[Part], room: int) -> Answer:
-    for part in parts:
+    for count, part in enumerate(parts):
+        if count == MAX_PARTS:
+            return Done(is_cut=True)
         if isinstance(part.data, str):  # a lone surrogate could not be sent
             text = part.data.encode("utf-8", "replace").decode()
             part = msgspec.structs.replace(part, data=text)

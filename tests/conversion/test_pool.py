@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from resource_server.conversion.messages import MAX_PARTS
 from resource_server.conversion.pool import ConverterPool
 from resource_server.errors import ConversionError, ResourceBusy
 from resource_server.provider.conversion import ConversionRequest
@@ -67,7 +68,11 @@ def test_a_worker_is_used_again_and_ends_with_its_pool(pool: ConverterPool, tmp_
 
 @LINUX
 @pytest.mark.parametrize(
-    "deed", ["connect", "fork", "kill", "read", "run", "secrets", "write", "eat", "exit", "loop"]
+    "deed",
+    [
+        *("connect", "drown", "eat", "exit", "fork", "kill", "limit", "loop", "name", "own"),
+        *("queue", "read", "run", "secrets", "share", "slow down", "write"),
+    ],
 )
 def test_a_converter_can_do_nothing_but_convert(
     deed: str, pool: ConverterPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -80,6 +85,57 @@ def test_a_converter_can_do_nothing_but_convert(
     assert pool.protections(HOSTILE) == ("landlock", "seccomp")
     assert not Path("/tmp/written-by-a-converter").exists()  # noqa: S108
     assert converted(pool, tmp_path / "x", b"fine", HOSTILE) == ["fine"]
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "change",
+    ["attribute", "date", "empty", "give", "link", "move", "open", "permit", "remove"],
+)
+def test_a_converter_changes_no_file(change: str, pool: ConverterPool, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("text")
+    before = other.stat()
+    with pytest.raises(ConversionError, match="PermissionError"):
+        converted(pool, tmp_path / "x", f"{change}\n{other}".encode(), HOSTILE)
+    after = other.stat()
+    assert (after.st_mtime_ns, after.st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
+    assert other.read_text() == "text"
+
+
+@LINUX
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
+def test_a_converter_has_no_rights_of_root_but_to_read(pool: ConverterPool, tmp_path: Path) -> None:
+    converted(pool, tmp_path / "x", b"fine", HOSTILE)
+    (process,) = pool.processes
+    status = Path(f"/proc/{process}/status").read_text()
+    rights = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Cap"))
+    assert {int(rights[name], 16) & ~(1 << 2) for name in ("CapInh", "CapPrm", "CapEff")} == {0}
+
+
+@LINUX
+@pytest.mark.parametrize("deed", ["drown", "name"])
+def test_a_worker_that_floods_the_server_is_ended(
+    deed: str, pool: ConverterPool, tmp_path: Path
+) -> None:
+    with pytest.raises(ConversionError, match="the converter failed"):
+        converted(pool, tmp_path / "x", deed.encode(), HOSTILE)
+    assert pool.processes == []
+
+
+def test_parts_without_end_are_cut(pool: ConverterPool, tmp_path: Path) -> None:
+    found = converted(pool, tmp_path / "x", b"nothing", HOSTILE)
+    assert found == [""] * MAX_PARTS
+
+
+def test_the_words_of_a_converter_are_one_short_line(pool: ConverterPool, tmp_path: Path) -> None:
+    with pytest.raises(ConversionError) as raised:
+        converted(pool, tmp_path / "x", b"talk", HOSTILE)
+    said = str(raised.value)
+    assert said.startswith("this document cannot be converted: no [31mwords words ")
+    assert said.endswith("…")
+    assert said.isprintable()
+    assert len(said) < 400
 
 
 def test_damaged_documents_fail_alone(pool: ConverterPool, tmp_path: Path) -> None:

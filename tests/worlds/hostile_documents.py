@@ -130,7 +130,7 @@ def _within(data: bytes, dice: random.Random) -> bytes:
             continue
     try:
         members = unzipped(data)
-    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError):
+    except (*_UNREADABLE, ValueError, NotImplementedError, RuntimeError):
         return damaged(data, inner)
     if not members:
         return data
@@ -142,6 +142,7 @@ def _within(data: bytes, dice: random.Random) -> bytes:
     return zipped(members)
 
 
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError)
 _PACKINGS: tuple[tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]], ...] = (
     (gzip.decompress, gzip.compress),
     (bz2.decompress, bz2.compress),
