@@ -178,9 +178,9 @@ class ConverterPool:
             try:
                 job = ConversionJob(reference, request, MAX_BYTES)
                 result = worker.convert(job, fd, begun + time_s)
-                is_fit = worker.documents < _MAX_DOCUMENTS
+                is_fit = worker.is_fit
             except _Unconvertible as error:
-                is_fit = worker.documents < _MAX_DOCUMENTS
+                is_fit = worker.is_fit
                 raise ConversionError(f"this document cannot be converted: {error}") from None
             finally:
                 self._give_back(worker, is_fit=is_fit)
@@ -276,10 +276,16 @@ class _Worker:
 
     def __init__(self, reference: str, modules: Sequence[str]) -> None:
         self.reference = reference
-        self.documents = 0
+        self._documents = 0
+        self._most = _MAX_DOCUMENTS
         self.idle_since = 0.0
         self.protections: Sequence[str] | None = None
         self._channel, self.process = process.start(_MODULE, *modules)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether it may convert another document."""
+        return self._documents < self._most
 
     def convert(self, job: ConversionJob, fd: int, until: float) -> Conversion:
         """Convert one document until a time of the monotonic clock.
@@ -288,7 +294,7 @@ class _Worker:
             _Unconvertible: it cannot be converted; the worker goes on.
             ConversionError: the worker has failed; it must be ended.
         """
-        self.documents += 1
+        self._documents += 1
         begun = time.monotonic()
         parts: list[Part] = []
         room = job.max_bytes
@@ -298,8 +304,9 @@ class _Worker:
             while True:
                 self._channel.settimeout(max(until - time.monotonic(), 0.001))
                 match take_answer(self._channel):
-                    case Begun(protections):
+                    case Begun(protections, is_for_one):
                         self.protections = protections
+                        self._most = 1 if is_for_one else _MAX_DOCUMENTS
                     case Converted() as converted:
                         parts.append(converted.part)
                         room -= len(parts[-1].data)

@@ -76,8 +76,10 @@ _SHEETS = ConverterEntry(
 )
 _SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("html_to_markdown",))
 _HTML = ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",))
-_DELIMITED = ConverterEntry(
-    f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=("rows", "columns")
+_ROWS = ("rows", "columns")
+_DELIMITED = ConverterEntry(f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=_ROWS)
+_ARROW = ConverterEntry(
+    f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("nanoarrow",)
 )
 _COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (TEXT,), options=("encoding",))
 PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
@@ -111,6 +113,11 @@ _BUILT_IN: Mapping[str, ConverterEntry] = {
     "text/tab-separated-values": _DELIMITED,
     "application/jsonl": _DELIMITED,
     "application/x-ndjson": _DELIMITED,
+    "application/vnd.apache.parquet": ConverterEntry(
+        f"{_MODULES}.parquet:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("duckdb",)
+    ),
+    "application/vnd.apache.arrow.file": _ARROW,
+    "application/vnd.apache.arrow.stream": _ARROW,
     "application/gzip": _COMPRESSED,
     "application/x-bzip2": _COMPRESSED,
     "application/x-xz": _COMPRESSED,

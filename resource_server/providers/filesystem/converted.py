@@ -33,6 +33,7 @@ from resource_server.providers.filesystem.ranges import Range, parse_range
 FORMAT = "format"
 ENCODING = "encoding"
 SHEET = "sheet"
+ROWS = "rows"
 _INTERVAL = re.compile(r"([0-9]{1,9})(-([0-9]{1,9})?)?")
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
@@ -345,11 +346,17 @@ def _interval(name: str, value: str) -> tuple[int, int | None]:
 
 def _rest(wanted: Wanted, conversion: Conversion) -> Truncation:
     """Return the mark of a conversion that was cut, with the way to what follows."""
-    unit, last = wanted.converter.unit, conversion.parts[-1].number
+    request, last = wanted.request, conversion.parts[-1].number
     following: dict[str, str] | None = None
-    if unit is not None and last > wanted.request.first:
-        until = "" if wanted.request.last is None else str(wanted.request.last)
-        following = {FORMAT: wanted.request.format, unit: f"{last}-{until}"}
+    if last > conversion.parts[0].number:
+        if wanted.converter.unit is not None:
+            until = "" if request.last is None else str(request.last)
+            following = {wanted.converter.unit: f"{last}-{until}"}
+        elif ROWS in wanted.converter.options:
+            _, _, until = request.options.get(ROWS, "").partition("-")
+            following = {ROWS: f"{last}-{until}"}
+    if following is not None:
+        following = {FORMAT: request.format, **request.options, **following}
     return Truncation("limit", "characters", None, following)
 
 
