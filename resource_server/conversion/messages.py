@@ -95,11 +95,15 @@ class Failed(_WithReason, frozen=True, tag=True):
     """The document cannot be converted."""
 
 
+class Refused(_WithReason, frozen=True, tag=True):
+    """The document has nothing for a URI parameter."""
+
+
 class Unusable(_WithReason, frozen=True, tag=True):
     """The converter itself cannot be used; the worker ends."""
 
 
-Answer: TypeAlias = Begun | Converted | Done | Failed | Unusable
+Answer: TypeAlias = Begun | Converted | Done | Failed | Refused | Unusable
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode

@@ -26,11 +26,12 @@ from resource_server.conversion.messages import (
     Converted,
     Done,
     Failed,
+    Refused,
     Unusable,
     send_job,
     take_answer,
 )
-from resource_server.errors import ConversionError, ResourceBusy
+from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
 from resource_server.provider.conversion import ConversionRequest, Part
 
 WORKERS = 2
@@ -127,12 +128,13 @@ class ConverterPool:
 
         Raises:
             ConversionError: it cannot be converted, or not within `time_s`.
+            InvalidParameter: it has nothing for one of the options.
             ResourceBusy: other documents have kept all workers busy for so long.
         """
         begun = time.monotonic()
         try:
             found = self._convert(reference, fd, request, begun, time_s)
-        except ConversionError:
+        except (ConversionError, InvalidParameter):
             self._count(begun, failed=1)
             raise
         except ResourceBusy:
@@ -180,7 +182,13 @@ class ConverterPool:
                 result = worker.convert(job, fd, begun + time_s)
                 is_fit = worker.is_fit
             except _Unconvertible as error:
+<<<<<<< HEAD
                 is_fit = worker.is_fit
+=======
+                is_fit = worker.documents < _MAX_DOCUMENTS
+                if error.is_refused:
+                    raise InvalidParameter(str(error)) from None
+>>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
                 raise ConversionError(f"this document cannot be converted: {error}") from None
             finally:
                 self._give_back(worker, is_fit=is_fit)
@@ -202,7 +210,7 @@ class ConverterPool:
             if self._is_closed:
                 raise ResourceBusy("the server is shutting down")
             for worker in reversed(self._idle):
-                if _is_served(reference, worker.reference):
+                if registry.share_worker(reference, worker.reference):
                     self._idle.remove(worker)
                     self._at_work += 1
                     return worker
@@ -258,17 +266,23 @@ class ConverterPool:
             worker.end()
 
 
-def _is_served(reference: str, first: str) -> bool:
-    """Return whether a worker whose first converter is `first` serves this one, too.
-
-    Converters of other packages have their worker to themselves: their modules may not be readable
-    to it later.
-    """
-    return reference == first or (registry.is_built_in(reference) and registry.is_built_in(first))
-
-
 class _Unconvertible(Exception):
     """A document cannot be converted, for a reason; its worker can go on."""
+
+    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refused = is_refused
+        """Whether the reason is a URI parameter."""
+
+
+def _error(answer: Failed | Refused | Unusable, job: ConversionJob) -> Exception:
+    """Return the error of an answer that is none."""
+    if isinstance(answer, Unusable):
+        return ConversionError(f"its converter {answer.words}")
+    # Without a parameter, only the document can be at fault.
+    has_options = job.request is not None and bool(job.request.options)
+    is_refused = isinstance(answer, Refused) and has_options
+    return _Unconvertible(answer.words, is_refused=is_refused)
 
 
 class _Worker:
@@ -303,6 +317,7 @@ class _Worker:
             send_job(self._channel, job, fd)
             while True:
                 self._channel.settimeout(max(until - time.monotonic(), 0.001))
+<<<<<<< HEAD
                 match take_answer(self._channel):
                     case Begun(protections, is_for_one):
                         self.protections = protections
@@ -319,6 +334,21 @@ class _Worker:
                         raise _Unconvertible(failed.words)
                     case Unusable() as unusable:
                         raise ConversionError(f"its converter {unusable.words}") from None
+=======
+                answer = take_answer(self._channel)
+                if isinstance(answer, Begun):
+                    self.protections = answer.protections
+                elif isinstance(answer, Converted):
+                    parts.append(answer.part)
+                    room -= len(parts[-1].data)
+                    # A worker that a document has taken over keeps no limits.
+                    if room < 0 or len(parts) > MAX_PARTS:
+                        raise EOFError
+                elif isinstance(answer, Done):
+                    return Conversion(tuple(parts), answer.is_cut)
+                else:
+                    raise _error(answer, job)
+>>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
         except TimeoutError:
             raise ConversionError(
                 f"this document cannot be converted: it takes longer than {until - begun:.1f} s"

@@ -28,11 +28,12 @@ from resource_server.conversion.messages import (
     Converted,
     Done,
     Failed,
+    Refused,
     Unusable,
     send_answer,
     take_job,
 )
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import Converter, Part
 
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
@@ -97,6 +98,8 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
         raise
     except ConversionError as error:
         return Failed(str(error))
+    except InvalidParameter as error:
+        return Refused(str(error))
     except MemoryError:
         return Failed("it takes too much memory")
     except RecursionError:

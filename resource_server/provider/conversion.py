@@ -59,5 +59,6 @@ class Converter(Protocol):
 
         Raises:
             ConversionError: it cannot be converted; the message has the reason for a person.
+            InvalidParameter: it has nothing for one of the options, such as no such column.
         """
         ...

@@ -73,9 +73,8 @@ class _Batches:
             if self._read <= skipped:
                 continue
             columns = [_values(child) for child in batch.iter_children()]
-            for row in itertools.islice(
-                zip(*columns, strict=False), max(skipped - before, 0), None
-            ):
+            rows = zip(*columns, strict=False)
+            for row in itertools.islice(rows, max(skipped - before, 0), None):
                 yield [_value(each) for each in row]
 
     def _total(self, _: int) -> int | None:
@@ -86,7 +85,7 @@ class _Batches:
 
 def _values(column: Any) -> Iterator[object]:
     """Return the values of a column; of a type that cannot be read, its name."""
-    values = column.iter_py()
+    values: Iterator[object] = column.iter_py()
     try:
         first = list(itertools.islice(values, 1))
     except KeyError:

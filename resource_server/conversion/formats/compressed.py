@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import BinaryIO, cast
 
 from resource_server.conversion.formats import encodings
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
 _MAX_BYTES = 200 * 1024 * 1024
@@ -82,7 +82,10 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     number = 1
     while True:
         following = next(blocks, None)
-        text = decoder.decode(block, final=following is None)
+        try:
+            text = decoder.decode(block, final=following is None)
+        except UnicodeError:  # in spite of `replace`, UTF-16 has to begin with a mark
+            raise InvalidParameter(f"the text is not {encoding}") from None
         total = number if following is None else None
         yield Part(text.removeprefix("\ufeff"), number, total, "text/plain")
         if following is None:
@@ -95,12 +98,10 @@ def _encoding_of(block: bytes, label: str | None) -> str:
 
     Raises:
         ConversionError: there is none; says what the data is.
+        InvalidParameter: there is no such encoding.
     """
     if label is not None:
-        name = encodings.codec_of(label)
-        if name is None:
-            raise ConversionError(f"there is no encoding {label[:40]!r}")
-        return name
+        return encodings.named_codec(label)
     for mark, what in _SIGNATURES:
         if block.startswith(mark):
             raise ConversionError(f"there is {what} inside, no text")

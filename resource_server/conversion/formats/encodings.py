@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
 try:
@@ -121,6 +121,18 @@ def codec_of(label: str) -> str | None:
     return found.name
 
 
+def named_codec(label: str) -> str:
+    """Return Python's name of the text encoding that a URI names.
+
+    Raises:
+        InvalidParameter: there is none.
+    """
+    name = codec_of(label)
+    if name is None:
+        raise InvalidParameter(f"there is no encoding {label[:40]!r}; write one such as cp1252")
+    return name
+
+
 def read(file: BinaryIO, max_bytes: int = _MAX_BYTES) -> bytes:
     """Return a document as it is.
 
@@ -145,13 +157,12 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
             raise ConversionError("it is no text in a known encoding")
         yield Part(text, total=1, mime_type=f"text/plain; charset={name}")
         return
-    name = codec_of(label)
-    if name is None:
-        raise ConversionError(f"there is no encoding {label[:40]!r}; write one such as cp1252")
+    name = named_codec(label)
     try:
         text = data.decode(name)
     except UnicodeDecodeError as error:
-        raise ConversionError(f"it is not {label}: byte {error.start + 1} does not fit") from None
+        at = error.start + 1
+        raise InvalidParameter(f"the text is not {label}: byte {at} does not fit") from None
     text = text.removeprefix("\ufeff")
     yield Part(text, total=1, mime_type=f"text/plain; charset={name}")
 

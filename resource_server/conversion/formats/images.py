@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 
 from PIL import Image, ImageOps
 
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
 _MAX_PIXELS = 100_000_000
@@ -52,7 +52,9 @@ def _side(text: str | None) -> int:
     if text is None:
         return _DEFAULT_SIDE
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) in _SIDES):
-        raise ConversionError(f"`max` is a number of pixels from {_SIDES[0]} to {_SIDES[-1]}")
+        raise InvalidParameter(
+            f"max cannot be {text[:40]!r}; write pixels from {_SIDES[0]} to {_SIDES[-1]}"
+        )
     return int(text)
 
 

@@ -26,8 +26,9 @@ from python_calamine import (
 
 from resource_server.conversion.formats.archives import Archive, below, copied
 from resource_server.conversion.formats.opendocument import content_of
+from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.registry import SHEET_NAMES
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
 MAX_SHEET_BYTES: Final = 8 * 1024 * 1024 - 1024
@@ -41,7 +42,6 @@ _ROW = re.compile(rb'(<(?:\w+:)?row\s(?:[^>"]*"[^"]*")*?[^>"]*?\br=")([0-9]{1,7}
 _COLUMN_REF = re.compile(rb'\sr="([A-Z]{1,3})[0-9]')
 _ROW_REF = re.compile(rb'\sr="[A-Z]{0,3}([0-9]{1,7})"')
 _ERROR = re.compile(rb'(<(?:\w+:)?c\s[^>]*\bt=)"e"')
-_ROWS_OPTION = re.compile(r"([0-9]{1,9})(?:(-)([0-9]{1,9})?)?")
 
 T = TypeVar("T")
 Cell: TypeAlias = (
@@ -78,7 +78,9 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         return
     wanted = request.options.get("sheet")
     if wanted is not None and wanted not in names:
-        raise ConversionError(f"it has no sheet {wanted!r}; its sheets are {', '.join(names)}")
+        raise InvalidParameter(
+            f"the document has no sheet {wanted[:40]!r}; its sheets are {', '.join(names)}"
+        )
     last = min(request.last or len(names), len(names))
     for number in range(max(request.first, 1), last + 1):
         if wanted is None or names[number - 1] == wanted:
@@ -382,14 +384,7 @@ def _wanted_rows(option: str) -> tuple[int, int | None]:
     """Return the first and the last of the wanted data rows, counted from 1."""
     if not option:
         return 1, None
-    found = _ROWS_OPTION.fullmatch(option)
-    first = int(found[1]) if found else 0
-    if found is None or first < 1:
-        raise ConversionError(f"rows={option} is no range such as 1-100 or 100-")
-    last = None if found[2] and not found[3] else int(found[3] or first)
-    if last is not None and last < first:
-        raise ConversionError(f"rows={option} ends before it begins")
-    return first, last
+    return parse_interval("rows", option)
 
 
 def _wanted_columns(names: Sequence[str], option: str) -> Sequence[int] | None:
@@ -399,7 +394,7 @@ def _wanted_columns(names: Sequence[str], option: str) -> Sequence[int] | None:
     places = {name: at for at, name in reversed(list(enumerate(names)))}
     missing = [name for name in wanted if name not in places]
     if missing:
-        raise ConversionError(
-            f"the sheet has no column {missing[0]!r}; its columns are {', '.join(names)}"
+        raise InvalidParameter(
+            f"the sheet has no column {missing[0][:40]!r}; its columns are {', '.join(names)}"
         )
     return [places[name] for name in wanted]

@@ -63,10 +63,13 @@ class _PowerPoint:
         main = archive.main_part("ppt/presentation.xml")
         if main not in archive:
             raise ConversionError("it is damaged, or no PPTX: its main part is missing")
+        presentation = archive.xml(main)
+        if presentation.tag != "p:presentation":
+            raise ConversionError("it is damaged, or no PPTX: it has no presentation")
         relations = archive.relations(main)
         self._names = [
             relation.target
-            for element in archive.xml(main).iter("p:sldId")
+            for element in presentation.iter("p:sldId")
             if (relation := relations.get(element.get("r:id", ""))) and not relation.is_external
         ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import tempfile
 import threading
 from bisect import bisect_right
@@ -21,6 +20,7 @@ import msgspec
 from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import DiskCache
+from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.pool import WORKERS, Conversion, ConverterPool
 from resource_server.conversion.registry import ConverterEntry, Converters
 from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
@@ -34,7 +34,10 @@ FORMAT = "format"
 ENCODING = "encoding"
 SHEET = "sheet"
 ROWS = "rows"
+<<<<<<< HEAD
 _INTERVAL = re.compile(r"([0-9]{1,9})(-([0-9]{1,9})?)?")
+=======
+>>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
 _MAX_FAILURES = 256 * 1024
@@ -97,7 +100,7 @@ class ConvertedDocuments:
         """
         conversion = self.convert(fd, wanted)
         if not conversion.parts:
-            raise InvalidParameter(f"the document has no such {wanted.converter.unit or 'part'}")
+            return self._nothing(fd, wanted)
         first = conversion.parts[0]
         if isinstance(first.data, bytes):
             return Content(first.data, first.mime_type)
@@ -105,6 +108,25 @@ class ConvertedDocuments:
         if found.truncated is None and conversion.is_cut:
             return msgspec.structs.replace(found, truncated=_rest(wanted, conversion))
         return found
+
+    def _nothing(self, fd: int, wanted: Wanted) -> Content:
+        """Return the content of a document without parts.
+
+        Raises:
+            InvalidParameter: only those parts that were asked for are not there.
+        """
+        request, unit = wanted.request, wanted.converter.unit
+        if request.first == 1 and not request.options:
+            formats = wanted.converter.formats
+            mime_type = next(each.mime_type for each in formats if each.name == request.format)
+            return _in_range(b"", mime_type, wanted.range)
+        said = f"the document has no such {unit or next(iter(request.options), 'part')}"
+        if request.first > 1:
+            start = msgspec.structs.replace(request, first=1, last=1)
+            with suppress(ConversionError, ResourceBusy):
+                total = self.convert(fd, msgspec.structs.replace(wanted, request=start)).total
+                said = said if total is None else f"{said}: it has {total}"
+        raise InvalidParameter(said)
 
     def sheet_names(self, fd: int, media_type: str | None) -> Sequence[str]:
         """Return the names of the sheets of a workbook; none of any other document. Blocks.
@@ -293,9 +315,24 @@ def parse_wanted(
     names = [each.name for each in converter.formats]
     if name not in names:
         raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
-    first, last = 1, None
+    is_picture = name in ("png", "webp")
+    first, last = 1, 1 if is_picture else None
     for unit in {converter.unit, "pages"} & given.keys() if converter.unit else ():
-        first, last = _interval(unit, given.pop(unit))
+        first, last = parse_interval(unit, given.pop(unit))
+        if is_picture and last != first:
+            raise InvalidParameter(f"{name} is one picture at a time; write {unit}={first}")
+    _check_options(given, converter)
+    request = ConversionRequest(
+        media_type=media_type or "", format=name, first=first, last=last, options=given
+    )
+    rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
+    range = parse_range(rest) if rest else None
+    if is_picture and range is not None:
+        raise InvalidParameter(f"{name} is read whole; leave out {', '.join(rest)}")
+    return Wanted(converter.of(name), request, range)
+
+
+def _check_options(given: Mapping[str, str], converter: ConverterEntry) -> None:
     for option, value in given.items():
         if option not in converter.options:
             raise InvalidParameter(
@@ -303,13 +340,8 @@ def parse_wanted(
             )
         if len(value) > _MAX_OPTION:
             raise InvalidParameter(f"{option} is too long")
-    if name in ("png", "webp"):
-        last = first  # one picture at a time
-    request = ConversionRequest(
-        media_type=media_type or "", format=name, first=first, last=last, options=given
-    )
-    rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
-    return Wanted(converter.of(name), request, parse_range(rest) if rest else None)
+        if option == ROWS:
+            parse_interval(option, value)
 
 
 def _is_recoding(
@@ -331,17 +363,6 @@ def _refusal(query: Mapping[str, str], modules: Sequence[str]) -> str:
 def _taken(converter: ConverterEntry) -> str:
     names = [FORMAT, *([converter.unit] if converter.unit else []), *converter.options]
     return ", ".join(names)
-
-
-def _interval(name: str, value: str) -> tuple[int, int | None]:
-    match = _INTERVAL.fullmatch(value)
-    first = int(match[1]) if match else 0
-    last = None
-    if match:
-        last = first if match[2] is None else int(match[3]) if match[3] else None
-    if not first or (last is not None and last < first):
-        raise InvalidParameter(f"{name} cannot be {value[:40]!r}; write {name}=3, 3-7 or 3-")
-    return first, last
 
 
 def _rest(wanted: Wanted, conversion: Conversion) -> Truncation:
@@ -375,7 +396,9 @@ def _in_range(text: bytes, mime_type: str, range: Range | None) -> Content:
 
 
 def _joined(conversion: Conversion) -> bytes:
-    return "\n".join(str(part.data) for part in conversion.parts).encode("utf-8", "replace")
+    # With a zero byte it would be no text.
+    text = "\n".join(str(part.data) for part in conversion.parts).replace("\0", "\ufffd")
+    return text.encode("utf-8", "replace")
 
 
 def _memory_file() -> int:

@@ -16,7 +16,7 @@ from contextlib import suppress
 import pytest
 
 from resource_server.conversion.formats.compressed import convert
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
@@ -59,7 +59,7 @@ def test_several_streams_after_each_other_are_one_text(
 
 def test_the_encoding_that_is_asked_for_is_used() -> None:
     assert _text(gzip.compress("Дом".encode("koi8-r")), encoding="koi8-r") == "Дом"
-    with pytest.raises(ConversionError, match="no encoding"):
+    with pytest.raises(InvalidParameter, match="no encoding"):
         _text(gzip.compress(b"x"), encoding="klingon")
 
 

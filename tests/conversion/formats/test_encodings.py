@@ -18,7 +18,7 @@ from resource_server.conversion.formats.encodings import (
     guess,
     is_damaged,
 )
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
@@ -138,9 +138,9 @@ def test_binary_data_is_no_text(data: bytes) -> None:
 
 def test_the_encoding_that_is_asked_for_is_used() -> None:
     assert _text("Ђура".encode("cp1251"), encoding="windows-1251") == "Ђура"
-    with pytest.raises(ConversionError, match="no encoding 'klingon'"):
+    with pytest.raises(InvalidParameter, match="no encoding 'klingon'"):
         _text(b"x", encoding="klingon")
-    with pytest.raises(ConversionError, match="not utf-8: byte 2"):
+    with pytest.raises(InvalidParameter, match="not utf-8: byte 2"):
         _text(b"a\xffb", encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from resource_server.conversion.formats.images import convert
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
@@ -68,7 +68,7 @@ def test_images_are_never_scaled_up() -> None:
     "value", ["15", "4097", "-20", "1e3", "", "x", "9" * 5000, "\u0661\u0660\u0660"]
 )
 def test_other_sizes_are_refused(value: str) -> None:
-    with pytest.raises(ConversionError, match="from 16 to 4096"):
+    with pytest.raises(InvalidParameter, match="from 16 to 4096"):
         _converted(_written(_picture(), "PNG"), max=value)
 
 

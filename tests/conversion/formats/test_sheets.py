@@ -8,7 +8,7 @@ import pytest
 
 from resource_server.conversion.formats.sheets import convert
 from resource_server.conversion.pool import Conversion
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
 from tests.conversion.portable import xlsx
@@ -56,7 +56,7 @@ def test_rows_columns_and_sheets_are_chosen_by_options() -> None:
     [{"sheet": "None"}, {"rows": "x"}, {"rows": "0-3"}, {"rows": "5-2"}, {"columns": "none"}],
 )
 def test_options_that_fit_nothing_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(ConversionError):
+    with pytest.raises(InvalidParameter):
         text_of(convert, xlsx(_cities()), options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import importlib.metadata
 import json
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
@@ -32,6 +34,7 @@ from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.converted import ConvertedDocuments
 from resource_server.runtime.eager import settle
+from tests.conversion.formats.zipped import zipped
 from tests.conversion.portable import pdf, xlsx
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
@@ -51,6 +54,22 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "shop.csv").write_text("name;price\nEarl Grey;4,50\nAssam;3,20\n")
     (tmp_path / "plain.txt").write_text("text")
     return tmp_path
+
+
+@pytest.fixture
+def shelf(folder: Path) -> Path:
+    """More documents, some of them odd."""
+    (folder / "book.xlsx").write_bytes(xlsx('<row r="1"><c r="A1"><v>1</v></c></row>'))
+    Image.new("L", (9, 9)).save(folder / "photo.png")
+    (folder / "notes.txt.gz").write_bytes(gzip.compress(b"text\n"))
+    (folder / "empty.ipynb").write_text('{"nbformat": 4, "cells": []}')
+    space = "http://schemas.openxmlformats.org/presentationml/2006/main"
+    main = f'<p:presentation xmlns:p="{space}"/>'
+    (folder / "empty.pptx").write_bytes(zipped({"ppt/presentation.xml": main}))
+    other = zipped({"ppt/presentation.xml": "<presentation/>"})
+    (folder / "other.pptx").write_bytes(other)
+    (folder / "zero.eml").write_bytes(b"Subject: x\n\nbefore\0after\n")
+    return folder
 
 
 async def read(folder: Path, path: str, **query: str) -> Content:
@@ -83,7 +102,20 @@ async def test_a_document_is_read_in_another_format_as_a_whole_or_in_part(folder
     [
         ("report.pdf", {"format": "html"}, "write markdown or png"),
         ("report.pdf", {"pages": "0"}, "write pages=3, 3-7 or 3-"),
-        ("report.pdf", {"pages": "9"}, "no such pages"),
+        ("report.pdf", {"pages": "9"}, "no such pages: it has 3"),
+        ("report.pdf", {"format": "png", "pages": "9"}, "no such pages: it has 3"),
+        ("report.pdf", {"format": "png", "pages": "1-2"}, "one picture at a time; write pages=1"),
+        ("report.pdf", {"format": "png", "lines": "1-2"}, "png is read whole; leave out lines"),
+        ("shop.csv", {"format": "markdown", "rows": "7-3"}, "write rows=3, 3-7 or 3-"),
+        ("shop.csv", {"format": "markdown", "rows": "900"}, "no such rows"),
+        ("shop.csv", {"format": "markdown", "columns": "x"}, "^there is no column 'x'; there are"),
+        ("book.xlsx", {"rows": "a"}, "write rows=3, 3-7 or 3-"),
+        ("book.xlsx", {"sheet": "x"}, "^the document has no sheet 'x'; its sheets are Sheet1"),
+        ("book.xlsx", {"columns": "x"}, "^the sheet has no column 'x'"),
+        ("book.xlsx", {"sheets": "3"}, "no such sheets: it has 1"),
+        ("photo.png", {"max": "5"}, "max cannot be '5'; write pixels from 16 to 4096"),
+        ("notes.txt.gz", {"encoding": "klingon"}, "^there is no encoding 'klingon'; write one"),
+        ("notes.txt.gz", {"encoding": "utf-16"}, "^the text is not utf-16"),
         ("report.pdf", {"pages": "7-3"}, "write pages=3, 3-7 or 3-"),
         ("report.pdf", {"columns": "a"}, "this document takes format, pages"),
         ("report.pdf", {"format": "markdown", "nonsense": "1"}, "unknown query parameter"),
@@ -91,10 +123,26 @@ async def test_a_document_is_read_in_another_format_as_a_whole_or_in_part(folder
     ],
 )
 async def test_a_wrong_parameter_is_refused_with_a_right_one(
-    folder: Path, path: str, query: dict[str, str], told: str
+    shelf: Path, path: str, query: dict[str, str], told: str
 ) -> None:
     with pytest.raises(InvalidParameter, match=told):
-        await read(folder, path, **query)
+        await read(shelf, path, **query)
+
+
+@pytest.mark.parametrize("name", ["empty.ipynb", "empty.pptx"])
+async def test_a_document_without_parts_is_empty(shelf: Path, name: str) -> None:
+    found = await read(shelf, name, format="markdown")
+    assert (found.data, found.mime_type) == ("", "text/markdown")
+    with pytest.raises(ConversionError, match="no PPTX"):
+        await read(shelf, "other.pptx", format="markdown")
+    unit = "cells" if name.endswith(".ipynb") else "slides"
+    with pytest.raises(InvalidParameter, match=f"no such {unit}"):
+        await read(shelf, name, **{unit: "2"})
+
+
+async def test_a_conversion_with_zero_bytes_is_text(shelf: Path) -> None:
+    found = await read(shelf, "zero.eml", format="markdown")
+    assert "before\ufffdafter" in str(found.data)
 
 
 async def test_what_cannot_be_converted_says_so_and_can_still_be_read(folder: Path) -> None:
@@ -296,7 +344,7 @@ async def test_an_encoding_that_is_none_or_does_not_fit_is_refused(
     tmp_path: Path, encoding: str
 ) -> None:
     (tmp_path / "notes.txt").write_bytes(b"Gr\xf6\xdfe")
-    with pytest.raises(ConversionError):
+    with pytest.raises(InvalidParameter):
         await read(tmp_path, "notes.txt", encoding=encoding)
 
 
