@@ -182,13 +182,9 @@ class ConverterPool:
                 result = worker.convert(job, fd, begun + time_s)
                 is_fit = worker.is_fit
             except _Unconvertible as error:
-<<<<<<< HEAD
                 is_fit = worker.is_fit
-=======
-                is_fit = worker.documents < _MAX_DOCUMENTS
                 if error.is_refused:
                     raise InvalidParameter(str(error)) from None
->>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
                 raise ConversionError(f"this document cannot be converted: {error}") from None
             finally:
                 self._give_back(worker, is_fit=is_fit)
@@ -317,27 +313,10 @@ class _Worker:
             send_job(self._channel, job, fd)
             while True:
                 self._channel.settimeout(max(until - time.monotonic(), 0.001))
-<<<<<<< HEAD
-                match take_answer(self._channel):
-                    case Begun(protections, is_for_one):
-                        self.protections = protections
-                        self._most = 1 if is_for_one else _MAX_DOCUMENTS
-                    case Converted() as converted:
-                        parts.append(converted.part)
-                        room -= len(parts[-1].data)
-                        # A worker that a document has taken over keeps no limits.
-                        if room < 0 or len(parts) > MAX_PARTS:
-                            raise EOFError
-                    case Done(is_cut):
-                        return Conversion(tuple(parts), is_cut)
-                    case Failed() as failed:
-                        raise _Unconvertible(failed.words)
-                    case Unusable() as unusable:
-                        raise ConversionError(f"its converter {unusable.words}") from None
-=======
                 answer = take_answer(self._channel)
                 if isinstance(answer, Begun):
                     self.protections = answer.protections
+                    self._most = 1 if answer.is_for_one else _MAX_DOCUMENTS
                 elif isinstance(answer, Converted):
                     parts.append(answer.part)
                     room -= len(parts[-1].data)
@@ -348,7 +327,6 @@ class _Worker:
                     return Conversion(tuple(parts), answer.is_cut)
                 else:
                     raise _error(answer, job)
->>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
         except TimeoutError:
             raise ConversionError(
                 f"this document cannot be converted: it takes longer than {until - begun:.1f} s"

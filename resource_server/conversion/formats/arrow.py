@@ -13,7 +13,7 @@ from nanoarrow import ipc  # pyright: ignore[reportMissingTypeStubs]
 
 from resource_server.conversion.formats import row_tables
 from resource_server.conversion.formats.row_tables import Row, RowTable
-from resource_server.errors import ConversionError
+from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
 _MAGIC: Final = b"ARROW1\0\0"
@@ -40,6 +40,8 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         with cast("Any", ipc).InputStream.from_readable(file) as source:
             batches = _Batches(nanoarrow.ArrayStream(source), is_counted=size <= _COUNTED_BYTES)
             yield from row_tables.parts(batches.table(request), request)
+    except InvalidParameter:
+        raise
     except (RuntimeError, ValueError, OverflowError):
         raise ConversionError("it is damaged, or no Arrow") from None
 

@@ -14,17 +14,10 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, cast
 
-<<<<<<< HEAD
 from resource_server.conversion.formats import encodings, row_tables
 from resource_server.conversion.formats.row_tables import Row, RowTable
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
-=======
-from resource_server.conversion.formats import encodings
-from resource_server.conversion.intervals import parse_interval
-from resource_server.errors import ConversionError, InvalidParameter
-from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
->>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
 
 _SAMPLE_BYTES = 256 * 1024
 _SAMPLE_ROWS = 1000
@@ -73,105 +66,8 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
 def _total(size: int, rows: Iterator[Row], read: int) -> int | None:
     """Return the number of all rows, unless counting them would take long."""
     if size > _COUNTED_BYTES:
-<<<<<<< HEAD
         return read if next(rows, None) is None else None
     return read + sum(1 for _ in rows)
-=======
-        return read if next(table.rows, None) is None else None
-    return read + sum(1 for _ in table.rows)
-
-
-def _part(
-    table: _DelimitedTable,
-    rows: Sequence[_Row],
-    number: int,
-    total: int | None,
-    *,
-    name: str,
-    ends: tuple[bool, bool],
-) -> Part:
-    """Return some rows; `ends` is whether they are the first and the last ones."""
-    columns = list(table.columns)
-    width = max(map(len, rows), default=0)
-    columns += [f"column{at + 1}" for at in range(len(columns), width)]
-    chosen = table.chosen or range(len(columns))
-    names = [columns[at] for at in chosen]
-    kinds = [table.types.get(each, "text") for each in names]
-    cells = [[row[at] if at < len(row) else None for at in chosen] for row in rows]
-    if name == "json":
-        text = _as_json(names, kinds, cells, ends)
-        return Part(encodings.sendable(text), number, total, "application/json")
-    heading = f"Rows {number}-{number + len(rows) - 1}" if rows else "No rows"
-    if total is not None and rows:
-        heading += f" of {total}"
-    lines = [heading]
-    if ends[0]:
-        shown = ", ".join(f"{each} ({kind})" for each, kind in zip(names, kinds, strict=True))
-        lines = [f"{table.note}; columns: {shown}", "", heading]
-    lines += ["", _line(names), "|" + " --- |" * len(names)]
-    lines += map(_line, cells)
-    return Part(encodings.sendable("\n".join(lines) + "\n"), number, total, MARKDOWN)
-
-
-def _as_json(
-    names: Sequence[str], kinds: Sequence[str], rows: Sequence[_Row], ends: tuple[bool, bool]
-) -> str:
-    values = [[_value(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
-    text = ",\n".join(map(_dumped, values))
-    head = f'{{"columns": {json.dumps(names, ensure_ascii=False)}, "rows": [\n' if ends[0] else ""
-    return f"{head}{text}{']}' if ends[1] else ','}"
-
-
-def _dumped(row: Sequence[Any]) -> str:
-    """Return a row as JSON, which has no infinity and no NaN: these become text."""
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        finite = json.loads(json.dumps(row), parse_constant=str)
-        return json.dumps(finite, ensure_ascii=False)
-
-
-def _value(cell: Any, kind: str) -> Any:
-    """Return a cell of CSV as JSON; what is not of its column's type stays text."""
-    if not isinstance(cell, str) or kind not in ("integer", "number", "boolean"):
-        return cell
-    if not cell:
-        return None
-    if not next(pattern for name, pattern in _TYPES if name == kind).fullmatch(cell):
-        return cell
-    return json.loads(cell.lower()) if kind == "boolean" else json.loads(cell)
-
-
-def _line(cells: Sequence[Any]) -> str:
-    return f"| {' | '.join(map(_cell, cells))} |"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if "|" in text:
-        text = text.replace("|", "\\|")
-    return "<br>".join(text.splitlines()) if "\n" in text or "\r" in text else text
-
-
-def _wanted_rows(request: ConversionRequest) -> tuple[int, int | None]:
-    text = request.options.get("rows")
-    if not text:
-        return max(request.first, 1), request.last
-    return parse_interval("rows", text)
-
-
-def _chosen(text: str, columns: Sequence[str]) -> list[int]:
-    given: list[str] = next(csv.reader([text], skipinitialspace=True), list[str]())
-    names = [name.strip() for name in given]
-    unknown = [name for name in names if name not in columns]
-    if unknown or not names:
-        raise InvalidParameter(
-            f"there is no column {', '.join(unknown)[:80]!r}; there are {', '.join(columns)[:180]}"
-        )
-    return [columns.index(name) for name in names]
->>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
 
 
 # CSV

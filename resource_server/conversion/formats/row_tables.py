@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from resource_server.conversion.formats import encodings
-from resource_server.errors import ConversionError
+from resource_server.conversion.intervals import parse_interval
+from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
 
 Row: TypeAlias = Sequence[Any]
 _PART_ROWS = 1000
-_ROWS = re.compile(r"([0-9]{1,12})(?:(-)([0-9]{1,12})?)?")
 TYPES = {
     "integer": re.compile(r"-?(?:0|[1-9][0-9]{0,14})"),
     "number": re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?"),
@@ -140,19 +140,12 @@ def wanted_rows(request: ConversionRequest) -> tuple[int, int | None]:
     """Return the numbers of the first and last row that are wanted; None for all that follow.
 
     Raises:
-        ConversionError: there is no such range.
+        InvalidParameter: there is no such range.
     """
     text = request.options.get("rows")
     if not text:
         return max(request.first, 1), request.last
-    match = _ROWS.fullmatch(text)
-    first = int(match[1]) if match else 0
-    last = None
-    if match:
-        last = first if not match[2] else int(match[3]) if match[3] else None
-    if not first or (last is not None and last < first):
-        raise ConversionError(f"rows cannot be {text[:40]!r}; write rows=3, 3-7 or 3-")
-    return first, last
+    return parse_interval("rows", text)
 
 
 def _chosen(text: str, columns: Sequence[str]) -> list[int]:
@@ -160,7 +153,7 @@ def _chosen(text: str, columns: Sequence[str]) -> list[int]:
     names = [name.strip() for name in given]
     unknown = [name for name in names if name not in columns]
     if unknown or not names:
-        raise ConversionError(
+        raise InvalidParameter(
             f"there is no column {', '.join(unknown)[:80]!r}; there are {', '.join(columns)[:180]}"
         )
     return [columns.index(name) for name in names]

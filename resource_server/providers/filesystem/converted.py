@@ -34,10 +34,6 @@ FORMAT = "format"
 ENCODING = "encoding"
 SHEET = "sheet"
 ROWS = "rows"
-<<<<<<< HEAD
-_INTERVAL = re.compile(r"([0-9]{1,9})(-([0-9]{1,9})?)?")
-=======
->>>>>>> 4ed8ae2e155bda57886bad3d75c4d956c44ec73a
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
 _MAX_FAILURES = 256 * 1024
