@@ -207,6 +207,7 @@ _SUFFIXES_OF = {
     "application/vnd.sqlite3": "sqlite sqlite3 db db3 gpkg",
     "application/vnd.apache.parquet": "parquet",
     "application/vnd.apache.arrow.file": "arrow feather",
+    "application/vnd.apache.arrow.stream": "arrows",
     "application/x-hdf5": "h5 hdf5",
     "application/x-executable": "elf",
     "application/x-sharedlib": "so dylib",

@@ -40,6 +40,8 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
 
     protections: tuple[str, ...]
     """Names of what the kernel enforces, beside the limits."""
+    is_for_one: bool = False
+    """Whether it can open the document that came first, and no other."""
 
 
 class Converted(msgspec.Struct, frozen=True, tag=True):

@@ -9,9 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from resource_server.conversion import registry
+from resource_server.conversion import process, registry
 from resource_server.conversion.messages import (
     MAX_PARTS,
     Begun,
@@ -41,6 +39,7 @@ _MAX_DOCUMENTS = 100
 """Documents of one worker."""
 _TIME_S = 15.0
 """Maximum time of one document, with the start of a worker."""
+_MODULE = "resource_server.conversion.worker"
 _IDLE_S = 30.0
 """Time without work after which a worker ends."""
 MAX_BYTES = 4 * 1024 * 1024
@@ -181,9 +180,9 @@ class ConverterPool:
             try:
                 job = ConversionJob(reference, request, MAX_BYTES)
                 result = worker.convert(job, fd, begun + time_s)
-                is_fit = worker.documents < _MAX_DOCUMENTS
+                is_fit = worker.is_fit
             except _Unconvertible as error:
-                is_fit = worker.documents < _MAX_DOCUMENTS
+                is_fit = worker.is_fit
                 if error.is_refused:
                     raise InvalidParameter(str(error)) from None
                 raise ConversionError(f"this document cannot be converted: {error}") from None
@@ -207,7 +206,7 @@ class ConverterPool:
             if self._is_closed:
                 raise ResourceBusy("the server is shutting down")
             for worker in reversed(self._idle):
-                if _is_served(reference, worker.reference):
+                if registry.share_worker(reference, worker.reference):
                     self._idle.remove(worker)
                     self._at_work += 1
                     return worker
@@ -263,15 +262,6 @@ class ConverterPool:
             worker.end()
 
 
-def _is_served(reference: str, first: str) -> bool:
-    """Return whether a worker whose first converter is `first` serves this one, too.
-
-    Converters of other packages have their worker to themselves: their modules may not be readable
-    to it later.
-    """
-    return reference == first or (registry.is_built_in(reference) and registry.is_built_in(first))
-
-
 class _Unconvertible(Exception):
     """A document cannot be converted, for a reason; its worker can go on."""
 
@@ -296,25 +286,16 @@ class _Worker:
 
     def __init__(self, reference: str, modules: Sequence[str]) -> None:
         self.reference = reference
-        self.documents = 0
+        self._documents = 0
+        self._most = _MAX_DOCUMENTS
         self.idle_since = 0.0
         self.protections: Sequence[str] | None = None
-        self._channel, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(  # noqa: S603  our own module
-                [
-                    *(sys.executable, "-I", "-B", "-X", "utf8"),
-                    *("-m", "resource_server.conversion.worker", str(theirs.fileno())),
-                    *modules,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+        self._channel, self.process = process.start(_MODULE, *modules)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether it may convert another document."""
+        return self._documents < self._most
 
     def convert(self, job: ConversionJob, fd: int, until: float) -> Conversion:
         """Convert one document until a time of the monotonic clock.
@@ -323,7 +304,7 @@ class _Worker:
             _Unconvertible: it cannot be converted; the worker goes on.
             ConversionError: the worker has failed; it must be ended.
         """
-        self.documents += 1
+        self._documents += 1
         begun = time.monotonic()
         parts: list[Part] = []
         room = job.max_bytes
@@ -335,6 +316,7 @@ class _Worker:
                 answer = take_answer(self._channel)
                 if isinstance(answer, Begun):
                     self.protections = answer.protections
+                    self._most = 1 if answer.is_for_one else _MAX_DOCUMENTS
                 elif isinstance(answer, Converted):
                     parts.append(answer.part)
                     room -= len(parts[-1].data)

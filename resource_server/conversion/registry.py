@@ -76,8 +76,12 @@ _SHEETS = ConverterEntry(
 )
 _SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("html_to_markdown",))
 _HTML = ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",))
-_DELIMITED = ConverterEntry(
-    f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=("rows", "columns")
+_PARQUET = f"{_MODULES}.parquet:convert"
+"""Its workers may open their document by its name, so each has one."""
+_ROWS = ("rows", "columns")
+_DELIMITED = ConverterEntry(f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=_ROWS)
+_ARROW = ConverterEntry(
+    f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("nanoarrow",)
 )
 _COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (TEXT,), options=("encoding",))
 PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
@@ -111,6 +115,11 @@ _BUILT_IN: Mapping[str, ConverterEntry] = {
     "text/tab-separated-values": _DELIMITED,
     "application/jsonl": _DELIMITED,
     "application/x-ndjson": _DELIMITED,
+    "application/vnd.apache.parquet": ConverterEntry(
+        _PARQUET, (MARKDOWN, _JSON), options=_ROWS, needs=("duckdb",)
+    ),
+    "application/vnd.apache.arrow.file": _ARROW,
+    "application/vnd.apache.arrow.stream": _ARROW,
     "application/gzip": _COMPRESSED,
     "application/x-bzip2": _COMPRESSED,
     "application/x-xz": _COMPRESSED,
@@ -211,6 +220,16 @@ def _added(reference: str, version: str, known: ConverterEntry | None) -> Conver
 def is_built_in(reference: str) -> bool:
     """Return whether a converter is one of this package."""
     return reference.startswith(f"{_MODULES}.")
+
+
+def share_worker(first: str, second: str) -> bool:
+    """Return whether one worker may serve two converters, one after the other.
+
+    Those of other packages have theirs to themselves: their modules may not be readable to another.
+    """
+    if first == second:
+        return True
+    return _PARQUET not in (first, second) and is_built_in(first) and is_built_in(second)
 
 
 def load() -> None:

@@ -21,6 +21,8 @@ MEMORY_BYTES: Final = 512 * 1024 * 1024
 CPU_S: Final = 10
 """CPU time of one document."""
 
+PATH_ONLY: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+"""Flags of a descriptor that stands for a file, and is none to read from."""
 PROTECTIONS: Final = ("landlock", "seccomp")
 """What `confine` may enforce: landlock refuses files, seccomp network and processes."""
 
@@ -39,7 +41,7 @@ _READ_FILE = 1 << 2
 _READ_RIGHTS = _READ_FILE | 1 << 3
 _PACKAGE = str(Path(__file__).parent.parent)
 """This package, which may be installed elsewhere (`pip install -e`)."""
-_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/fonts")
+_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/fonts", "/usr/share/zoneinfo")
 _TCP_RIGHTS = 3
 _SCOPES = 3
 """Signals, and sockets without a file, reach no process outside."""
@@ -145,6 +147,15 @@ def allow_cpu_time() -> None:
 def _limit(what: int, value: int) -> None:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(what, (value, value))
+
+
+def opened_limits() -> list[int]:
+    """Return descriptors of what a library may read of the system's limits at its start."""
+    found: list[int] = []
+    for path in ("/proc/self/cgroup", "/sys/fs/cgroup"):
+        with contextlib.suppress(OSError):
+            found.append(os.open(path, PATH_ONLY))
+    return found
 
 
 def confine(files: Sequence[int] = (), *, has_locks: bool = True) -> Sequence[str]:

@@ -51,7 +51,10 @@ def main() -> None:
             send_answer(channel, Unusable(f"cannot be imported ({_brief(error)})"))
             return
         sandbox.limit_process(_memory_bytes(job.reference))
-        send_answer(channel, Begun(tuple(sandbox.confine())))
+        opens_document = _constant(job.reference, "OPENS_DOCUMENT") is True
+        files = (fd, *sandbox.opened_limits()) if opens_document else ()
+        protections = sandbox.confine(files, has_locks=not opens_document)
+        send_answer(channel, Begun(tuple(protections), is_for_one=opens_document))
         while True:
             with os.fdopen(fd, "rb") as file:
                 sandbox.allow_cpu_time()
@@ -61,8 +64,12 @@ def main() -> None:
 
 def _memory_bytes(reference: str) -> int:
     """Return the memory that the module of a converter asks for, within bounds."""
-    asked = getattr(sys.modules[reference.partition(":")[0]], "MEMORY_BYTES", None)
+    asked = _constant(reference, "MEMORY_BYTES")
     return min(asked, _MAX_MEMORY_BYTES) if isinstance(asked, int) else sandbox.MEMORY_BYTES
+
+
+def _constant(reference: str, name: str) -> object:
+    return getattr(sys.modules[reference.partition(":")[0]], name, None)
 
 
 @functools.cache

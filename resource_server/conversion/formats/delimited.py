@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import functools
 import io
 import itertools
 import json
@@ -11,18 +12,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, cast
 
-from resource_server.conversion.formats import encodings
-from resource_server.conversion.intervals import parse_interval
-from resource_server.errors import ConversionError, InvalidParameter
-from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
+from resource_server.conversion.formats import encodings, row_tables
+from resource_server.conversion.formats.row_tables import Row, RowTable
+from resource_server.errors import ConversionError
+from resource_server.provider.conversion import ConversionRequest, Part
 
-_Row: TypeAlias = Sequence[Any]
 _SAMPLE_BYTES = 256 * 1024
 _SAMPLE_ROWS = 1000
-_PART_ROWS = 1000
 _BLOCK_BYTES = 1024 * 1024
 _MAX_CELL = 4 * 1024 * 1024
 """Characters of one cell; a quote that is never closed would take the whole file."""
@@ -31,9 +29,7 @@ _COUNTED_BYTES = 32 * 1024 * 1024
 """Size up to which the rows after a range are counted."""
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 _TYPES = (
-    ("integer", re.compile(r"-?(?:0|[1-9][0-9]{0,14})")),
-    ("number", re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?")),
-    ("boolean", re.compile(r"true|false", re.IGNORECASE)),
+    *row_tables.TYPES.items(),
     ("date", re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")),
     ("time", re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9][0-9:.Z+-]*")),
 )
@@ -50,26 +46,15 @@ _JSON_TYPES = {
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 
 
-@dataclass(slots=True)
-class _DelimitedTable:
-    """The rows of a file, and what is found about them."""
-
-    rows: Iterator[_Row]
-    columns: list[str]
-    types: Mapping[str, str]
-    note: str
-    """How the file is written."""
-    skipped: int = 0
-    """Number of rows that `rows` does not have any more."""
-    chosen: list[int] = field(default_factory=list[int])
-    """Indexes of the columns that are wanted; empty for all."""
-
-
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield at most 1,000 rows a part; as `json`, the parts together are one document."""
-    first, last = _wanted_rows(request)
+    first, _ = row_tables.wanted_rows(request)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     try:
-        yield from _parts(file, request, first, last)
+        is_json = "json" in request.media_type
+        table = _json_lines(file, size, first) if is_json else _csv(file, size, first, request)
+        yield from row_tables.parts(table, request)
     except csv.Error:
         raise ConversionError("a cell is too large, or a quote is never closed") from None
     except UnicodeError:
@@ -78,135 +63,17 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         raise ConversionError("it is nested too deeply") from None
 
 
-def _parts(
-    file: BinaryIO, request: ConversionRequest, first: int, last: int | None
-) -> Iterator[Part]:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    is_json = "json" in request.media_type
-    table = _json_lines(file, first) if is_json else _csv(file, request, first)
-    if request.options.get("columns"):
-        table.chosen = _chosen(request.options["columns"], table.columns)
-    begin = max(first - table.skipped - 1, 0)
-    rows = itertools.islice(table.rows, begin, None if last is None else begin + last - first + 1)
-    number = first
-    batch = list(itertools.islice(rows, _PART_ROWS))
-    while True:
-        following = list(itertools.islice(rows, _PART_ROWS))
-        total = None if following else _total(size, table, number + len(batch) - 1, bool(batch))
-        if batch or number == 1:
-            ends = (number == first, not following)
-            yield _part(table, batch, number, total, name=request.format, ends=ends)
-        if not following:
-            return
-        number, batch = number + len(batch), following
-
-
-def _total(size: int, table: _DelimitedTable, read: int, is_found: bool) -> int | None:
+def _total(size: int, rows: Iterator[Row], read: int) -> int | None:
     """Return the number of all rows, unless counting them would take long."""
-    if not is_found:
-        return None
     if size > _COUNTED_BYTES:
-        return read if next(table.rows, None) is None else None
-    return read + sum(1 for _ in table.rows)
-
-
-def _part(
-    table: _DelimitedTable,
-    rows: Sequence[_Row],
-    number: int,
-    total: int | None,
-    *,
-    name: str,
-    ends: tuple[bool, bool],
-) -> Part:
-    """Return some rows; `ends` is whether they are the first and the last ones."""
-    columns = list(table.columns)
-    width = max(map(len, rows), default=0)
-    columns += [f"column{at + 1}" for at in range(len(columns), width)]
-    chosen = table.chosen or range(len(columns))
-    names = [columns[at] for at in chosen]
-    kinds = [table.types.get(each, "text") for each in names]
-    cells = [[row[at] if at < len(row) else None for at in chosen] for row in rows]
-    if name == "json":
-        text = _as_json(names, kinds, cells, ends)
-        return Part(encodings.sendable(text), number, total, "application/json")
-    heading = f"Rows {number}-{number + len(rows) - 1}" if rows else "No rows"
-    if total is not None and rows:
-        heading += f" of {total}"
-    lines = [heading]
-    if ends[0]:
-        shown = ", ".join(f"{each} ({kind})" for each, kind in zip(names, kinds, strict=True))
-        lines = [f"{table.note}; columns: {shown}", "", heading]
-    lines += ["", _line(names), "|" + " --- |" * len(names)]
-    lines += map(_line, cells)
-    return Part(encodings.sendable("\n".join(lines) + "\n"), number, total, MARKDOWN)
-
-
-def _as_json(
-    names: Sequence[str], kinds: Sequence[str], rows: Sequence[_Row], ends: tuple[bool, bool]
-) -> str:
-    values = [[_value(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
-    text = ",\n".join(map(_dumped, values))
-    head = f'{{"columns": {json.dumps(names, ensure_ascii=False)}, "rows": [\n' if ends[0] else ""
-    return f"{head}{text}{']}' if ends[1] else ','}"
-
-
-def _dumped(row: Sequence[Any]) -> str:
-    """Return a row as JSON, which has no infinity and no NaN: these become text."""
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        finite = json.loads(json.dumps(row), parse_constant=str)
-        return json.dumps(finite, ensure_ascii=False)
-
-
-def _value(cell: Any, kind: str) -> Any:
-    """Return a cell of CSV as JSON; what is not of its column's type stays text."""
-    if not isinstance(cell, str) or kind not in ("integer", "number", "boolean"):
-        return cell
-    if not cell:
-        return None
-    if not next(pattern for name, pattern in _TYPES if name == kind).fullmatch(cell):
-        return cell
-    return json.loads(cell.lower()) if kind == "boolean" else json.loads(cell)
-
-
-def _line(cells: Sequence[Any]) -> str:
-    return f"| {' | '.join(map(_cell, cells))} |"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if "|" in text:
-        text = text.replace("|", "\\|")
-    return "<br>".join(text.splitlines()) if "\n" in text or "\r" in text else text
-
-
-def _wanted_rows(request: ConversionRequest) -> tuple[int, int | None]:
-    text = request.options.get("rows")
-    if not text:
-        return max(request.first, 1), request.last
-    return parse_interval("rows", text)
-
-
-def _chosen(text: str, columns: Sequence[str]) -> list[int]:
-    given: list[str] = next(csv.reader([text], skipinitialspace=True), list[str]())
-    names = [name.strip() for name in given]
-    unknown = [name for name in names if name not in columns]
-    if unknown or not names:
-        raise InvalidParameter(
-            f"there is no column {', '.join(unknown)[:80]!r}; there are {', '.join(columns)[:180]}"
-        )
-    return [columns.index(name) for name in names]
+        return read if next(rows, None) is None else None
+    return read + sum(1 for _ in rows)
 
 
 # CSV
 
 
-def _csv(file: BinaryIO, request: ConversionRequest, first: int) -> _DelimitedTable:
+def _csv(file: BinaryIO, size: int, first: int, request: ConversionRequest) -> RowTable:
     csv.field_size_limit(_MAX_CELL)
     sample = file.read(_SAMPLE_BYTES)
     is_whole = len(sample) < _SAMPLE_BYTES
@@ -230,7 +97,7 @@ def _csv(file: BinaryIO, request: ConversionRequest, first: int) -> _DelimitedTa
     note = f"Delimiter: {_DELIMITERS.get(delimiter, delimiter)}; encoding: {encoding}"
     note = note if has_header else f"{note}; no header"
     types = _types(rows[has_header:], columns)
-    return _DelimitedTable(found, columns, types, note, skipped)
+    return RowTable(found, columns, types, note, functools.partial(_total, size, found), skipped)
 
 
 def _lines(file: BinaryIO, encoding: str) -> Iterator[str]:
@@ -398,7 +265,7 @@ def _end_of_line(block: bytes, number: int) -> int:
 # JSON Lines
 
 
-def _json_lines(file: BinaryIO, first: int) -> _DelimitedTable:
+def _json_lines(file: BinaryIO, size: int, first: int) -> RowTable:
     sample = file.read(_SAMPLE_BYTES)
     encoding = _encoding(file, sample, len(sample) < _SAMPLE_BYTES)
     file.seek(0)
@@ -413,10 +280,11 @@ def _json_lines(file: BinaryIO, first: int) -> _DelimitedTable:
         if not skipped:
             file.seek(0)
         rows = _json_rows(_lines(file, encoding), columns)
-    return _DelimitedTable(rows, columns, types, f"JSON lines; encoding: {encoding}", skipped)
+    note, total = f"JSON lines; encoding: {encoding}", functools.partial(_total, size, rows)
+    return RowTable(rows, columns, types, note, total, skipped)
 
 
-def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[_Row, None, None]:
+def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[Row, None, None]:
     """Yield the values of each line by columns; new ones are added as they come."""
     places = {name: at for at, name in enumerate(columns)}
     readable = 0
@@ -456,7 +324,7 @@ def _members(value: Any) -> Mapping[str, Any]:
     return {"value": value}
 
 
-def _json_type(rows: Sequence[_Row], at: int) -> str:
+def _json_type(rows: Sequence[Row], at: int) -> str:
     found = {_json_name(row[at]) for row in rows if at < len(row) and row[at] is not None}
     if found == {"integer", "number"}:
         return "number"

@@ -378,11 +378,17 @@ def _taken(converter: ConverterEntry) -> str:
 
 def _rest(wanted: Wanted, conversion: Conversion) -> Truncation:
     """Return the mark of a conversion that was cut, with the way to what follows."""
-    unit, last = wanted.converter.unit, conversion.parts[-1].number
+    request, last = wanted.request, conversion.parts[-1].number
     following: dict[str, str] | None = None
-    if unit is not None and last > wanted.request.first:
-        until = "" if wanted.request.last is None else str(wanted.request.last)
-        following = {FORMAT: wanted.request.format, unit: f"{last}-{until}"}
+    if last > conversion.parts[0].number:
+        if wanted.converter.unit is not None:
+            until = "" if request.last is None else str(request.last)
+            following = {wanted.converter.unit: f"{last}-{until}"}
+        elif ROWS in wanted.converter.options:
+            _, _, until = request.options.get(ROWS, "").partition("-")
+            following = {ROWS: f"{last}-{until}"}
+    if following is not None:
+        following = {FORMAT: request.format, **request.options, **following}
     return Truncation("limit", "characters", None, following)
 
 

@@ -33,6 +33,7 @@ _FEW_DIGITS = 19
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[Ee][+-]?[0-9]{1,6})?")
 _DIGITS = re.compile(r"(-?)(0|[1-9][0-9]{0,18})")
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)?"
@@ -278,6 +279,43 @@ class Binary(KeyType):
     def order(self, value: Any) -> Order:
         """Return the bytes."""
         return value
+
+
+@dataclass(frozen=True)
+class Booleans(KeyType):
+    """Booleans: `true`, `false`."""
+
+    def encode(self, value: Any) -> str:
+        """Return the URI segment of a value. See `KeyType.encode`."""
+        require(isinstance(value, bool), "not a boolean")
+        return "true" if value else "false"
+
+    def parse(self, tag: str, body: str) -> object:
+        """Return a value from a tagged or plain segment. See `KeyType.parse`."""
+        if tag not in ("", "i") or body not in _BOOLEANS:
+            raise ValueError
+        return _BOOLEANS[body]
+
+    def order(self, value: Any) -> Order:
+        """Return the value: `false` comes first."""
+        return value
+
+
+@dataclass(frozen=True)
+class Uuids(KeyType):
+    """UUIDs, compared by their bytes."""
+
+    def encode(self, value: Any) -> str:
+        """Return the URI segment of a value. See `KeyType.encode`."""
+        return str(value)
+
+    def parse(self, tag: str, body: str) -> object:
+        """Return a value from a tagged or plain segment. See `KeyType.parse`."""
+        return parse_uuid(parse_text(tag, body))
+
+    def order(self, value: Any) -> Order:
+        """Return the bytes of the value."""
+        return value.bytes
 
 
 # -- texts of numbers, dates and UUIDs

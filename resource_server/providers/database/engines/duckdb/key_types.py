@@ -11,36 +11,20 @@ from typing import Any, Literal
 from resource_server.providers.database.addressing import key_types
 from resource_server.providers.database.addressing.key_types import (
     Binary,
+    Booleans,
     Decimals,
     Integers,
     KeyType,
     Order,
     Reals,
     Texts,
+    Uuids,
 )
 
 
 def key_type(type: str) -> KeyType | None:
     """Return the key type of a column's type as DuckDB writes it, or None if it is in no key."""
     return _TYPES.get(type.partition("(")[0])
-
-
-@dataclass(frozen=True)
-class _Booleans(KeyType):
-    def encode(self, value: Any) -> str:
-        key_types.require(isinstance(value, bool), "not a boolean")
-        return "true" if value else "false"
-
-    def parse(self, tag: str, body: str) -> object:
-        if tag not in ("", "i") or body not in _BOOLEANS:
-            raise ValueError
-        return _BOOLEANS[body]
-
-    def order(self, value: Any) -> Order:
-        return value
-
-
-_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True)
@@ -79,18 +63,6 @@ class _Temporal(KeyType):
 
 
 @dataclass(frozen=True)
-class _Uuids(KeyType):
-    def encode(self, value: Any) -> str:
-        return str(value)
-
-    def parse(self, tag: str, body: str) -> object:
-        return key_types.parse_uuid(key_types.parse_text(tag, body))
-
-    def order(self, value: Any) -> Order:
-        return value.bytes
-
-
-@dataclass(frozen=True)
 class _LargeIntegers(Integers):
     """Integers of more than 64 bits."""
 
@@ -117,12 +89,12 @@ _TYPES: Mapping[str, KeyType] = {
     "UHUGEINT": _LargeIntegers(0, 2**128 - 1),
     "DOUBLE": Reals(finite=False),
     "DECIMAL": Decimals(finite=True),
-    "BOOLEAN": _Booleans(),
+    "BOOLEAN": Booleans(),
     "VARCHAR": _BytewiseTexts(),
     "BLOB": Binary(),
     "DATE": _Temporal("date"),
     "TIMESTAMP": _Temporal("datetime"),
     "TIMESTAMP WITH TIME ZONE": _Temporal("instant"),
-    "UUID": _Uuids(),
+    "UUID": Uuids(),
 }
 """Types whose values, bound again, compare as in their column: FLOAT and ENUM do not."""

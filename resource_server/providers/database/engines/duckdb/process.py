@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 import subprocess
-import sys
 from contextlib import suppress
 
 import msgspec
 
+from resource_server.conversion import process
 from resource_server.providers.database.engines.duckdb.messages import (
     LENGTH,
     MAX_MESSAGE_BYTES,
@@ -25,6 +24,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     framed,
 )
 
+_MODULE = "resource_server.providers.database.engines.duckdb.worker"
 _GRACE_S = 1.0
 """Time for a cancelled statement to end; then its worker is killed."""
 _END_S = 5.0
@@ -38,23 +38,8 @@ class WorkerProcess:
     """A worker with an open database. Use it in one event loop."""
 
     def __init__(self) -> None:
-        self._channel, theirs = socket.socketpair()
+        self._channel, self.process = process.start(_MODULE)
         self._channel.setblocking(False)
-        with theirs:
-            self.process = subprocess.Popen(  # noqa: S603  our own module
-                [
-                    *(sys.executable, "-I", "-B", "-X", "utf8", "-m"),
-                    "resource_server.providers.database.engines.duckdb.worker",
-                    str(theirs.fileno()),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Result | Failed]] = {}
         self._writer: asyncio.StreamWriter | None = None

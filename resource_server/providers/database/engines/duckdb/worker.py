@@ -55,9 +55,6 @@ AUTHOR_THREADS: Final = 2
 _MEMORY: Final = "512MB"
 _ADDRESS_SPACE: Final = 4 * 1024 * 1024 * 1024
 """DuckDB reserves far more than it uses; its own limit is what counts."""
-_PATH: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
-_LIMITS_OF_SYSTEM: Final = ("/proc/self/cgroup", "/sys/fs/cgroup")
-"""What DuckDB reads at its start; it crashes where the first cannot be opened."""
 _MAX_STATEMENTS: Final = 1024
 _KEPT_BYTES: Final = 1024 * 1024
 """Bytes kept of a value that is truncated."""
@@ -297,12 +294,13 @@ def _reachable(opening: Open) -> list[int]:
     if opening.database is None:
         files = [data_tables.opened(file) for table in opening.tables for file in table.files]
     else:
-        files = [os.open(opening.database, _PATH)]
+        files = [os.open(opening.database, sandbox.PATH_ONLY)]
     logs = [f"{opening.database}{suffix}" for suffix in LOGS] if opening.database else []
-    for path in (*_LIMITS_OF_SYSTEM, *logs):
+    for path in logs:
         with suppress(OSError):
-            files.append(os.open(path, _PATH))
-    return files
+            files.append(os.open(path, sandbox.PATH_ONLY))
+    # DuckDB reads them at its start, and crashes where the first cannot be opened.
+    return [*files, *sandbox.opened_limits()]
 
 
 def _reason(error: Exception) -> RefusalReason:

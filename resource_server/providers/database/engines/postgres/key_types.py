@@ -11,12 +11,14 @@ from typing import Any
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import (
     Binary,
+    Booleans,
     Decimals,
     Integers,
     KeyType,
     Order,
     Reals,
     Texts,
+    Uuids,
 )
 from resource_server.providers.database.engines.postgres.temporal import CODECS
 
@@ -29,24 +31,6 @@ def key_type(base: str, *, is_bytewise: bool) -> KeyType | None:
         is_bytewise: whether the collation compares the bytes of UTF-8.
     """
     return (_BYTEWISE.get(base) if is_bytewise else None) or _TYPES.get(base)
-
-
-@dataclass(frozen=True)
-class _Booleans(KeyType):
-    def encode(self, value: Any) -> str:
-        key_types.require(isinstance(value, bool), "not a boolean")
-        return "true" if value else "false"
-
-    def parse(self, tag: str, body: str) -> object:
-        if tag not in ("", "i") or body not in _BOOLEANS:
-            raise ValueError
-        return _BOOLEANS[body]
-
-    def order(self, value: Any) -> Order:
-        return value
-
-
-_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True)
@@ -166,18 +150,6 @@ class _Intervals(KeyType):
 
 
 @dataclass(frozen=True)
-class _Uuids(KeyType):
-    def encode(self, value: Any) -> str:
-        return str(value)
-
-    def parse(self, tag: str, body: str) -> object:
-        return key_types.parse_uuid(key_types.parse_text(tag, body))
-
-    def order(self, value: Any) -> Order:
-        return value.bytes
-
-
-@dataclass(frozen=True)
 class _Networks(KeyType):
     """IP addresses and networks: `~t10.0.0.0~2F8`."""
 
@@ -224,7 +196,7 @@ _TYPES: Mapping[str, KeyType] = {
     "float4": Reals(finite=False),
     "float8": Reals(finite=False),
     "numeric": Decimals(finite=False),
-    "bool": _Booleans(),
+    "bool": Booleans(),
     "text": _TEXT,
     "varchar": _TEXT,
     "bpchar": _TEXT,
@@ -235,7 +207,7 @@ _TYPES: Mapping[str, KeyType] = {
     "char": _Char(),
     **{type: _Temporal(type) for type in ("date", "time", "timetz", "timestamp", "timestamptz")},
     "interval": _Intervals(),
-    "uuid": _Uuids(),
+    "uuid": Uuids(),
     "inet": _Networks(is_network=False),
     "cidr": _Networks(is_network=True),
     "macaddr": _HardwareAddresses(size=6),

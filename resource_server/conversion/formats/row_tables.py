@@ -1,0 +1,159 @@
+"""Rows of a document as tables: the range and the columns that are wanted, as Markdown or JSON."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from resource_server.conversion.formats import encodings
+from resource_server.conversion.intervals import parse_interval
+from resource_server.errors import InvalidParameter
+from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
+
+Row: TypeAlias = Sequence[Any]
+_PART_ROWS = 1000
+TYPES = {
+    "integer": re.compile(r"-?(?:0|[1-9][0-9]{0,14})"),
+    "number": re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?"),
+    "boolean": re.compile(r"true|false", re.IGNORECASE),
+}
+"""Types of JSON's values, as text writes them."""
+
+
+@dataclass(slots=True)
+class RowTable:
+    """The rows of a document, and what is found about them."""
+
+    rows: Iterator[Row]
+    columns: list[str]
+    types: Mapping[str, str]
+    note: str
+    """How the document is written."""
+    total: Callable[[int], int | None]
+    """Returns the number of all rows, given that of the last one read; None if it is unknown."""
+    skipped: int = 0
+    """Number of rows that `rows` does not have any more."""
+
+
+def parts(table: RowTable, request: ConversionRequest) -> Iterator[Part]:
+    """Yield the rows that are wanted, at most 1,000 a part; as `json`, together one document."""
+    first, last = wanted_rows(request)
+    chosen: Sequence[int] = ()
+    if request.options.get("columns"):
+        chosen = _chosen(request.options["columns"], table.columns)
+    begin = max(first - table.skipped - 1, 0)
+    rows = itertools.islice(table.rows, begin, None if last is None else begin + last - first + 1)
+    number = first
+    batch = list(itertools.islice(rows, _PART_ROWS))
+    while True:
+        following = list(itertools.islice(rows, _PART_ROWS))
+        total = None if following or not batch else table.total(number + len(batch) - 1)
+        if batch or number == 1:
+            ends = (number == first, not following)
+            yield _part(table, batch, number, total, chosen, name=request.format, ends=ends)
+        if not following:
+            return
+        number, batch = number + len(batch), following
+
+
+def _part(
+    table: RowTable,
+    rows: Sequence[Row],
+    number: int,
+    total: int | None,
+    chosen: Sequence[int],
+    *,
+    name: str,
+    ends: tuple[bool, bool],
+) -> Part:
+    """Return some rows; `ends` is whether they are the first and the last ones."""
+    columns = list(table.columns)
+    width = max(map(len, rows), default=0)
+    columns += [f"column{at + 1}" for at in range(len(columns), width)]
+    chosen = chosen or range(len(columns))
+    names = [columns[at] for at in chosen]
+    kinds = [table.types.get(each, "text") for each in names]
+    cells = [[row[at] if at < len(row) else None for at in chosen] for row in rows]
+    if name == "json":
+        text = _as_json(names, kinds, cells, ends)
+        return Part(encodings.sendable(text), number, total, "application/json")
+    heading = f"Rows {number}-{number + len(rows) - 1}" if rows else "No rows"
+    if total is not None and rows:
+        heading += f" of {total}"
+    lines = [heading]
+    if ends[0]:
+        shown = ", ".join(f"{each} ({kind})" for each, kind in zip(names, kinds, strict=True))
+        lines = [f"{table.note}; columns: {shown}", "", heading]
+    lines += ["", _line(names), "|" + " --- |" * len(names)]
+    lines += map(_line, cells)
+    return Part(encodings.sendable("\n".join(lines) + "\n"), number, total, MARKDOWN)
+
+
+def _as_json(
+    names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], ends: tuple[bool, bool]
+) -> str:
+    values = [[_value(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
+    text = ",\n".join(map(_dumped, values))
+    head = f'{{"columns": {json.dumps(names, ensure_ascii=False)}, "rows": [\n' if ends[0] else ""
+    return f"{head}{text}{']}' if ends[1] else ','}"
+
+
+def _dumped(row: Sequence[Any]) -> str:
+    """Return a row as JSON, which has no infinity and no NaN: these become text."""
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(row), parse_constant=str)
+        return json.dumps(finite, ensure_ascii=False)
+
+
+def _value(cell: Any, kind: str) -> Any:
+    """Return a cell of CSV as JSON; what is not of its column's type stays text."""
+    if not isinstance(cell, str) or kind not in TYPES:
+        return cell
+    if not cell:
+        return None
+    if not TYPES[kind].fullmatch(cell):
+        return cell
+    return json.loads(cell.lower()) if kind == "boolean" else json.loads(cell)
+
+
+def _line(cells: Sequence[Any]) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if "|" in text:
+        text = text.replace("|", "\\|")
+    return "<br>".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def wanted_rows(request: ConversionRequest) -> tuple[int, int | None]:
+    """Return the numbers of the first and last row that are wanted; None for all that follow.
+
+    Raises:
+        InvalidParameter: there is no such range.
+    """
+    text = request.options.get("rows")
+    if not text:
+        return max(request.first, 1), request.last
+    return parse_interval("rows", text)
+
+
+def _chosen(text: str, columns: Sequence[str]) -> list[int]:
+    given: list[str] = next(csv.reader([text], skipinitialspace=True), list[str]())
+    names = [name.strip() for name in given]
+    unknown = [name for name in names if name not in columns]
+    if unknown or not names:
+        raise InvalidParameter(
+            f"there is no column {', '.join(unknown)[:80]!r}; there are {', '.join(columns)[:180]}"
+        )
+    return [columns.index(name) for name in names]
