@@ -68,10 +68,22 @@ class DiskCache:
         """Bytes of all files when they were last counted, and of those written since."""
         self._has_failed = False
 
+    def problem(self) -> str | None:
+        """Return why nothing can be kept in the folder, if it exists; None if something can."""
+        try:
+            if self._folder.exists():
+                with self._opened() as at:
+                    if not os.access(".", os.W_OK | os.X_OK, dir_fd=at):
+                        return "it cannot be written to"
+        except OSError as error:
+            return error.strerror
+        return None
+
     def get(self, key: tuple[object, ...]) -> Conversion | None:
         """Return a conversion, or None if it is not there."""
         with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError), self._opened() as at:
-            fd = os.open(_name(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(_name(key), flags, dir_fd=at)
             with os.fdopen(fd, "rb") as file:
                 status = os.fstat(fd)
                 if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
@@ -106,7 +118,10 @@ class DiskCache:
         Raises:
             OSError: it cannot be made, or others may write to it.
         """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(error.errno, "it is no folder") from None
         fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)

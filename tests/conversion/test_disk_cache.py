@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from resource_server.conversion.disk_cache import SUFFIX, DiskCache
 from resource_server.conversion.pool import Conversion
 from resource_server.provider.conversion import Part
+
+PATIENCE_S = 10.0
 
 KEY = ("document", 1)
 FOUND = Conversion((Part("# One", 1, 2), Part(b"\x89PNG", 2, 2, "image/png")), is_cut=True)
@@ -85,6 +88,15 @@ def test_links_folders_and_fifos_of_its_names_are_not_read(folder: Path, tmp_pat
     file.mkdir()
     assert cache.get(KEY) is None
     cache.put(KEY, FOUND)  # is logged, and does no harm
+    file.rmdir()
+    os.mkfifo(file)
+    # To open it would wait for who writes to it.
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(cache.get, KEY)
+        try:
+            assert found.result(PATIENCE_S) is None
+        finally:
+            os.close(os.open(file, os.O_RDWR))
 
 
 def test_the_files_used_longest_ago_are_removed_first(folder: Path) -> None:

@@ -655,6 +655,12 @@ class Filesystem:
                 ("", f"{'/'.join(path)} is not served as a skill: {problem}")
                 for path, problem in self._skills.problems()
             ]
+        if self._converters and self.cache is not None:
+            from resource_server.conversion.disk_cache import DiskCache
+
+            problem = DiskCache(self.cache).problem()
+            if problem is not None:
+                found.append(("cache", f"converted documents cannot be kept there: {problem}"))
         return [*found, *self._missing_packages()]
 
     def _missing_packages(self) -> Sequence[tuple[str, str]]:

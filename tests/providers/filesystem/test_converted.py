@@ -298,6 +298,22 @@ async def test_conversions_are_kept_on_disk_between_starts(folder: Path, tmp_pat
     assert kept.read_bytes() == before
 
 
+async def test_a_cache_that_cannot_keep_anything_is_warned_of(folder: Path) -> None:
+    private, shared = folder / "private", folder / "shared"
+    private.mkdir(mode=0o700)
+    shared.mkdir()
+    shared.chmod(0o777)
+    for cache, told in {
+        folder / "plain.txt": "it is no folder",
+        shared: "others may write to the folder",
+    }.items():
+        warnings = await settle(Filesystem(folder, cache=cache).warnings())
+        assert warnings == [("cache", f"converted documents cannot be kept there: {told}")]
+    for cache in (private, folder / "missing"):
+        assert await settle(Filesystem(folder, cache=cache).warnings()) == []
+    assert await settle(Filesystem(folder, cache=shared, convert="off").warnings()) == []
+
+
 async def test_kept_conversions_are_served_by_no_root(folder: Path) -> None:
     (folder / f"x{SUFFIX}").write_text("text of a document")
     assert f"x{SUFFIX}" not in [
