@@ -30,8 +30,8 @@ PROTECTIONS: Final = ("landlock", "seccomp")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
-_PR_SET_SECCOMP = 22
-_SECCOMP_MODE_FILTER = 2
+_SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_OF_ALL_THREADS = 1
 _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_ADD_RULE = 445
 _LANDLOCK_RESTRICT_SELF = 446
@@ -95,7 +95,7 @@ _ARCHITECTURES = {
             **{"mount": 165, "unshare": 272, "setns": 308, "bpf": 321, "io_uring_setup": 425},
             **{"perf_event_open": 298, "userfaultfd": 323},
         },
-        {"clone": 56, "clone3": 435, "fcntl": 72, "ioctl": 16, "prlimit64": 302},
+        {"clone": 56, "clone3": 435, "fcntl": 72, "ioctl": 16, "prlimit64": 302, "seccomp": 317},
         {"open": (2, 1), "openat": (257, 2)},
     ),
     "aarch64": (
@@ -121,7 +121,7 @@ _ARCHITECTURES = {
             **{"mount": 40, "unshare": 97, "setns": 268, "bpf": 280, "io_uring_setup": 425},
             **{"perf_event_open": 241, "userfaultfd": 282},
         },
-        {"clone": 220, "clone3": 435, "fcntl": 25, "ioctl": 29, "prlimit64": 261},
+        {"clone": 220, "clone3": 435, "fcntl": 25, "ioctl": 29, "prlimit64": 261, "seccomp": 277},
         {"openat": (56, 2)},
     ),
 }
@@ -240,7 +240,10 @@ def _refuse_calls(libc: ctypes.CDLL, *, has_locks: bool) -> bool:
     code = ctypes.create_string_buffer(program, len(program))
     description = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     filled = ctypes.create_string_buffer(description, len(description))
-    return libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filled, 0, 0) == 0
+    # A converter may have started threads when it was imported.
+    _, _, others, _ = known
+    call = (others["seccomp"], _SECCOMP_SET_MODE_FILTER, _SECCOMP_OF_ALL_THREADS, filled)
+    return libc.syscall(*call) == 0
 
 
 def _filter(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import queue
 import resource
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,10 +84,34 @@ def _hang() -> object:
     return threading.Event().wait()
 
 
+class _Thread(threading.Thread):
+    """A thread from before the process is confined, which does what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._deeds = queue.SimpleQueue[tuple[Callable[[], object], Future[object]]]()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            deed, done = self._deeds.get()
+            try:
+                done.set_result(deed())
+            except OSError as error:
+                done.set_exception(error)
+
+    def do(self, deed: Callable[[], object]) -> object:
+        done: Future[object] = Future()
+        self._deeds.put((deed, done))
+        return done.result()
+
+
+_EARLY = _Thread()
 _DEEDS: Mapping[str, Callable[[], object]] = {
     "connect": lambda: socket.create_connection(("127.0.0.1", 9)),
     "eat": _eat_memory,
     "drown": _flood,
+    "earlier": lambda: _EARLY.do(lambda: socket.socket(socket.AF_UNIX)),
     "exit": lambda: os._exit(1),  # pyright: ignore[reportPrivateUsage]
     "fork": os.fork,
     "hang": _hang,

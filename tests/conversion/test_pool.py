@@ -73,7 +73,19 @@ def test_a_worker_is_used_again_and_ends_with_its_pool(pool: ConverterPool, tmp_
 @pytest.mark.parametrize(
     "deed",
     [
-        *("connect", "drown", "eat", "exit", "fork", "kill", "limit", "loop", "name", "own"),
+        *(
+            "connect",
+            "drown",
+            "earlier",
+            "eat",
+            "exit",
+            "fork",
+            "kill",
+            "limit",
+            "loop",
+            "name",
+            "own",
+        ),
         *("queue", "read", "run", "secrets", "share", "slow down", "write"),
     ],
 )
@@ -126,8 +138,12 @@ def test_a_worker_that_floods_the_server_is_ended(
     assert pool.processes == []
 
 
-def test_parts_without_end_are_cut(pool: ConverterPool, tmp_path: Path) -> None:
-    found = converted(pool, tmp_path / "x", b"nothing", HOSTILE)
+def test_parts_without_end_are_cut(tmp_path: Path) -> None:
+    patient = ConverterPool(modules=[str(Path(__file__).parent)])
+    try:
+        found = converted(patient, tmp_path / "x", b"nothing", HOSTILE)
+    finally:
+        patient.close()
     assert found == [""] * MAX_PARTS
 
 
