@@ -206,15 +206,20 @@ class ConverterPool:
             if self._is_closed:
                 raise ResourceBusy("the server is shutting down")
             for worker in reversed(self._idle):
-                if registry.share_worker(reference, worker.reference):
+                is_shared = registry.share_worker(reference, worker.reference)
+                # One that was killed meanwhile is no fault of this document.
+                if is_shared and worker.process.poll() is None:
                     self._idle.remove(worker)
                     self._at_work += 1
                     return worker
             # Two workers at most: one of another converter makes room.
-            surplus = self._idle.pop(0) if len(self._idle) >= WORKERS else None
+            surplus = [worker for worker in self._idle if worker.process.poll() is not None]
+            self._idle = [worker for worker in self._idle if worker not in surplus]
+            if len(self._idle) >= WORKERS:
+                surplus.append(self._idle.pop(0))
             self._at_work += 1
-        if surplus is not None:
-            surplus.end()
+        for worker in surplus:
+            worker.end()
         try:
             return _Worker(reference, self._modules)
         except BaseException:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import platform
 import resource
+import signal
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ PATH_ONLY: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLO
 PROTECTIONS: Final = ("landlock", "seccomp")
 """What `confine` may enforce: landlock refuses files, seccomp network and processes."""
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
@@ -123,6 +125,12 @@ _ARCHITECTURES = {
         {"openat": (56, 2)},
     ),
 }
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when the thread that has started it ends; on Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def limit_process(memory_bytes: int = MEMORY_BYTES) -> None:

@@ -41,6 +41,7 @@ _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 
 def main() -> None:
     """Serve jobs until the server closes the socket."""
+    sandbox.end_with_parent()
     channel = socket.socket(fileno=int(sys.argv[1]))
     sys.path += sys.argv[2:]
     with suppress(EOFError, BrokenPipeError):

@@ -9,6 +9,7 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -76,12 +77,18 @@ def _long_media_type() -> object:
             send_answer(channel, Converted(1, None, "x" * 1_000_000, "", None))
 
 
+def _hang() -> object:
+    ctypes.CDLL(None).prctl(15, b"hanging")  # the name of the process
+    return threading.Event().wait()
+
+
 _DEEDS: Mapping[str, Callable[[], object]] = {
     "connect": lambda: socket.create_connection(("127.0.0.1", 9)),
     "eat": _eat_memory,
     "drown": _flood,
     "exit": lambda: os._exit(1),  # pyright: ignore[reportPrivateUsage]
     "fork": os.fork,
+    "hang": _hang,
     "kill": lambda: os.kill(os.getppid(), 0),
     "limit": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE),
     "loop": _loop,

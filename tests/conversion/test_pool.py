@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -20,6 +22,7 @@ from tests.conversion.portable import pdf
 
 PDF = "resource_server.conversion.formats.pdf:convert"
 HOSTILE = "hostile_converters:convert"
+PATIENCE_S = 30.0
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux confines workers")
 
 
@@ -136,6 +139,53 @@ def test_the_words_of_a_converter_are_one_short_line(pool: ConverterPool, tmp_pa
     assert said.endswith("…")
     assert said.isprintable()
     assert len(said) < 400
+
+
+def test_a_worker_that_was_killed_between_two_documents_is_replaced(
+    pool: ConverterPool, tmp_path: Path
+) -> None:
+    converted(pool, tmp_path / "x", pdf("x"))
+    (process,) = pool.processes
+    os.kill(process, signal.SIGKILL)
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    assert len(converted(pool, tmp_path / "x", pdf("x"))) == 1
+    assert pool.counts.workers == 1
+    assert pool.processes != [process]
+
+
+_SERVER = """
+import os, sys
+from resource_server.conversion.pool import ConverterPool
+from resource_server.provider.conversion import ConversionRequest
+pool = ConverterPool(modules=[sys.argv[1]])
+pool.convert("hostile_converters:convert", 0, ConversionRequest(media_type="x"))
+"""
+
+
+@LINUX
+def test_a_worker_ends_with_its_server_even_if_it_hangs(tmp_path: Path) -> None:
+    document = tmp_path / "x"
+    document.write_text("hang")
+    command = [sys.executable, "-c", _SERVER, str(Path(__file__).parent)]
+    with document.open() as file, subprocess.Popen(command, stdin=file) as server:
+        tasks = Path(f"/proc/{server.pid}/task")
+        deadline = time.monotonic() + PATIENCE_S
+        while not (workers := [child for child in _children(tasks) if _is_hanging(child)]):
+            assert server.poll() is None
+            assert time.monotonic() < deadline
+        server.kill()
+    (worker,) = workers
+    deadline = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{worker}").exists():
+        assert time.monotonic() < deadline
+
+
+def _children(tasks: Path) -> list[str]:
+    return [child for file in tasks.glob("*/children") for child in file.read_text().split()]
+
+
+def _is_hanging(process: str) -> bool:
+    return Path(f"/proc/{process}/comm").read_text() == "hanging\n"
 
 
 def test_damaged_documents_fail_alone(pool: ConverterPool, tmp_path: Path) -> None:

@@ -87,14 +87,15 @@ class ConvertedDocuments:
         """
         return parse_wanted(query, media_type, self.converters)
 
-    def read(self, fd: int, wanted: Wanted) -> Content:
+    def read(self, fd: int, wanted: Wanted, *, is_now: bool = False) -> Content:
         """Return a converted document, or the range of its text. Blocks.
 
         Raises:
+            BlockingIOError: with `is_now`, it has to be converted first.
             ConversionError, ResourceBusy: as `ConverterPool.convert`.
             InvalidParameter: the document does not have the parts asked for.
         """
-        conversion = self.convert(fd, wanted)
+        conversion = self.convert(fd, wanted, is_now=is_now)
         if not conversion.parts:
             return self._nothing(fd, wanted)
         first = conversion.parts[0]
@@ -137,7 +138,9 @@ class ConvertedDocuments:
         found = self.convert(fd, Wanted(converter.of(request.format), request), time_s=_SEARCH_S)
         return [str(part.data) for part in found.parts]
 
-    def convert(self, fd: int, wanted: Wanted, *, time_s: float | None = None) -> Conversion:
+    def convert(
+        self, fd: int, wanted: Wanted, *, time_s: float | None = None, is_now: bool = False
+    ) -> Conversion:
         """Return a conversion, made within `time_s`. Blocks; raises as `read`.
 
         Callers who ask for the same at the same time share one conversion.
@@ -148,9 +151,11 @@ class ConvertedDocuments:
             *(stamp(status), wanted.converter.reference, wanted.converter.version),
             *(request.format, request.first, request.last, *sorted(request.options.items())),
         )
-        found = self._cache.get(key)
+        found = self._kept(key, time_s)
         if found is not None:
             return found
+        if is_now:
+            raise BlockingIOError
         own: Future[Conversion] = Future()
         with self._lock:
             running = self._running.setdefault((time_s, *key), own)
@@ -169,6 +174,23 @@ class ConvertedDocuments:
             with self._lock:
                 del self._running[(time_s, *key)]
 
+    def _kept(self, key: tuple[object, ...], time_s: float | None) -> Conversion | None:
+        """Return a conversion from memory or from the disk, or None.
+
+        Raises:
+            ConversionError: the document could not be converted before.
+        """
+        found = self._cache.get(key)
+        if found is not None:
+            return found
+        failure = self._failures.get((time_s, *key))
+        if failure is not None:
+            raise ConversionError(failure)
+        found = None if self._disk is None else self._disk.get(key)
+        if found is not None:
+            self._cache.put(key, found)
+        return found
+
     def _made(
         self,
         fd: int,
@@ -178,14 +200,7 @@ class ConvertedDocuments:
         *,
         is_lasting: bool,
     ) -> Conversion:
-        """Return a conversion from the disk or the pool; keep it if it `is_lasting`."""
-        failure = self._failures.get((time_s, *key))
-        if failure is not None:
-            raise ConversionError(failure)
-        found = None if self._disk is None else self._disk.get(key)
-        if found is not None:
-            self._cache.put(key, found)
-            return found
+        """Return a conversion from the pool; keep it if it `is_lasting`."""
         os.lseek(fd, 0, os.SEEK_SET)
         try:
             found = self._pool.convert(

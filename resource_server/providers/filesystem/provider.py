@@ -95,6 +95,8 @@ _MANY_NAMES = 4096
 """Maximum names completed on the event loop; more are completed in a thread."""
 _MAX_THREADS = 32
 """Maximum threads of one folder that wait for a slow disk."""
+_MAX_CONVERSIONS = 4
+"""Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
 _RANGES = frozenset(("lines", "bytes", "tail"))
 
@@ -180,6 +182,7 @@ class Filesystem:
     timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
     """Intervals of the watcher and of searches, for tests."""
     threads: WorkerThreads = field(init=False, repr=False, compare=False)
+    conversions: WorkerThreads = field(init=False, repr=False, compare=False)
     """Threads for blocking work, shared by all views of the folder (`narrowed`)."""
 
     digests: WeightedLru[Path, FileDigest] = field(init=False, repr=False, compare=False)
@@ -212,6 +215,7 @@ class Filesystem:
         self._types = tuple(self.types.items())
         self._converters = offered_converters(self.convert)
         self.threads = WorkerThreads(_MAX_THREADS)
+        self.conversions = WorkerThreads(_MAX_CONVERSIONS)
         self.digests = digest_cache()
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
@@ -244,6 +248,7 @@ class Filesystem:
     async def __aexit__(self, *_: object) -> None:
         self._root.close()
         self.threads.close()
+        self.conversions.close()
         if "_search" in vars(self):
             self._search.close()
 
@@ -296,9 +301,7 @@ class Filesystem:
                 location = self._location(path)
             except ResourceNotFound:
                 location = None
-            return self.threads.run(
-                lambda: self._read_converted(path, query, location, collections=collections)
-            )
+            return self._fetch_converted(path, query, location, collections=collections)
         part = parse_range(query) if query else None
         location = self._location(path)
         try:
@@ -307,6 +310,26 @@ class Filesystem:
             return self.threads.run(
                 lambda: self._read_blocking(path, location, part, collections=collections)
             )
+
+    async def _fetch_converted(
+        self,
+        path: Path,
+        query: Mapping[str, str],
+        location: DocumentLocation | None,
+        *,
+        collections: bool,
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Read a document in another format. Conversions keep no other reads waiting."""
+
+        def read(*, is_now: bool) -> tuple[Resource, Sequence[Content]]:
+            return self._read_converted(
+                path, query, location, collections=collections, is_now=is_now
+            )
+
+        try:
+            return await self.threads.run(lambda: read(is_now=True))
+        except BlockingIOError:
+            return await self.conversions.run(lambda: read(is_now=False))
 
     def _location(self, path: Path) -> DocumentLocation:
         location = self._tree.document(path)
@@ -394,8 +417,13 @@ class Filesystem:
         location: DocumentLocation | None,
         *,
         collections: bool,
+        is_now: bool,
     ) -> tuple[Resource, Sequence[Content]]:
-        """Read a document in another format. Blocks, with the packages of converters, too."""
+        """Read a document in another format. Blocks, with the packages of converters, too.
+
+        Raises:
+            BlockingIOError: with `is_now`, it has to be converted first.
+        """
         wanted = self._converted.wanted(query, self._type(path) if path else None)
         if location is None:
             if collections:
@@ -403,7 +431,7 @@ class Filesystem:
             raise ResourceNotFound
         with self._opened(location) as (fd, status):
             resource = self.document(path, status, location.rules)
-            found = self._converted.read(fd, wanted)
+            found = self._converted.read(fd, wanted, is_now=is_now)
         resource = self._with_formats(resource)
         if wanted.converter is registry.PLAIN_TEXT:
             # The converter names the encoding that it has found.
@@ -599,6 +627,7 @@ class Filesystem:
         }
         narrowed = replace(self, directories=directories)
         narrowed.threads, narrowed.timing = self.threads, self.timing
+        narrowed.conversions = self.conversions
         narrowed.digests = self.digests
         narrowed.share_withheld(self._exposure.withheld)
         return narrowed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import importlib.metadata
+import io
 import json
 import os
 import threading
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from PIL import Image
 
@@ -378,6 +380,26 @@ async def test_a_search_finds_words_in_other_encodings(tmp_path: Path) -> None:
     assert await hits(tmp_path, "会議") == {"cp932.txt"}
     assert await hits(tmp_path, "玄黄") == {"gb18030.txt"}
     assert await hits(tmp_path, "wählt", convert="off") == set()
+
+
+async def test_reads_do_not_wait_for_conversions_of_other_documents(folder: Path) -> None:
+    picture = io.BytesIO()
+    Image.new("L", (4000, 4000)).save(picture, "JPEG", progressive=True)
+    data = picture.getvalue()
+    scan = data[data.rindex(b"\xff\xda") : -2]
+    endless = data[:-2] + scan * 3000 + data[-2:]
+    served = Filesystem(folder)
+    names = [f"{number}.jpg" for number in range(40)]
+    for name in names:
+        (folder / name).write_bytes(endless)
+    reads = [settle(served.read((name,), {"format": "webp"})) for name in names]
+    tasks = [asyncio.ensure_future(each) for each in reads]
+    await anyio.lowlevel.checkpoint()  # they begin
+    await settle(served.read(("plain.txt",), {"lines": "1-1"}))
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def test_those_who_want_the_same_at_the_same_time_share_one_conversion(folder: Path) -> None:
