@@ -167,10 +167,12 @@ class DuckdbEngine:
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views may read. See `Engine.view_reads`.
 
-        A view may read every column that it names, of every table that it reads.
+        A view may read every column that it names, of every table that it reads; with a macro,
+        all of all.
         """
         found: dict[TableName, ViewReads] = {}
         tables = await self.tables()
+        macros = {str(name) for (name,) in await self._ask(catalog.MACROS)}
         for schema, name, sql in await self._ask(catalog.VIEWS):
             view = TableName(schema, name)
             if view not in names:
@@ -178,10 +180,11 @@ class DuckdbEngine:
             with suppress(ValueError, KeyError, RecursionError):  # it cannot be told what it reads
                 ((text,),) = await self._ask(syntax.PARSE, _select_of(str(sql)))
                 read = syntax.reads(json.loads(str(text))["statements"])
+                is_anything = read.is_anything or bool(read.functions & macros)
                 columns = set[tuple[TableName, str]]()
                 for info in tables:
-                    if read.is_anything or info.name.name.lower() in read.tables:
-                        is_whole = read.is_anything or read.is_whole
+                    if is_anything or info.name.name.lower() in read.tables:
+                        is_whole = is_anything or read.is_whole
                         columns |= await self._columns_read(
                             info.name, None if is_whole else read.columns
                         )
