@@ -72,6 +72,9 @@ _IDLE_S = 60.0
 _MAX_ROWS = 100_000
 _WALK_SHARE = 20
 """A pattern is compared with files for at most one part of this many of the time."""
+_CHANGES = "the database changes faster than it can be read; try again"
+_ENDS = "the process that reads the database ends again and again; try again"
+_DAMAGED_FILE = "a data file is damaged, or not what its name says"
 _REASONS: Mapping[RefusalReason, str] = {
     "damaged": "the database file is damaged, encrypted, or no DuckDB database",
     "version": "the database file is of a version of DuckDB that cannot be read",
@@ -277,25 +280,33 @@ class DuckdbEngine:
 
     async def _run_until_current(self, job: Run) -> Result:
         """Run a statement, again if the files changed meanwhile."""
+        told = _CHANGES
+        broken: State | None = None
         for _ in range(_MAX_ATTEMPTS):
             worker = await self._current()
             state = self._state
             try:
                 answer = await worker.run(job)
             except WorkerLost:
+                told = _ENDS
                 self._replace(worker)
                 continue
             finally:
                 self._end_when_idle()
             if self._source.state() != state:
+                told = _CHANGES
                 continue
             if isinstance(answer, Result):
                 return answer
             if answer.failure == "broken":
                 self._replace(worker)
+                if state == broken:
+                    reason = _REASONS["damaged"] if self.has_schemas else _DAMAGED_FILE
+                    raise MountUnavailable(reason)
+                broken = state
                 continue
             raise _error(answer, is_author=job.is_author)
-        raise ResourceBusy("the database changes faster than it can be read; try again")
+        raise ResourceBusy(told)
 
     # -- the worker
 
