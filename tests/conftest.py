@@ -40,6 +40,7 @@ _SLOW_PLACES = (
     "cli/test_runner.py",
     "cli/test_serve.py",
     "cli/test_watch.py",
+    "providers/database/engines/duckdb",
     "providers/database/engines/mysql",
     "providers/database/engines/postgres",
     "providers/database/engines/sqlite/test_commits.py",

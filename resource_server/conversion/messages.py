@@ -13,7 +13,7 @@ from resource_server.provider.conversion import ConversionRequest, Part
 
 MAX_PART_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one part."""
-MAX_PARTS = 100_000
+MAX_PARTS = 20_000
 """Maximum parts of one result."""
 _MAX_MEDIA_TYPE = 255
 _MAX_REASON = 300

@@ -71,7 +71,7 @@ class _Sheet:
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield each sheet as a part. Options: `sheet`, `rows` and `columns`."""
-    sheets = _sheets_of(file)
+    sheets = workbook(file)
     names = sheets.names
     if request.format == SHEET_NAMES:
         yield from (Part(name, at, len(names), "text/plain") for at, name in enumerate(names, 1))
@@ -87,7 +87,12 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
             yield Part(_markdown(sheets.sheet(number - 1), request), number, len(names))
 
 
-def _sheets_of(file: BinaryIO) -> _Excel | _OpenSheets:
+def workbook(file: BinaryIO) -> _Excel | _OpenSheets:
+    """Return the sheets of a workbook.
+
+    Raises:
+        ConversionError: it is damaged, protected, too large or no workbook.
+    """
     head = file.read(len(_OLE))
     file.seek(0)
     if head == _OLE:

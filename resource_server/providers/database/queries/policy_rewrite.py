@@ -6,19 +6,21 @@ everywhere: in joins, subqueries and inline views. Names qualified with a schema
 expression and are refused. No condition of a query runs on a row that `where` hides.
 
 Names are shadowed even if no such table exists yet, in case it is created after the rewrite. Views
-and functions may read whatever their owner lets them.
+and functions may read whatever their owner lets them; in DuckDB, functions that read are refused.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, EngineName, Statement
+from resource_server.providers.database.engines.duckdb import syntax
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.sql_tokenizer import (
@@ -56,6 +58,7 @@ _HOMES: Mapping[EngineName, Sequence[str | None]] = {
     "duckdb": ("main", None),
 }
 """Schemas of unqualified names, as far as a statement alone can tell."""
+_AMBIGUOUS = "which names several tables that differ only in case"
 _END = f"\n{EDGE}"
 _WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
@@ -131,6 +134,8 @@ class QueryRewriter:
         await self._engine.check(await self.sql(sql, references), order)
 
     async def _write(self, sql: str, references: Sequence[NameReference]) -> str:
+        if self._engine.name == "duckdb":
+            await self._refuse_unseen(sql, references)
         names = await self._names(references)
         self._refuse_qualified(references, names)
         shadows = self._shadows(references, names)
@@ -193,10 +198,12 @@ class QueryRewriter:
             return _InSchemas(self._policy, path, wholes)
         tables = [info.name for info in await self._engine.tables()]
         home = await self._home()
+        if self._engine.name != "duckdb":
+            return _WithoutSchemas(self._policy, (home,), tables)
+        ((database,),) = await self._ask("SELECT current_database()")
         if self._engine.has_schemas:
-            ((database,),) = await self._ask("SELECT current_database()")
             return _InDuckdb(self._policy, str(database), tables)
-        return _WithoutSchemas(self._policy, home, tables)
+        return _WithoutSchemas(self._policy, (home, str(database)), tables)
 
     async def _home(self) -> str:
         """Return the schema of all tables, for engines without schemas."""
@@ -210,6 +217,25 @@ class QueryRewriter:
     async def _ask(self, sql: str, *parameters: object) -> Sequence[tuple[object, ...]]:
         statement = Statement(sql, parameters)
         return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
+
+    async def _refuse_unseen(self, sql: str, references: Sequence[NameReference]) -> None:
+        """Refuse tables that DuckDB's parser finds and the tokenizer does not."""
+        ((text,),) = await self._ask(syntax.PARSE, sql)
+        try:
+            parsed: Any = json.loads(text) if isinstance(text, str) else None
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+        if parsed is None:
+            raise ValueError("is too long")
+        if parsed["error"]:
+            raise ValueError(str(parsed.get("error_message", "cannot be parsed")))
+        seen = {reference.parts for reference in references}
+        for path in syntax.tables(parsed):
+            if path not in seen:
+                raise ValueError(
+                    f"reads {'.'.join(path)} in a spelling that is not understood; write plain "
+                    "spaces and names"
+                )
 
     def _refuse_qualified(self, references: Sequence[NameReference], names: _TableResolver) -> None:
         given = {reference.parts[-1].casefold() for reference in references}
@@ -344,11 +370,14 @@ def _around(sql: str) -> str:
 
 
 class _WithoutSchemas:
-    """Resolves names on SQLite, MySQL and MariaDB; `home` is the schema of all tables."""
+    """Resolves names on SQLite, MySQL, MariaDB and in data files.
 
-    def __init__(self, policy: Policy, home: str, tables: Iterable[TableName]) -> None:
+    `homes` are the names of the schema of all tables.
+    """
+
+    def __init__(self, policy: Policy, homes: Iterable[str], tables: Iterable[TableName]) -> None:
         self._policy = policy
-        self._home = home.casefold()
+        self._homes = {home.casefold() for home in homes}
         self._tables: dict[str, list[TableName]] = {}
         for table in tables:
             self._tables.setdefault(table.name.casefold(), []).append(table)
@@ -360,13 +389,13 @@ class _WithoutSchemas:
         if not any(map(self._policy.restricts, tables)):
             return None
         if len(tables) > 1:
-            return _Shadow(None, "which names several tables that differ only in case")
+            return _Shadow(None, _AMBIGUOUS)
         if self._policy.of(tables[0]) is None:
             return _Shadow(None, f"which is hidden ({self._policy.rule(tables[0])})")
         return _Shadow(tables[0])
 
     def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
-        if schema.casefold() != self._home:
+        if schema.casefold() not in self._homes:
             return None
         tables = self._tables.get(name.casefold(), [])
         if not tables and likely and self._policy.may_restrict(name):
@@ -385,13 +414,16 @@ class _InDuckdb:
             self._tables.setdefault(table.name.casefold(), []).append(table)
 
     def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
-        found = self._tables.get(name.casefold(), [])
-        table = next((each for each in found if each.schema == _MAIN), None)
-        if table is None:
+        tables = [t for t in self._tables.get(name.casefold(), []) if t.schema == _MAIN]
+        if not tables:
             hidden = likely and self._policy.restricts(TableName(_MAIN, name))
             return _Shadow(None) if hidden else None
-        if not self._policy.restricts(table):
+        if not any(map(self._policy.restricts, tables)):
             return None
+        if len(tables) > 1:
+            # DuckDB folds only ASCII.
+            return _Shadow(None, _AMBIGUOUS)
+        table = tables[0]
         if self._policy.of(table) is None:
             return _Shadow(None, f"which is hidden ({self._policy.rule(table)})")
         return _Shadow(table)

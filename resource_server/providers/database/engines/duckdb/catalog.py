@@ -46,6 +46,9 @@ ESTIMATE: Final = """
 SELECT estimated_size FROM duckdb_tables()
 WHERE database_name = current_database() AND schema_name = $1 AND table_name = $2"""
 VIEWS: Final = f"SELECT schema_name, view_name, sql FROM duckdb_views() WHERE {_HERE}"  # noqa: S608
+MACROS: Final = """
+SELECT DISTINCT lower(function_name) FROM duckdb_functions()
+WHERE NOT internal AND macro_definition IS NOT NULL"""
 
 _ROWID: Final = "rowid"
 _ENUMERATION = re.compile(r"ENUM\((.*)\)", re.DOTALL)

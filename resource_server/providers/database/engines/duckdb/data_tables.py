@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import duckdb
 
+from resource_server.errors import ConversionError
 from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
     ROW,
@@ -44,7 +45,10 @@ def make(database: duckdb.DuckDBPyConnection, tables: Sequence[DataTable]) -> li
             is_loaded = table.kind != "parquet" and size <= room
             room -= size * is_loaded
             _create(database, table, is_loaded=is_loaded)
-        except (duckdb.Error, OSError, ValueError, MemoryError) as error:
+        except (
+            *(duckdb.Error, OSError, ValueError, MemoryError, ImportError),
+            ConversionError,
+        ) as error:
             problems.append(f"{table.name}: {_reason(error)}")
     return problems
 
@@ -110,20 +114,22 @@ def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
             path = _literal(table.files[0].path)
             sniff = f"SELECT Prompt FROM sniff_csv({path}, sample_size = -1)"  # noqa: S608
             found = "".join(str(row[0]) for row in database.execute(sniff).fetchall())
-            return f"SELECT * {found.rstrip(';')}"
+            # DuckDB writes the path as it is, with its quotes.
+            _, written, options = found.partition(f"FROM read_csv('{table.files[0].path}'")
+            if not written:
+                raise ValueError("its dialect is not found")
+            return f"SELECT * FROM read_csv({path}{options.rstrip(';')}"  # noqa: S608
 
 
 def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:
     """Load each sheet of a spreadsheet as a table; its first row names the columns."""
-    from python_calamine import CalamineWorkbook
+    from resource_server.conversion.formats import sheets
 
     with Path(table.files[0].path).open("rb") as file:
-        workbook = CalamineWorkbook.from_filelike(file)
-        names = workbook.sheet_names
-        for name in names:
-            rows = workbook.get_sheet_by_name(name).iter_rows()
-            own = table.name if len(names) == 1 else f"{table.name}.{name}"
-            _load_sheet(database, own, iter(rows))
+        workbook = sheets.workbook(file)
+        for place, name in enumerate(workbook.names):
+            own = f"{table.name}.{name}" if workbook.names[1:] else table.name
+            _load_sheet(database, own, iter(workbook.sheet(place).rows))
 
 
 def _load_sheet(
@@ -216,10 +222,14 @@ def _reason(error: Exception) -> str:
         return "it needs too much memory"
     if isinstance(error, duckdb.Error):
         text = str(error)
+        if isinstance(error, duckdb.CatalogException) and "already exists" in text:
+            return "another file has this name, in other letter cases"
         if "utf-8" in text.lower() or "unicode" in text.lower():
             return "its text is not UTF-8"
         return "it is damaged, or not what its name says"
-    return str(error) if isinstance(error, ValueError) else "it cannot be read"
+    if isinstance(error, ImportError):
+        return "spreadsheets need the extra `documents`"
+    return str(error) if isinstance(error, ValueError | ConversionError) else "it cannot be read"
 
 
 def _numbered(name: str) -> str:

@@ -72,6 +72,9 @@ _IDLE_S = 60.0
 _MAX_ROWS = 100_000
 _WALK_SHARE = 20
 """A pattern is compared with files for at most one part of this many of the time."""
+_CHANGES = "the database changes faster than it can be read; try again"
+_ENDS = "the process that reads the database ends again and again; try again"
+_DAMAGED_FILE = "a data file is damaged, or not what its name says"
 _REASONS: Mapping[RefusalReason, str] = {
     "damaged": "the database file is damaged, encrypted, or no DuckDB database",
     "version": "the database file is of a version of DuckDB that cannot be read",
@@ -168,10 +171,12 @@ class DuckdbEngine:
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views may read. See `Engine.view_reads`.
 
-        A view may read every column that it names, of every table that it reads.
+        A view may read every column that it names, of every table that it reads; with a macro,
+        all of all.
         """
         found: dict[TableName, ViewReads] = {}
         tables = await self.tables()
+        macros = {str(name) for (name,) in await self._ask(catalog.MACROS)}
         for schema, name, sql in await self._ask(catalog.VIEWS):
             view = TableName(schema, name)
             if view not in names:
@@ -179,10 +184,11 @@ class DuckdbEngine:
             with suppress(ValueError, KeyError, RecursionError):  # it cannot be told what it reads
                 ((text,),) = await self._ask(syntax.PARSE, _select_of(str(sql)))
                 read = syntax.reads(json.loads(str(text))["statements"])
+                is_anything = read.is_anything or bool(read.functions & macros)
                 columns = set[tuple[TableName, str]]()
                 for info in tables:
-                    if read.is_anything or info.name.name.lower() in read.tables:
-                        is_whole = read.is_anything or read.is_whole
+                    if is_anything or info.name.name.lower() in read.tables:
+                        is_whole = is_anything or read.is_whole
                         columns |= await self._columns_read(
                             info.name, None if is_whole else read.columns
                         )
@@ -280,25 +286,33 @@ class DuckdbEngine:
 
     async def _run_until_current(self, job: Run) -> Result:
         """Run a statement, again if the files changed meanwhile."""
+        told = _CHANGES
+        broken: State | None = None
         for _ in range(_MAX_ATTEMPTS):
             worker = await self._current()
             state = self._state
             try:
                 answer = await worker.run(job)
             except WorkerLost:
+                told = _ENDS
                 self._replace(worker)
                 continue
             finally:
                 self._end_when_idle()
             if self._source.state() != state:
+                told = _CHANGES
                 continue
             if isinstance(answer, Result):
                 return answer
             if answer.failure == "broken":
                 self._replace(worker)
+                if state == broken:
+                    reason = _REASONS["damaged"] if self.has_schemas else _DAMAGED_FILE
+                    raise MountUnavailable(reason)
+                broken = state
                 continue
             raise _error(answer, is_author=job.is_author)
-        raise ResourceBusy("the database changes faster than it can be read; try again")
+        raise ResourceBusy(told)
 
     # -- the worker
 

@@ -1,7 +1,8 @@
 """The check of a manifest's query, by DuckDB's own parser, before it runs.
 
 DuckDB has no privileges: a query could change tables that are in memory, or read tables through
-functions that take their names as text. So only SELECTs of tables and views are run.
+functions that take their names as text. So only SELECTs of tables and views are run, and their
+functions compute from their arguments alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,17 @@ _QUERIES = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE",
 _SOURCES = frozenset(
     ("BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY", "TABLE_FUNCTION")
 )
+_HARMLESS = ("error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7")
+"""Volatile functions that read nothing but their arguments."""
+_TELLING = ("current_setting", "getvariable", "json_serialize_plan")
+"""Functions that read the catalog or settings, and are not volatile."""
+_VOLATILE = """
+SELECT DISTINCT lower(function_name) FROM duckdb_functions()
+WHERE function_type <> 'macro' AND (has_side_effects OR stability = 'VOLATILE')"""
+_MACROS = """
+SELECT lower(function_name), json_serialize_sql('SELECT ' || macro_definition)
+FROM duckdb_functions() WHERE function_type = 'macro'"""
+_FILE_SIGNS = frozenset("./\\*?[:")
 _INTERNAL = "SELECT lower(view_name) FROM duckdb_views() WHERE internal"
 _TABLES = """
 SELECT lower(schema_name), lower(table_name) FROM duckdb_tables()
@@ -43,8 +55,33 @@ class KnownTables:
         self.internal = {str(name) for (name,) in database.execute(_INTERNAL).fetchall()}
         ((name,),) = database.execute("SELECT lower(current_database())").fetchall()
         self.database = str(name)
+        self.telling = _telling_functions(database)
+        """Functions that may tell more than their arguments."""
         self.approved = set[str]()
         """Queries that were checked."""
+
+
+def _telling_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the functions that read tables, statistics, settings or the catalog.
+
+    Among them are the macros that read tables, or call such a function.
+    """
+    volatile = {str(name) for (name,) in database.execute(_VOLATILE).fetchall()}
+    found = (volatile - set(_HARMLESS)) | set(_TELLING)
+    calls: dict[str, set[str]] = {}
+    for name, text in database.execute(_MACROS).fetchall():
+        called = calls.setdefault(str(name), set())
+        try:
+            parsed: Any = json.loads(str(text))
+        except RecursionError:
+            parsed = {"error": True}
+        read = syntax.reads(parsed)
+        if parsed["error"] or read.tables or read.is_anything:
+            found.add(str(name))
+        called |= read.functions
+    while more := {name for name, called in calls.items() if called & found} - found:
+        found |= more
+    return frozenset(found)
 
 
 def check(connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables) -> None:
@@ -69,6 +106,10 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables) -
     defined = {str(name).lower() for node in nodes for name in _defined(node)}
     for name in defined & known.internal:
         raise RefusedQuery(f"defines {name}, which DuckDB has already; choose another name")
+    for name in defined:
+        # Where it is not in scope, DuckDB would take it for the name of a file.
+        if ("main", name) not in known.tables and _FILE_SIGNS & set(name):
+            raise RefusedQuery(f"defines {name}, which could be a file; choose another name")
     for node in nodes:
         _check_node(node, defined, known)
     if len(known.approved) >= _MAX_APPROVED:
@@ -86,6 +127,9 @@ def _defined(node: Mapping[str, Any]) -> Sequence[str]:
 
 def _check_node(node: Mapping[str, Any], defined: set[str], known: KnownTables) -> None:
     kind = str(node.get("type"))
+    function = str(node.get("function_name", "")).lower()
+    if function in known.telling:
+        raise RefusedQuery(f"calls {function}(), which may tell more than its arguments")
     if "cte_map" in node and kind not in _QUERIES:
         raise RefusedQuery("is not a SELECT; begin with select, with or values")
     if "sample" not in node or "cte_map" in node or "select_list" in node:

@@ -25,6 +25,7 @@ class Reads(NamedTuple):
 
     tables: frozenset[str]
     columns: frozenset[str]
+    functions: frozenset[str]
     is_whole: bool
     """Whether it may read every column of its tables."""
     is_anything: bool
@@ -48,6 +49,7 @@ def reads(parsed: object) -> Reads:
     """Return what a parsed SELECT may read."""
     tables = set[str]()
     columns = set[str]()
+    functions = set[str]()
     is_whole = is_anything = False
     for node in nodes(parsed):
         match node.get("type"):
@@ -55,15 +57,28 @@ def reads(parsed: object) -> Reads:
                 tables.add(str(node["table_name"]).lower())
             case "TABLE_FUNCTION":
                 is_anything |= function_of(node) not in FUNCTIONS
+            case "SHOW_REF":
+                is_anything = True
             case "COLUMN_REF":
                 columns |= {name.lower() for name in _names(node)}
             case "STAR" | "PIVOT":
                 is_whole = True
             case _:
                 pass
+        if "function_name" in node:
+            functions.add(str(node["function_name"]).lower())
         columns |= {str(name).lower() for name in node.get("using_columns") or ()}
         is_whole |= node.get("ref_type") == "NATURAL"
-    return Reads(frozenset(tables), frozenset(columns), is_whole, is_anything)
+    names = (frozenset(tables), frozenset(columns), frozenset(functions))
+    return Reads(*names, is_whole, is_anything)
+
+
+def tables(parsed: object) -> Iterator[tuple[str, ...]]:
+    """Yield the parts of the name of every table, view and common table expression that is read."""
+    for node in nodes(parsed):
+        if node.get("type") == "BASE_TABLE":
+            parts = (node.get("catalog_name"), node.get("schema_name"), node["table_name"])
+            yield tuple(str(part) for part in parts if part)
 
 
 def function_of(node: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import queue
+import re
 import resource
 import socket
 import sys
@@ -305,7 +306,7 @@ def _reachable(opening: Open) -> list[int]:
 
 def _reason(error: Exception) -> RefusalReason:
     text = str(error).lower()
-    if "lock" in text:
+    if re.search(r"\block\b", text):  # "block" is in the words about damage
         return "locked"
     if "version" in text or "newer" in text:
         return "version"

@@ -1,0 +1,372 @@
+"""Data files as tables: kinds of files, names, dialects, and files that come, go and change."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import duckdb
+import pytest
+
+from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.errors import MountUnavailable, ResourceNotFound
+from resource_server.subscriptions.broker import Broker
+from tests.conversion.portable import xlsx
+from tests.conversion.xls import xls
+from tests.listeners import LIST, Recorder, mounted
+from tests.providers.database.engines.duckdb.spreadsheets import ods
+from tests.providers.database.served import FRESH, Served, timed_database
+from tests.providers.database.servers import eventually
+
+pytestmark = pytest.mark.anyio
+
+QUIET_S = 0.3
+"""Longer than two looks at the files, and their notifications."""
+CSV = "id,name\n1,Ann\n2,Bo\n"
+LINES = '{"id": 1, "name": "Ann"}\n{"id": 2, "name": "Bo"}\n'
+PEOPLE = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bo"}]
+
+
+def make(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files, in folders of their own where their names say so."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+TWO = "SELECT 1 AS id, 'Ann' AS name UNION ALL VALUES (2, 'Bo')"
+
+
+def parquet(path: Path, sql: str = TWO) -> None:
+    """Write the rows of a SELECT."""
+    written = path.with_name("written")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({sql}) TO '{written}' (FORMAT parquet)")
+    written.rename(path)
+
+
+@asynccontextmanager
+async def served(url: str, **options: Any) -> AsyncGenerator[Served]:
+    """Serve data files."""
+    provider = timed_database(FRESH, url=url, interval=0.02, **options)
+    async with Catalog([mounted(provider)], CatalogLimits(page_size=1000)) as catalog:
+        problems = await catalog.start()
+        assert problems == {}
+        yield Served(catalog, "")
+
+
+async def tables(view: Served) -> list[str]:
+    """Return the addresses of the tables."""
+    return await view.children()
+
+
+async def _lists(view: Served, *names: str) -> bool:
+    return await tables(view) == list(names)
+
+
+async def rows(view: Served, table: str) -> list[dict[str, Any]]:
+    """Return all rows of a table."""
+    address = table if table.startswith("~t") else quote(table, safe="")
+    found = await view.pages(f"{address}/~rows")
+    return [row for page in found for row in page]
+
+
+# -- kinds of files
+
+CELLS = {(0, 0): "id", (0, 1): "name", (1, 0): 1.0, (1, 1): "Ann", (2, 0): 2.0, (2, 1): "Bo"}
+SHEET = (
+    '<row r="1"><c r="A1" t="inlineStr"><is><t>id</t></is></c>'
+    '<c r="B1" t="inlineStr"><is><t>name</t></is></c></row>'
+    '<row r="2"><c r="A2"><v>1</v></c><c r="B2" t="inlineStr"><is><t>Ann</t></is></c></row>'
+    '<row r="3"><c r="A3"><v>2</v></c><c r="B3" t="inlineStr"><is><t>Bo</t></is></c></row>'
+)
+KINDS: Mapping[str, str | bytes] = {
+    "csv": CSV,
+    "CSV": CSV,
+    "tsv": CSV.replace(",", "\t"),
+    "csv.gz": gzip.compress(CSV.encode()),
+    "tsv.gz": gzip.compress(CSV.replace(",", "\t").encode()),
+    "jsonl": LINES,
+    "ndjson": LINES,
+    "jsonl.gz": gzip.compress(LINES.encode()),
+    "ndjson.gz": gzip.compress(LINES.encode()),
+    "xls": xls({"one": CELLS}),
+    "xlsx": xlsx(SHEET),
+    "ods": ods((("id", "name"), (1, "Ann"), (2, "Bo"))),
+}
+
+
+async def test_every_kind_of_file_has_the_same_rows(tmp_path: Path) -> None:
+    for place, (kind, data) in enumerate(KINDS.items()):
+        make(tmp_path, {f"people_{place}.{kind}": data})
+    parquet(tmp_path / "parquet_people.parquet")
+    async with served(f"files:{tmp_path}/*") as view:
+        found = await tables(view)
+        assert len(found) == len(KINDS) + 1
+        for table in found:
+            assert await rows(view, table) == PEOPLE, table
+            assert await view.json(f"{table}/1") == PEOPLE[1], table
+
+
+TYPES = {
+    "TINYINT": ("-128", -128),
+    "BIGINT": ("9223372036854775807", 9223372036854775807),
+    "DECIMAL(18,3)": ("12345.678", None),
+    "DOUBLE": ("0.1", 0.1),
+    "BOOLEAN": ("true", True),
+    "DATE": ("'2026-01-31'", "2026-01-31"),
+    "TIMESTAMP": ("'2026-01-31 12:30:00.5'", None),
+    "VARCHAR": ("'Ünïcode 😀'", "Ünïcode 😀"),
+    "UUID": ("'00000000-0000-0000-0000-000000000001'", "00000000-0000-0000-0000-000000000001"),
+    "INTEGER[]": ("[1, 2, NULL]", [1, 2, None]),
+    "STRUCT(a INTEGER, b VARCHAR)": ("{'a': 1, 'b': 'x'}", {"a": 1, "b": "x"}),
+    "MAP(VARCHAR, INTEGER)": ("MAP {'k': 1}", {"k": 1}),
+}
+
+
+async def test_types_of_parquet_columns_keep_their_values(tmp_path: Path) -> None:
+    each = ", ".join(
+        f"({value})::{type} AS c{place}, NULL::{type} AS n{place}"
+        for place, (type, (value, _)) in enumerate(TYPES.items())
+    )
+    parquet(tmp_path / "t.parquet", f"SELECT {each}")
+    async with served(f"files:{tmp_path}/t.parquet") as view:
+        (row,) = await rows(view, "t")
+        for place, (type, (_, expected)) in enumerate(TYPES.items()):
+            assert row[f"n{place}"] is None
+            if expected is not None:
+                assert row[f"c{place}"] == expected, type
+        assert str(row["c2"]) == "12345.678"
+        assert str(row["c6"]).startswith("2026-01-31T12:30:00.5")
+
+
+NAMES = (
+    "it's",
+    'quo"te',
+    "semi;colon",
+    "100%",
+    "a b",
+    "[x]",
+    "star*",
+    "Ünïcode 😀",
+    "select",
+    "back\\slash",
+    "new\nline",
+    "$1",
+    "{a,b}",
+    "it''s -- x",
+)
+
+
+async def test_files_with_any_name_are_tables(tmp_path: Path) -> None:
+    make(tmp_path, {f"{name}.csv": f"id,name\n1,{place}\n" for place, name in enumerate(NAMES)})
+    for place, name in enumerate(NAMES):
+        parquet(tmp_path / f"{name}2.parquet", f"SELECT {place} AS name")
+    async with served(f"files:{quote(str(tmp_path))}/*") as view:
+        for place, name in enumerate(NAMES):
+            assert await rows(view, name) == [{"id": 1, "name": place}], name
+            assert await rows(view, f"{name}2") == [{"name": place}], name
+
+
+async def test_files_with_the_same_stem_keep_their_suffix(tmp_path: Path) -> None:
+    make(tmp_path, {"a.csv": CSV, "A.tsv": "x\n1\n", "b/a.csv": "y\n2\n"})
+    async with served(f"files:{tmp_path}/**/*") as view:
+        assert await rows(view, "a.csv") == PEOPLE
+        assert await rows(view, "A.tsv") == [{"x": 1}]
+        assert await rows(view, "~tb~2Fa") == [{"y": 2}]
+
+
+async def test_of_two_names_that_differ_in_case_one_is_left_out_with_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path, {"a.csv": CSV, "A.csv": CSV})
+    if (tmp_path / "A.csv").samefile(tmp_path / "a.csv"):
+        pytest.skip("this file system ignores case")
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        assert len(await tables(view)) == 1
+    assert "another file has this name" in caplog.text
+
+
+# -- patterns
+
+
+async def test_a_pattern_that_matches_nothing_says_so_until_a_file_is_there(tmp_path: Path) -> None:
+    provider = timed_database(FRESH, url=f"files:{tmp_path}/*.csv")
+    with pytest.raises(MountUnavailable, match="no data file matches `url`"):
+        await provider.__aenter__()
+    make(tmp_path, {"people.csv": CSV})
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        assert await rows(view, "people") == PEOPLE
+
+
+async def test_a_pattern_takes_only_data_files_of_its_folder(tmp_path: Path) -> None:
+    inside = tmp_path / "data"
+    hidden = {".hidden.csv": CSV, ".git/x.csv": CSV, "deep/.y/z.csv": CSV}
+    make(inside, {"a.csv": CSV, "notes.txt": "x", "deep/b.csv": CSV, "p.csv.bak": "x", **hidden})
+    make(tmp_path, {"outside.csv": "id,name\n1,secret\n"})
+    (inside / "link.csv").symlink_to(tmp_path / "outside.csv")
+    (inside / "up").symlink_to(tmp_path)
+    (inside / "folder.csv").mkdir()
+    async with served(f"files:{inside}/**/*") as view:
+        assert await tables(view) == ["a", "~tdeep~2Fb"]
+
+
+async def test_a_new_file_becomes_a_table_and_a_lost_one_is_none(tmp_path: Path) -> None:
+    make(tmp_path, {"a.csv": CSV})
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        assert await tables(view) == ["a"]
+        make(tmp_path, {"b.csv": "x\n5\n"})
+        await eventually(lambda: _lists(view, "a", "b"))
+        assert await rows(view, "b") == [{"x": 5}]
+        (tmp_path / "a.csv").unlink()
+        await eventually(lambda: _lists(view, "b"))
+        with pytest.raises(ResourceNotFound):
+            await view.json("a/~rows")
+
+
+# -- one table of all files
+
+
+async def test_one_table_of_all_files_has_the_columns_of_all(tmp_path: Path) -> None:
+    make(tmp_path, {"1.csv": "id,name\n1,Ann\n", "2.csv": "id,city\n2,Rome\n", "3.csv": "id\n3\n"})
+    async with served(f"files:{tmp_path}/*.csv?table=all") as view:
+        assert await tables(view) == ["all"]
+        assert await rows(view, "all") == [
+            {"id": 1, "name": "Ann", "city": None},
+            {"id": 2, "name": None, "city": "Rome"},
+            {"id": 3, "name": None, "city": None},
+        ]
+        make(tmp_path, {"4.csv": "id,city\n4,Bonn\n"})
+
+        async def has_more() -> bool:
+            return len(await rows(view, "all")) == 4
+
+        await eventually(has_more)
+
+
+async def test_columns_of_other_types_under_one_table_hold_every_value(tmp_path: Path) -> None:
+    parquet(tmp_path / "1.parquet", "SELECT 1 AS id")
+    parquet(tmp_path / "2.parquet", "SELECT 2.5::DOUBLE AS id")
+    make(tmp_path / "texts", {"1.csv": "id\n1\n", "2.csv": "id\nx\n"})
+    async with served(f"files:{tmp_path}/*.parquet?table=all") as view:
+        assert [row["id"] for row in await rows(view, "all")] == [1, 2.5]
+    async with served(f"files:{tmp_path}/texts/*.csv?table=all") as view:
+        assert [row["id"] for row in await rows(view, "all")] == ["1", "x"]
+
+
+async def test_files_of_several_formats_are_not_one_table(tmp_path: Path) -> None:
+    make(tmp_path, {"1.csv": CSV, "2.jsonl": LINES})
+    provider = timed_database(FRESH, url=f"files:{tmp_path}/*?table=all")
+    with pytest.raises(MountUnavailable, match="must have one format"):
+        await provider.__aenter__()
+
+
+# -- dialects of CSV
+
+DIALECTS: Mapping[str, tuple[str | bytes, list[dict[str, Any]]]] = {
+    "semicolons": ("id;name\n1;Ann\n2;Bo\n", PEOPLE),
+    "pipes": ("id|name\n1|Ann\n2|Bo\n", PEOPLE),
+    "CRLF": ("id,name\r\n1,Ann\r\n2,Bo\r\n", PEOPLE),
+    "no last newline": ("id,name\n1,Ann\n2,Bo", PEOPLE),
+    "a byte order mark": ("\ufeffid,name\n1,Ann\n2,Bo\n", PEOPLE),
+    "quotes": (
+        'id,name\n1,"An""n, x"\n2,"B\no"\n',
+        [{"id": 1, "name": 'An"n, x'}, {"id": 2, "name": "B\no"}],
+    ),
+    "header only": ("id,name\n", []),
+    "a late text": (
+        "id,name\n" + "1,2\n" * 3000 + "x,y\n",
+        [*({"id": "1", "name": "2"} for _ in range(3000)), {"id": "x", "name": "y"}],
+    ),
+    "leading zeros": (
+        "zip,n\n01234,1\n00001,2\n",
+        [{"zip": "01234", "n": 1}, {"zip": "00001", "n": 2}],
+    ),
+    "empty values": ("id,name\n1,\n,Bo\n", [{"id": 1, "name": None}, {"id": None, "name": "Bo"}]),
+}
+
+
+async def test_dialects_of_csv_are_found(tmp_path: Path) -> None:
+    make(tmp_path, {f"{name}.csv": data for name, (data, _) in DIALECTS.items()})
+    make(tmp_path, {"empty.csv": "", "good.csv": CSV})
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        for name, (_, expected) in DIALECTS.items():
+            assert await rows(view, name) == expected, name
+        assert await rows(view, "good") == PEOPLE
+
+
+async def test_a_csv_of_a_thousand_columns_is_read_whole(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(1000)]
+    line = ",".join(map(str, range(1000)))
+    make(tmp_path, {"wide.csv": f"{','.join(names)}\n{line}\n{line}\n"})
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        first, second = await rows(view, "wide")
+        assert first == second == {f"c{number}": number for number in range(1000)}
+
+
+async def test_a_file_that_cannot_be_read_leaves_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(
+        tmp_path,
+        {
+            "bad.parquet": b"PAR1 no PAR1",
+            "bad.csv.gz": gzip.compress(CSV.encode())[:-12],
+            "bad.jsonl": '{"id": 1\n{{{',
+            "bad.xlsx": b"PK\x03\x04 no",
+            "latin.csv": "id,name\n1,J\xfcrgen\n".encode("latin-1"),
+            "good.csv": CSV,
+        },
+    )
+    async with served(f"files:{tmp_path}/*") as view:
+        assert "good" in await tables(view)
+        assert await rows(view, "good") == PEOPLE
+        assert "bad.parquet" not in await tables(view)
+    assert "a data file is left out" in caplog.text
+    assert str(tmp_path) not in caplog.text
+
+
+# -- subscriptions
+
+
+@asynccontextmanager
+async def followed(view: Served, *paths: str) -> AsyncGenerator[Recorder]:
+    """Follow the listing and these paths."""
+    live = Broker(view.catalog)
+    recorder = Recorder()
+    try:
+        live.follow_list(recorder)
+        for path in paths:
+            await live.subscribe(view.base + path, recorder)
+        await recorder.quiet(QUIET_S)
+        yield recorder
+    finally:
+        await live.close()
+
+
+async def test_subscribers_hear_of_what_changed_and_of_nothing_else(tmp_path: Path) -> None:
+    make(tmp_path, {"a.csv": CSV, "b.csv": CSV})
+    async with (
+        served(f"files:{tmp_path}/*.csv") as view,
+        followed(view, "a/~rows", "b/~rows", "a/1") as recorder,
+    ):
+        make(tmp_path, {"a.csv": "id,name\n1,Ann\n2,Bob\n"})
+        await recorder.of("a/~rows", "a/1")
+        assert set(await recorder.quiet(QUIET_S)) == {"a/~rows", "a/1"}
+        make(tmp_path, {"b.csv": CSV})
+        assert await recorder.quiet(QUIET_S) == []
+        make(tmp_path, {"c.csv": CSV})
+        await recorder.of(LIST)
+        assert set(await recorder.quiet(QUIET_S)) <= {LIST}
+        (tmp_path / "b.csv").unlink()
+        await recorder.of("b/~rows", LIST)
+        assert set(await recorder.quiet(QUIET_S)) == {"b/~rows", LIST}
+        make(tmp_path, {"b.csv": CSV})
+        await recorder.of("b/~rows", LIST)
+        assert json.loads(await view.text("b/~rows"))["rows"] == PEOPLE
