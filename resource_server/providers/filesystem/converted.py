@@ -28,7 +28,7 @@ from resource_server.provider import Content, Truncation
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
-from resource_server.providers.filesystem.ranges import Range, parse_range
+from resource_server.providers.filesystem.ranges import Range, parse_range, refuse_unknown
 
 FORMAT = "format"
 ENCODING = "encoding"
@@ -320,7 +320,16 @@ def parse_wanted(
     if _is_recoding(query, media_type, converter) and converters:
         converter = registry.PLAIN_TEXT
     if converter is None:
-        raise InvalidParameter(_refusal(query, converters.missing(media_type)))
+        missing = converters.missing(media_type)
+        if missing and not registry.PARAMETERS.isdisjoint(query):
+            raise InvalidParameter(
+                f"this server cannot convert the document: {', '.join(missing)} is not installed"
+            )
+        refuse_unknown(query, ())
+        raise InvalidParameter("this document has no other format")
+    unit = () if converter.unit is None else (converter.unit,)
+    other_name = ("pages",) if unit else ()  # the tools say `pages` of any unit
+    refuse_unknown(query.keys() - other_name, (FORMAT, *unit, *converter.options))
     given = {name: value for name, value in query.items() if name in registry.PARAMETERS}
     name = given.pop(FORMAT, converter.formats[0].name)
     names = [each.name for each in converter.formats]
@@ -328,11 +337,11 @@ def parse_wanted(
         raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
     is_picture = name in ("png", "webp")
     first, last = 1, 1 if is_picture else None
-    for unit in {converter.unit, "pages"} & given.keys() if converter.unit else ():
-        first, last = parse_interval(unit, given.pop(unit))
+    for each in {*unit, *other_name} & given.keys():
+        first, last = parse_interval(each, given.pop(each))
         if is_picture and last != first:
-            raise InvalidParameter(f"{name} is one picture at a time; write {unit}={first}")
-    _check_options(given, converter)
+            raise InvalidParameter(f"{name} is one picture at a time; write {each}={first}")
+    _check_options(given)
     request = ConversionRequest(
         media_type=media_type or "", format=name, first=first, last=last, options=given
     )
@@ -343,12 +352,8 @@ def parse_wanted(
     return Wanted(converter.of(name), request, range)
 
 
-def _check_options(given: Mapping[str, str], converter: ConverterEntry) -> None:
+def _check_options(given: Mapping[str, str]) -> None:
     for option, value in given.items():
-        if option not in converter.options:
-            raise InvalidParameter(
-                f"unknown query parameter {option!r}; this document takes {_taken(converter)}"
-            )
         if len(value) > _MAX_OPTION:
             raise InvalidParameter(f"{option} is too long")
         if option == ROWS:
@@ -362,18 +367,6 @@ def _is_recoding(
     is_asked = ENCODING in query or query.get(FORMAT) == registry.TEXT.name
     may_be_text = media_type is None or not media_types.is_binary(media_type)
     return is_asked and may_be_text and (converter is None or ENCODING not in converter.options)
-
-
-def _refusal(query: Mapping[str, str], modules: Sequence[str]) -> str:
-    name = next(name for name in query if name in registry.PARAMETERS)
-    if modules:
-        return f"this server cannot convert the document: {', '.join(modules)} is not installed"
-    return f"unknown query parameter {name!r}; this document takes lines, bytes or tail"
-
-
-def _taken(converter: ConverterEntry) -> str:
-    names = [FORMAT, *([converter.unit] if converter.unit else []), *converter.options]
-    return ", ".join(names)
 
 
 def _rest(wanted: Wanted, conversion: Conversion) -> Truncation:

@@ -40,7 +40,7 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.provider.skills import SKILL_FILE, Skill, SupportsSkills
-from resource_server.providers.filesystem import content
+from resource_server.providers.filesystem import content, ranges
 from resource_server.providers.filesystem.directory import WeightedLru
 from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure import explain
@@ -98,7 +98,6 @@ _MAX_THREADS = 32
 _MAX_CONVERSIONS = 4
 """Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
-_RANGES = frozenset(("lines", "bytes", "tail"))
 
 _WATCHER_MODULES = (
     "runtime.inotify",
@@ -296,7 +295,7 @@ class Filesystem:
         self, path: Path, query: Mapping[str, str], *, collections: bool = False
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         # The query is checked first: a later error would reveal that a hidden document exists.
-        if query and self._converters and not registry.PARAMETERS.isdisjoint(query):
+        if query and self._converters and not ranges.PARAMETERS.issuperset(query):
             try:
                 location = self._location(path)
             except ResourceNotFound:
@@ -612,7 +611,7 @@ class Filesystem:
     @property
     def parameters(self) -> frozenset[str]:
         """The URI parameters of documents. See `SupportsParameters`."""
-        return _RANGES | registry.PARAMETERS if self._converters else _RANGES
+        return ranges.PARAMETERS | registry.PARAMETERS if self._converters else ranges.PARAMETERS
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:

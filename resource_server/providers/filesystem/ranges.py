@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,6 +50,19 @@ _EXAMPLES = {
     "bytes": "bytes=0-65535 or bytes=100-, counted from 0",
     "tail": "tail=100",
 }
+PARAMETERS = frozenset(_EXAMPLES)
+"""URI parameters of ranges."""
+
+
+def refuse_unknown(names: Iterable[str], others: Sequence[str]) -> None:
+    """Raise `InvalidParameter` if a document takes neither ranges nor `others` by such a name."""
+    for name in sorted(names):
+        if name not in _EXAMPLES and name not in others:
+            *taken, last = *others, *_EXAMPLES
+            raise InvalidParameter(
+                f"unknown query parameter {name[:40]!r};"
+                f" this document takes {', '.join(taken)} or {last}"
+            )
 
 
 def parse_range(query: Mapping[str, str]) -> Range | None:
@@ -60,11 +73,7 @@ def parse_range(query: Mapping[str, str]) -> Range | None:
     """
     if not query:
         return None
-    for name in query:
-        if name not in _EXAMPLES:
-            raise InvalidParameter(
-                f"unknown query parameter {name[:40]!r}; a document takes lines, bytes or tail"
-            )
+    refuse_unknown(query, ())
     if len(query) > 1:
         raise InvalidParameter(f"{' and '.join(query)} exclude each other; ask for one of them")
     [(unit, value)] = query.items()
