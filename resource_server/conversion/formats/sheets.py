@@ -41,6 +41,9 @@ _CELL = re.compile(rb'(<(?:\w+:)?c\s(?:[^>"]*"[^"]*")*?[^>"]*?\br=")([A-Z]{1,3})
 _ROW = re.compile(rb'(<(?:\w+:)?row\s(?:[^>"]*"[^"]*")*?[^>"]*?\br=")([0-9]{1,7})(")')
 _COLUMN_REF = re.compile(rb'\sr="([A-Z]{1,3})[0-9]')
 _ROW_REF = re.compile(rb'\sr="[A-Z]{0,3}([0-9]{1,7})"')
+_FAR_REF = re.compile(rb'\sr="(?:[A-Z]{4}|[A-Z]*[0-9]{8})')
+_MAX_ROW: Final = 1_048_576
+_MAX_COLUMN: Final = 16_384
 _ERROR = re.compile(rb'(<(?:\w+:)?c\s[^>]*\bt=)"e"')
 
 T = TypeVar("T")
@@ -195,10 +198,14 @@ def _mended(data: bytes) -> tuple[bytes, bool]:
     if b't="e"' in data:
         data = _ERROR.sub(rb'\1"str"', data)
     columns, rows = set(_COLUMN_REF.findall(data)), set(map(int, _ROW_REF.findall(data)))
+    numbers = [_column_number(column) for column in columns]
+    is_outside = max(rows, default=0) > _MAX_ROW or max(numbers, default=0) > _MAX_COLUMN
+    if is_outside or _FAR_REF.search(data):
+        raise ConversionError("it is damaged: a cell is outside its sheet")
     if not columns or not rows:
         _refuse_area(data.count(b"<"), 1)
         return data, False
-    width = max(map(_column_number, columns)) - min(map(_column_number, columns)) + 1
+    width = max(numbers) - min(numbers) + 1
     if (max(rows) - min(rows) + 1) * width <= MAX_AREA:
         return data, False
     _refuse_area(len(columns), len(rows))

@@ -78,6 +78,13 @@ def test_the_last_row_of_a_long_sheet_is_there() -> None:
     assert text_of(convert, xlsx(rows)).endswith("| 350000 |\n")
 
 
+@pytest.mark.parametrize("ref", ["A1048577", "A10000000", "XFE1", "AAAA1", "ZZZ99999999"])
+def test_a_cell_outside_its_sheet_is_damage(ref: str) -> None:
+    rows = f'<row r="1">{_text_cell("A1", "near")}{_text_cell(ref, "far")}</row>'
+    with pytest.raises(ConversionError, match="outside its sheet"):
+        text_of(convert, xlsx(rows))
+
+
 def test_distant_cells_do_not_make_a_huge_sheet() -> None:
     far = (
         f'<row r="1">{_text_cell("A1", "near")}</row>'
