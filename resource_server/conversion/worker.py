@@ -124,6 +124,8 @@ def _send_parts(channel: socket.socket, parts: Iterable[Part], room: int) -> Ans
             room -= len(data)
             continue
         if isinstance(part.data, bytes):
+            if count > 0:
+                return Done(is_cut=True)
             raise ConversionError("the result is too large")
         text = data[:most].decode("utf-8", "ignore")
         send_answer(channel, Converted.of(msgspec.structs.replace(part, data=text)))

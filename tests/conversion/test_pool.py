@@ -138,6 +138,10 @@ def test_a_worker_that_floods_the_server_is_ended(
     assert pool.processes == []
 
 
+def test_the_pictures_that_fit_are_kept(pool: ConverterPool, tmp_path: Path) -> None:
+    assert len(converted(pool, tmp_path / "x", b"show", HOSTILE)) == 1
+
+
 def test_parts_without_end_are_cut(tmp_path: Path) -> None:
     patient = ConverterPool(modules=[str(Path(__file__).parent)])
     try:
