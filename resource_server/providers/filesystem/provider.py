@@ -224,6 +224,7 @@ class Filesystem:
         if self.skills == "auto":
             self._tree.described_by = SKILL_FILE
         self._link: Link | None = None
+        self._whole = self
 
     def linked(self, link: Link) -> None:
         """Store the function that makes URIs. See `SupportsLinks`."""
@@ -445,6 +446,8 @@ class Filesystem:
 
     @functools.cached_property
     def _converted(self) -> ConvertedDocuments:
+        if self._whole is not self:
+            return self._whole._converted  # one cache for all views of the folder
         # Imported here: most folders have no document to convert.
         from resource_server.conversion import pool
         from resource_server.providers.filesystem.converted import ConvertedDocuments
@@ -628,6 +631,7 @@ class Filesystem:
         narrowed.threads, narrowed.timing = self.threads, self.timing
         narrowed.conversions = self.conversions
         narrowed.digests = self.digests
+        narrowed._whole = self._whole
         narrowed.share_withheld(self._exposure.withheld)
         return narrowed
 

@@ -18,12 +18,13 @@ import anyio.lowlevel
 import pytest
 from PIL import Image
 
+from resource_server.access import Access
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.cli import runner
 from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import SUFFIX
-from resource_server.conversion.pool import Conversion, ConverterPool
+from resource_server.conversion.pool import Conversion, ConverterPool, shared
 from resource_server.conversion.registry import Converters
 from resource_server.errors import ConversionError, InvalidParameter, ResourceNotFound
 from resource_server.manifest.load import load
@@ -35,6 +36,7 @@ from resource_server.provider import Path as Address
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.converted import ConvertedDocuments
+from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
 from tests.conversion.formats.zipped import zipped
 from tests.conversion.portable import pdf, xlsx
@@ -406,7 +408,7 @@ async def test_reads_do_not_wait_for_conversions_of_other_documents(folder: Path
     Image.new("L", (4000, 4000)).save(picture, "JPEG", progressive=True)
     data = picture.getvalue()
     scan = data[data.rindex(b"\xff\xda") : -2]
-    endless = data[:-2] + scan * 3000 + data[-2:]
+    endless = data[:-2] + scan * 300 + data[-2:]
     served = Filesystem(folder)
     names = [f"{number}.jpg" for number in range(40)]
     for name in names:
@@ -419,6 +421,27 @@ async def test_reads_do_not_wait_for_conversions_of_other_documents(folder: Path
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    # The workers are those of all tests.
+    pool, deadline = shared(), time.monotonic() + PATIENCE_S
+    while pool.counts.waiting or len(pool.processes) < pool.counts.workers:
+        assert time.monotonic() < deadline
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_all_views_of_a_folder_share_their_conversions(folder: Path) -> None:
+    (folder / "other").mkdir()
+    rules = {"other": DirectoryOptions(access=Access(scopes=("a",)))}
+    served = Filesystem(folder, directories=rules)
+    views = [served.narrowed(scopes) for scopes in (frozenset[str](), frozenset(("a",)))]
+    counts = [shared().counts.converted]
+    deadline = time.monotonic() + PATIENCE_S
+    # What changed this moment is not kept.
+    while counts[-1] not in counts[:-1]:
+        assert time.monotonic() < deadline
+        await settle(views[0].read(("report.pdf",), {"format": "markdown"}))
+        counts.append(shared().counts.converted)
+    await settle(views[1].read(("report.pdf",), {"format": "markdown"}))
+    assert shared().counts.converted == counts[-1]
 
 
 def test_those_who_want_the_same_at_the_same_time_share_one_conversion(folder: Path) -> None:
@@ -472,6 +495,8 @@ def test_a_document_that_changes_while_it_is_converted_is_not_kept(folder: Path)
 
 
 async def test_the_read_of_a_folder_has_the_text_of_its_documents(folder: Path) -> None:
+    # A folder's documents do not wait long for the start of a worker.
+    await read(folder, "report.pdf", format="markdown")
     for budget, is_whole in ((256 * 1024, True), (200, False)):
         limits = CatalogLimits(collection_bytes=budget)
         wire = Wire(await server_of(Filesystem(folder), limits=limits), LATEST)
