@@ -429,6 +429,15 @@ def is_binary(mime: str) -> bool:
     return not is_text(mime) and (mime.startswith(_BINARY_FAMILIES) or mime in _SUFFIXES_OF)
 
 
+_ENCODED = frozenset(("message/rfc822", "application/x-ipynb+json"))
+"""Mail is often in base64; notebooks hold pictures and results among their JSON."""
+
+
+def is_encoded(mime: str) -> bool:
+    """Return whether the bytes of a document are not what it says, even if they are text."""
+    return is_binary(mime) or mime.partition(";")[0].strip().lower() in _ENCODED
+
+
 def begins_as_text(head: bytes, codec: str = "utf-8") -> bool:
     """Return whether a document may be text by its head: valid so far, and without NUL.
 

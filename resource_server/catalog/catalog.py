@@ -325,7 +325,7 @@ class Catalog:
         _, path, query = self.route(uri)
         media_type = media_types.from_name(path[-1]) if path else None
         # By the name first: the metadata of a row is a query.
-        if media_type is None or not media_types.is_binary(media_type):
+        if media_type is None or not media_types.is_encoded(media_type):
             return None
         if not query.keys().isdisjoint(("format", "bytes")):
             return None

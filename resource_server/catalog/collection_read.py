@@ -131,7 +131,7 @@ class CollectionRead:
 
         One that takes too long is replaced by a link to the format.
         """
-        if child.mime_type is None or not media_types.is_binary(child.mime_type):
+        if child.mime_type is None or not media_types.is_encoded(child.mime_type):
             return None
         resource = await self._mount.provider.metadata(child.path, self._time_limit)
         format = text_format(resource)

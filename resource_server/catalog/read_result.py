@@ -54,8 +54,8 @@ def next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) ->
 
 
 def text_format(resource: Resource) -> Format | None:
-    """Return the format that a document which is no text has as text, if any."""
-    if resource.mime_type is None or not media_types.is_binary(resource.mime_type):
+    """Return the format that a document which does not read as text has as text, if any."""
+    if resource.mime_type is None or not media_types.is_encoded(resource.mime_type):
         return None
     return next((f for f in resource.formats if not media_types.is_binary(f.mime_type)), None)
 

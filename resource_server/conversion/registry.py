@@ -1,4 +1,4 @@
-"""The converters that are there: those of this package, and those of entry points.
+"""The converters that are installed: those of this package, and those of entry points.
 
 Nothing is imported: a converter runs in a worker only. One whose packages are missing is not
 offered; `missing` has the modules that it waits for.
@@ -20,7 +20,7 @@ from resource_server.provider import Format
 GROUP = "resource_server.converters"
 """The group of entry points; each has the name of a media type."""
 
-Unit: TypeAlias = Literal["pages", "slides", "sheets", "cells", "chapters"]
+Unit: TypeAlias = Literal["pages", "slides", "sheets", "cells", "chapters", "parts"]
 
 MARKDOWN = Format("markdown", "text/markdown")
 _JSON = Format("json", "application/json")
@@ -83,7 +83,9 @@ _DELIMITED = ConverterEntry(f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), 
 _ARROW = ConverterEntry(
     f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("nanoarrow",)
 )
-_COMPRESSED = ConverterEntry(f"{_MODULES}.compressed:convert", (TEXT,), options=("encoding",))
+_COMPRESSED = ConverterEntry(
+    f"{_MODULES}.compressed:convert", (TEXT,), "parts", options=("encoding",)
+)
 PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
 """The converter of text in another encoding than the folder's; its parts name the encoding."""
 _IMAGE = ConverterEntry(

@@ -509,12 +509,11 @@ def _tried(entries: Mapping[str, registry.ConverterEntry]) -> ConvertersReport:
 
     protections: Sequence[str] = ()
     unusable: dict[str, str] = {}
-    references = {
-        # The built-in converters share their workers.
-        "built-in" if registry.is_built_in(each.reference) else each.reference: (name, each)
-        for name, each in entries.items()
-    }
-    for name, each in references.values():
+    tried: list[str] = []
+    for name, each in entries.items():
+        if any(registry.share_worker(each.reference, other) for other in tried):
+            continue
+        tried.append(each.reference)
         try:
             protections = pool.shared().protections(each.reference)
         except ConversionError as error:

@@ -22,7 +22,7 @@ _MAX_RATIO = 1000
 _FREE_BYTES = 1024 * 1024
 """Bytes whose ratio does not count: a short file of spaces is no bomb."""
 _CHUNK_BYTES = 256 * 1024
-_PART_BYTES = 4 * 1024 * 1024
+_PART_BYTES = 1024 * 1024
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF document"),
@@ -87,8 +87,9 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         except UnicodeError:  # in spite of `replace`, UTF-16 has to begin with a mark
             raise InvalidParameter(f"the text is not {encoding}") from None
         total = number if following is None else None
-        yield Part(text.removeprefix("\ufeff"), number, total, "text/plain")
-        if following is None:
+        if number >= request.first:
+            yield Part(text.removeprefix("\ufeff"), number, total, "text/plain")
+        if following is None or number == request.last:
             return
         block, number = following, number + 1
 

@@ -187,8 +187,7 @@ def _images(data: _Json) -> Iterator[tuple[str, bytes]]:
 
 
 def _note(name: str, image: bytes, number: int) -> str:
-    size = max(len(image) // 1024, 1)
-    return f"[image: {name}, {size} KB; read it with format=png&cells={number}]"
+    return f"[image: {name}, {len(image):,} bytes; read it with format=png&pages={number}]"
 
 
 def _data(output: _Json) -> _Json:

@@ -26,6 +26,7 @@ _CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = {
 _ROWS: Final = 10_000
 """Rows of one statement."""
 _FOUND_ROW: Final = "file_row_number"
+_COUNTED_ROW: Final = '"~row"'
 _JSON_TYPES: Final[Mapping[str, str]] = {
     "BOOLEAN": "boolean",
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), "integer"),
@@ -51,9 +52,13 @@ def _table(file: BinaryIO, request: ConversionRequest) -> RowTable:
     database.execute(f"SET allowed_paths = ['{path}']")
     for each in ("TimeZone = 'UTC'", "enable_external_access = false", "lock_configuration = true"):
         database.execute(f"SET {each}")
-    source = f"read_parquet('{path}', file_row_number = true)"
-    described = database.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
-    types = {str(name): str(type) for name, type, *_ in described[:-1]}
+    plain = f"read_parquet('{path}')"
+    described = database.execute(f"DESCRIBE SELECT * FROM {plain}").fetchall()  # noqa: S608
+    types = {str(name): str(type) for name, type, *_ in described}
+    source, place = f"read_parquet('{path}', file_row_number = true)", _FOUND_ROW
+    if _FOUND_ROW in map(str.lower, types):  # a column of its own has this name
+        place = _COUNTED_ROW
+        source = f"(SELECT *, row_number() OVER () - 1 AS {place} FROM {plain})"  # noqa: S608
     counted = "SELECT num_rows FROM parquet_file_metadata(?)"
     ((total,),) = database.execute(counted, [path]).fetchall()
     first, last = row_tables.wanted_rows(request)
@@ -61,8 +66,8 @@ def _table(file: BinaryIO, request: ConversionRequest) -> RowTable:
     values = ", ".join(_value(f'"{_escaped(name)}"', type) for name, type in types.items())
     # The place of a row is known without reading those before it.
     select = (
-        f"SELECT {values} FROM {source} WHERE {_FOUND_ROW} BETWEEN ? AND ? "  # noqa: S608
-        f"ORDER BY {_FOUND_ROW}"
+        f"SELECT {values} FROM {source} WHERE {place} BETWEEN ? AND ? "  # noqa: S608
+        f"ORDER BY {place}"
     )
     rows = _rows(database, select, first - 1, until, list(types.values()))
     kinds = {name: _JSON_TYPES.get(type, type.lower()) for name, type in types.items()}

@@ -89,7 +89,8 @@ def _part(
     if ends[0]:
         shown = ", ".join(f"{each} ({kind})" for each, kind in zip(names, kinds, strict=True))
         lines = [f"{table.note}; columns: {shown}", "", heading]
-    lines += ["", _line(names), "|" + " --- |" * len(names)]
+    if names:
+        lines += ["", _line(names), "|" + " --- |" * len(names)]
     lines += map(_line, cells)
     return Part(encodings.sendable("\n".join(lines) + "\n"), number, total, MARKDOWN)
 

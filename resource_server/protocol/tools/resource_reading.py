@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -43,6 +44,8 @@ _BLOCK_CHARACTERS = 400
 _COLLECTION = (
     "it is a collection; give these arguments for one of its documents, such as …/~rows of a table"
 )
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,14}", re.ASCII)
+_INTERVAL = re.compile(rf"{_NUMBER.pattern}(-[0-9]{{0,9}})?", re.ASCII)
 _MAX_ATTEMPTS = 6
 """Maximum reads of a page whose rows do not fit."""
 
@@ -110,11 +113,11 @@ class _Reader:
             self._parameters = {name: each for name, each in query.items() if name not in own}
         self._add("format", arguments.format or None)
         self._add("pages", str(arguments.pages) if arguments.pages else None)
-        rows = _row_count(arguments.rows)
+        rows = _rows(arguments.rows, are_of_table=self._pages)
         if self._pages:
             self._add("limit", rows)
         elif rows is not None:
-            self._add("rows", f"1-{rows}")
+            self._add("rows", rows if "-" in rows else f"1-{rows}")
         self._asks_for_rows = rows is not None
         if self._numbered and self._range is not None and self._range.unit == "bytes":
             raise InvalidParameter("number counts lines; give lines instead of bytes")
@@ -446,12 +449,16 @@ def _json(arguments: Mapping[str, Any] | str) -> str:
     return _encode(arguments).decode()
 
 
-def _row_count(rows: str | int | None) -> str | None:
+def _rows(rows: str | int | None, *, are_of_table: bool) -> str | None:
+    """Return the argument `rows`: a number, or of a document an interval, too."""
     if rows is None or rows == "":
         return None
     text = str(rows).strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
-        raise InvalidParameter(f"rows cannot be {text[:40]!r}; write a number of rows, at least 1")
+    if not (_INTERVAL if not are_of_table else _NUMBER).fullmatch(text):
+        also = "" if are_of_table else ", or 5-10"
+        raise InvalidParameter(
+            f"rows cannot be {text[:40]!r}; write a number of rows, at least 1{also}"
+        )
     return text
 
 

@@ -76,7 +76,7 @@ def read_content(
         if range.unit == "bytes":
             return reader.bytes(range)
         if reader.is_binary:
-            raise InvalidParameter(f"a {reader.mime_type} document has no lines; use bytes")
+            raise InvalidParameter("the document is no text, and has no lines; use bytes or format")
         return reader.lines(range) if range.unit == "lines" else reader.tail(range.first)
     except OSError as error:
         raise resource_error(error) from None

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 import msgspec
 
-from resource_server import media_types
+from resource_server import media_types, uris
 from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import DiskCache
 from resource_server.conversion.intervals import parse_interval
@@ -34,6 +34,8 @@ FORMAT = "format"
 ENCODING = "encoding"
 SHEET = "sheet"
 ROWS = "rows"
+_ROW_STARTS = ("|", "[")
+"""How a row begins, in Markdown and in JSON."""
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
 _MAX_FAILURES = 256 * 1024
@@ -41,8 +43,6 @@ _MAX_FAILURES = 256 * 1024
 _SEARCH_S = 1.0
 """Maximum time of one conversion for a search, whose pages take few seconds, or a completion."""
 _MAX_OPTION = 1000
-_ENCODED_TEXT = frozenset(("message/rfc822",))
-"""Text whose bytes are not what it says: mail is often in base64."""
 _WEIGHT = 1000
 
 
@@ -101,10 +101,9 @@ class ConvertedDocuments:
         first = conversion.parts[0]
         if isinstance(first.data, bytes):
             return Content(first.data, first.mime_type)
-        found = _in_range(_joined(conversion), first.mime_type, wanted.range)
-        if found.truncated is None and conversion.is_cut:
-            return msgspec.structs.replace(found, truncated=_rest(wanted, conversion))
-        return found
+        if conversion.is_cut:
+            return _cut(conversion, wanted)
+        return _in_range(_joined(conversion), first.mime_type, wanted.range)
 
     def _nothing(self, fd: int, wanted: Wanted) -> Content:
         """Return the content of a document without parts.
@@ -241,6 +240,8 @@ class PlacedText(msgspec.Struct, frozen=True):
     """Number of the first line of each part."""
     names: Sequence[str]
     """What each part is called."""
+    is_cut: bool = False
+    """Whether the document goes on."""
 
     def placed(self, line: int, text: str) -> str:
         """Return a line with the name of the part that it is in."""
@@ -274,11 +275,11 @@ class ConvertedText:
         names: list[str] = []
         line = 1
         for part in conversion.parts:
-            if unit is not None:
+            if unit is not None and unit != "parts":
                 begins.append(line)
                 names.append(f"{unit.removesuffix('s')} {part.number}")
             line += str(part.data).count("\n") + 1
-        return PlacedText(_joined(conversion), begins, names)
+        return PlacedText(_joined(conversion), begins, names, is_cut=conversion.is_cut)
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""
@@ -297,9 +298,7 @@ class ConvertedText:
 
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)
-        if media_type is None or not (
-            media_types.is_binary(media_type) or media_type in _ENCODED_TEXT
-        ):
+        if media_type is None or not media_types.is_encoded(media_type):
             return None
         converter = self._documents.converters.of(media_type)
         if converter is None or converter.formats[0].mime_type.startswith("image/"):
@@ -323,7 +322,13 @@ def parse_wanted(
         missing = converters.missing(media_type)
         if missing and not registry.PARAMETERS.isdisjoint(query):
             raise InvalidParameter(
-                f"this server cannot convert the document: {', '.join(missing)} is not installed"
+                "this server cannot convert the document; its operator can install"
+                " resource-server[documents]"
+            )
+        if converters and FORMAT in query and media_types.is_text(media_type or ""):
+            raise InvalidParameter(
+                f"format cannot be {query[FORMAT][:40]!r}: this document takes lines, bytes or"
+                " tail; format=text guesses its encoding"
             )
         refuse_unknown(query, ())
         raise InvalidParameter("this document has no other format")
@@ -337,7 +342,10 @@ def parse_wanted(
         raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
     is_picture = name in ("png", "webp")
     first, last = 1, 1 if is_picture else None
-    for each in {*unit, *other_name} & given.keys():
+    asked = [each for each in dict.fromkeys((*unit, *other_name)) if each in given]
+    if len(asked) > 1:
+        raise InvalidParameter(f"give {' or '.join(asked)}, not both")
+    for each in asked:
         first, last = parse_interval(each, given.pop(each))
         if is_picture and last != first:
             raise InvalidParameter(f"{name} is one picture at a time; write {each}={first}")
@@ -369,20 +377,45 @@ def _is_recoding(
     return is_asked and may_be_text and (converter is None or ENCODING not in converter.options)
 
 
-def _rest(wanted: Wanted, conversion: Conversion) -> Truncation:
-    """Return the mark of a conversion that was cut, with the way to what follows."""
-    request, last = wanted.request, conversion.parts[-1].number
+def _cut(conversion: Conversion, wanted: Wanted) -> Content:
+    """Return the text of a conversion that was cut, or the range of it, with the way to the rest.
+
+    It ends with a whole part, row or line.
+
+    Raises:
+        InvalidParameter: its last lines are asked for.
+    """
+    *before, last = conversion.parts
     following: dict[str, str] | None = None
-    if last > conversion.parts[0].number:
-        if wanted.converter.unit is not None:
-            until = "" if request.last is None else str(request.last)
-            following = {wanted.converter.unit: f"{last}-{until}"}
-        elif ROWS in wanted.converter.options:
-            _, _, until = request.options.get(ROWS, "").partition("-")
-            following = {ROWS: f"{last}-{until}"}
+    request, converter = wanted.request, wanted.converter
+    text = str(last.data)
+    text = text[: text.rfind("\n") + 1] or text
+    if converter.unit is not None and before:
+        until = "" if request.last is None else str(request.last)
+        following = {converter.unit: f"{last.number}-{until}"}
+        text = ""
+    elif converter.unit is None and ROWS in converter.options:
+        _, _, until = request.options.get(ROWS, "").partition("-")
+        rows = sum(line.startswith(_ROW_STARTS) for line in text.splitlines())
+        # The first two lines of a Markdown table are no rows.
+        read = last.number + max(rows - (0 if request.format == "json" else 2), 0)
+        following = {ROWS: f"{read}-{until}"}
+        if request.format == "json":
+            text = f"{text.rstrip().rstrip(',')}]}}"
     if following is not None:
         following = {FORMAT: request.format, **request.options, **following}
-    return Truncation("limit", "characters", None, following)
+    end = Truncation("limit", "characters", None, following)
+    kept = (*before, msgspec.structs.replace(last, data=text)) if text else tuple(before)
+    if wanted.range is not None and wanted.range.unit == "tail":
+        way = "" if following is None else f"; read on with {uris.with_query('', following)}"
+        raise InvalidParameter(f"the text is too long for tail{way}")
+    whole = _joined(msgspec.structs.replace(conversion, parts=kept))
+    found = _in_range(whole, last.mime_type, wanted.range)
+    if found.truncated is None or found.truncated.next is None:
+        return msgspec.structs.replace(found, truncated=end)
+    return msgspec.structs.replace(
+        found, truncated=msgspec.structs.replace(found.truncated, total=None)
+    )
 
 
 def _in_range(text: bytes, mime_type: str, range: Range | None) -> Content:

@@ -464,8 +464,10 @@ class DocumentSearcher:
             return None
         data = text.data
         if not data or not self._query.may_be_in(data, self._check):
-            return NO_MATCHES
+            return None if text.is_cut else NO_MATCHES
         found = self._query.matches(data, self._check, keep)
+        if text.is_cut and not found.count:
+            return None
         lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]
         return replace(found, lines=tuple(lines))
 

@@ -150,7 +150,7 @@ def test_pictures_colors_and_styles_are_no_text() -> None:
 
 
 def test_images_are_named_with_the_way_to_read_them() -> None:
-    note = "[image: image/png, 11 KB; read it with format=png&cells={}]"
+    note = "[image: image/png, 12,008 bytes; read it with format=png&pages={}]"
     assert note.format(1) in _text(_NOTEBOOK, first=1, last=1)
     assert note.format(2) in _text(_NOTEBOOK, first=2, last=2)
 
@@ -174,7 +174,7 @@ def test_notebooks_of_format_3_are_read() -> None:
         "42",
         "'old result'",
         "NameError: no x",
-        "cells=2]",
+        "pages=2]",
     ):
         assert fact in text
     (part,) = _parts(_OLD_NOTEBOOK, format="png")

@@ -368,8 +368,7 @@ async def test_open_fifos_and_devices_do_not_block_a_search(
 ) -> None:
     make(tmp_path, {f"{at}/needle.txt": "needle" for at in range(3)})
     os.mkfifo(tmp_path / "1/a-fifo")
-    folder = Filesystem(tmp_path)
-    assert len(await texts(folder)) == 3
+    assert len(await texts(Filesystem(tmp_path))) == 3
     # What becomes a FIFO after its directory was read is opened as one, and not waited for.
     seen = DirectoryCache.read
     swapped: list[int] = []
@@ -389,7 +388,7 @@ async def test_open_fifos_and_devices_do_not_block_a_search(
 
     # Patched, so that the change certainly falls between listing and opening.
     monkeypatch.setattr(DirectoryCache, "read", read)
-    assert await texts(folder) == ["0/needle.txt", "1/needle.txt"]
+    assert await texts(Filesystem(tmp_path)) == ["0/needle.txt", "1/needle.txt"]
     os.close(*swapped)
 
 
