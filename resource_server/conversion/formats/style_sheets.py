@@ -10,7 +10,7 @@ _MAX_CHARACTERS: Final = 1_000_000
 _MAX_SELECTORS: Final = 200
 _TAG = re.compile(r"<(/?)style\b[^>]{0,300}>", re.IGNORECASE)
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|<!--|-->")
-_PIECE = re.compile(r"([^{}]*)([{}])")
+_BRACE = re.compile(r"([{}])")
 _HIDES = re.compile(r"\b(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\b")
 _SHOWS = re.compile(r"\b(?:display\s*:(?!\s*none)|visibility\s*:\s*visible)")
 _NAME = re.compile(r"[.#]-?[a-z_][\w-]{0,100}")
@@ -50,7 +50,8 @@ def _sheets(html: str) -> Iterator[str]:
 def _rules(css: str) -> Iterator[tuple[str, str, bool]]:
     """Yield selectors, declarations, and whether the rule is in another, such as for print."""
     opened: list[str] = []
-    for text, brace in _PIECE.findall(css):
+    pieces = _BRACE.split(css)
+    for text, brace in zip(pieces[::2], pieces[1::2], strict=False):
         if brace == "{":
             opened.append(text.rpartition(";")[2].strip())
         elif opened:

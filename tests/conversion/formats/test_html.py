@@ -9,9 +9,11 @@ from contextlib import suppress
 import pytest
 
 from resource_server.conversion.formats.html import convert, markdown_of
+from resource_server.conversion.pool import Conversion
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.formats.damaged import damaged
+from tests.conversion.formats.zipped import pooled
 
 _PAGE = """<!doctype html><html><head><title>Quarter &amp; year</title>
 <style>.styled{color:red}</style><script>var scripted = 1;</script></head><body>
@@ -173,3 +175,11 @@ def test_hostile_style_sheets_end_soon(css: str) -> None:
     with suppress(ConversionError):
         markdown_of(f"<style>{css}</style><p>text</p>" + "<p class=b>x" * 1000)
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("css", ["display:none;" * 80_000, "@media " + "(" * 900_000])
+def test_a_long_style_sheet_without_braces_is_read_within_the_time(css: str) -> None:
+    document = f"<style>{css}</style><p>text".encode()
+    (found,) = pooled("resource_server.conversion.formats.html:convert", [document])
+    assert isinstance(found, Conversion), found
+    assert "text" in str(found.parts[0].data)
