@@ -277,7 +277,7 @@ class _Unconvertible(Exception):
 
 
 def _error(answer: Failed | Refused | Unusable, job: ConversionJob) -> Exception:
-    """Return the error of an answer that is none."""
+    """Return the error for an answer without a result."""
     if isinstance(answer, Unusable):
         return ConversionError(f"its converter {answer.words}")
     # Without a parameter, only the document can be at fault.

@@ -30,7 +30,7 @@ class ConversionRequest(msgspec.Struct, frozen=True, kw_only=True):
     media_type: str
     """That of the document."""
     format: str = "markdown"
-    """`markdown`, or the name of an image format: `png`, `webp`."""
+    """The name of a format that the converter offers: `markdown`, `json`, `text`, `png`, `webp`."""
     first: int = 1
     """Number of the first part that is wanted, such as a page or slide, counted from 1."""
     last: int | None = None

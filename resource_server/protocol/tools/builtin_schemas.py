@@ -45,10 +45,10 @@ _RANGES: Mapping[str, _Json] = {
 _PARTS: Mapping[str, tuple[Set[str], _Json]] = {
     "format": (
         {"format"},
-        {**_TEXT, "description": "csv (the shortest), markdown, json, text or png"},
+        {**_TEXT, "description": "csv (shortest), markdown, json, text, png"},
     ),
     "pages": ({"pages"}, {**_TEXT, "description": "Of a PDF or slides: 3-7"}),
-    "rows": ({"limit", "rows"}, {**_TEXT, "description": "100; of a document also 5-10"}),
+    "rows": ({"limit", "rows"}, {**_TEXT, "description": "100 or 5-10"}),
 }
 """Arguments, each with the URI parameters of the same meaning."""
 

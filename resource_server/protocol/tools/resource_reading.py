@@ -224,9 +224,10 @@ class _Reader:
             part = msgspec.structs.replace(part, total=None)
         if self._numbered and part.first_line is None:
             part = msgspec.structs.replace(part, first_line=await self._first_of_tail(part))
-        rest = self._rest(item, content, part)
-        shown, notice = await self._fitting(content, part, self._limit - len(rest))
-        notice = notice or rest
+        rest, guess = self._rest(item, content, part), _guess(item)
+        room = self._limit - len(rest) - len(guess)
+        shown, notice = await self._fitting(content, part, room)
+        notice = f"{guess}{notice or rest}"
         blocks = [content_blocks.text_block(shown)]
         return [*blocks, content_blocks.text_block(notice)] if notice else blocks
 
@@ -447,6 +448,12 @@ class _Reader:
 
 def _json(arguments: Mapping[str, Any] | str) -> str:
     return _encode(arguments).decode()
+
+
+def _guess(item: ReadItem) -> str:
+    """Return a note of the encoding of a text that is guessed."""
+    details = item.entry.resource.details or {}
+    return f"[Encoding guessed: {details['encoding']}] " if details.get("guessed") else ""
 
 
 def _rows(rows: str | int | None, *, are_of_table: bool) -> str | None:

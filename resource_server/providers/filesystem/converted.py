@@ -41,7 +41,7 @@ _MAX_CACHED = 32 * 1024 * 1024
 _MAX_FAILURES = 256 * 1024
 """Maximum characters of failures kept in memory."""
 _SEARCH_S = 1.0
-"""Maximum time of one conversion for a search, whose pages take few seconds, or a completion."""
+"""Maximum time of one conversion for a search or a completion, which answer within seconds."""
 _MAX_OPTION = 1000
 _WEIGHT = 1000
 
@@ -278,7 +278,7 @@ class ConvertedText:
             if unit is not None and unit != "parts":
                 begins.append(line)
                 names.append(f"{unit.removesuffix('s')} {part.number}")
-            line += str(part.data).count("\n") + 1
+            line += f"{part.data!s}{_between(conversion)}".count("\n")
         return PlacedText(_joined(conversion), begins, names, is_cut=conversion.is_cut)
 
     def prepare(self, fd: int, name: str) -> None:
@@ -433,9 +433,15 @@ def _in_range(text: bytes, mime_type: str, range: Range | None) -> Content:
 
 
 def _joined(conversion: Conversion) -> bytes:
+    text = _between(conversion).join(str(part.data) for part in conversion.parts)
     # With a zero byte it would be no text.
-    text = "\n".join(str(part.data) for part in conversion.parts).replace("\0", "\ufffd")
-    return text.encode("utf-8", "replace")
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace")
+
+
+def _between(conversion: Conversion) -> str:
+    """Return what stands between parts: those of plain text end with a line of their own."""
+    is_plain = conversion.parts and conversion.parts[0].mime_type.startswith("text/plain")
+    return "" if is_plain else "\n"
 
 
 def _memory_file() -> int:

@@ -8,6 +8,7 @@ import importlib.metadata
 import io
 import json
 import os
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -613,3 +614,129 @@ def lookers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     registry.entries.cache_clear()
     return threads
+
+
+# -- documents too long for one read
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("long")
+    rows = "".join(f"{number},words of row {number}\n" for number in range(1, 250_001))
+    (made / "rows.csv").write_text(f"id,text\n{rows}")
+    (made / "log.txt.gz").write_bytes(gzip.compress(rows.encode()))
+    return made
+
+
+async def test_a_table_that_is_cut_ends_with_a_row_and_goes_on_with_the_next(long: Path) -> None:
+    found = await read(long, "rows.csv", format="json", columns="text")
+    first = json.loads(str(found.data))["rows"]
+    assert first[0] == ["words of row 1"]
+    assert found.truncated is not None
+    following = {"format": "json", "columns": "text", "rows": f"{len(first) + 1}-"}
+    assert found.truncated.next == following
+    rest = await read(long, "rows.csv", **following)
+    assert json.loads(str(rest.data))["rows"][0] == [f"words of row {len(first) + 1}"]
+    table = await read(long, "rows.csv", format="markdown", rows="7-240000")
+    assert table.truncated is not None
+    assert table.truncated.next is not None
+    last = str(table.data).rstrip().rpartition("\n")[2]
+    number = int(table.truncated.next["rows"].removesuffix("-240000")) - 1
+    assert last == f"| {number} | words of row {number} |"
+
+
+async def test_a_compressed_text_that_is_cut_goes_on_by_its_parts(long: Path) -> None:
+    whole = gzip.decompress((long / "log.txt.gz").read_bytes()).decode()
+    text, query = "", {"format": "text"}
+    while True:
+        found = await read(long, "log.txt.gz", **query)
+        text += str(found.data)
+        if found.truncated is None:
+            break
+        assert found.truncated.next is not None
+        query = dict(found.truncated.next)
+    assert text == whole
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "log.txt.gz"])
+async def test_ranges_of_a_text_that_is_cut_know_no_end(long: Path, name: str) -> None:
+    format = "text" if name.endswith("gz") else "markdown"
+    beyond = await read(long, name, format=format, lines="240000-240001")
+    assert beyond.data == ""
+    assert beyond.truncated is not None
+    assert (beyond.truncated.reason, beyond.truncated.total) == ("limit", None)
+    assert beyond.truncated.next is not None
+    inside = await read(long, name, format=format, lines="10-11")
+    assert inside.truncated is not None
+    assert (inside.truncated.reason, inside.truncated.total) == ("requested", None)
+    with pytest.raises(InvalidParameter, match="too long for tail; read on with"):
+        await read(long, name, format=format, tail="2")
+
+
+async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(long: Path) -> None:
+    found = await settle(
+        Filesystem(long).search(
+            SearchRequest(text="row 249999", where="text"),
+            below=(),
+            after=None,
+            limit=5,
+            deadline=time.monotonic() + PATIENCE_S,
+        )
+    )
+    assert [hit.resource.path for hit in found.hits] == [("rows.csv",)]
+    assert found.skipped == 1
+
+
+@pytest.mark.parametrize("query", [("pages", "slides"), ("slides", "pages")])
+async def test_two_names_of_the_same_parts_are_refused(shelf: Path, query: tuple[str, str]) -> None:
+    with pytest.raises(InvalidParameter, match="give slides or pages, not both"):
+        await read(shelf, "empty.pptx", **dict.fromkeys(query, "1"))
+
+
+async def test_tools_read_mail_and_notebooks_as_they_are_searched(tmp_path: Path) -> None:
+    head = (
+        b"Date: Tue, 1 Sep 2026 08:00:00 +0000\nX-Other: 1\nSubject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=\n"
+    )
+    (tmp_path / "a.eml").write_bytes(head + b"\nhello\n")
+    cell: dict[str, Any] = {"cell_type": "markdown", "metadata": {}, "source": ["Größe"]}
+    notebook: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    (tmp_path / "b.ipynb").write_text(json.dumps(notebook))
+    wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
+    found = await called(wire, "search_resources", LATEST, query="Größe")
+    places = {
+        "a.eml": re.search(r"(\d+): - Subject: Größe", words(found)),
+        "b.ipynb": re.search(r"(\d+): \[cell 1\] Größe", words(found)),
+    }
+    for name, place in places.items():
+        assert place is not None, words(found)
+        line = await called(
+            wire, "read_resource", LATEST, uri=f"test://one/{name}", lines=f"{place[1]}-{place[1]}"
+        )
+        assert "Größe\n" in words(line)
+
+
+async def test_the_tool_takes_rows_as_a_number_or_a_range(folder: Path) -> None:
+    wire = Wire(await server_of(Filesystem(folder)), LATEST)
+
+    uri = "test://one/shop.csv?format=markdown"
+
+    async def asked(rows: str | int) -> str:
+        return words(await called(wire, "read_resource", LATEST, uri=uri, rows=rows))
+
+    assert "Earl Grey" in await asked(1)
+    assert "Assam" not in await asked("1")
+    assert "Earl Grey" not in await asked("2-2")
+    assert "Assam" in await asked("2-")
+    for rows in ("0", "2-x", "-", "x"):
+        given = {"name": "read_resource", "arguments": {"uri": uri, "rows": rows}}
+        assert "5-10" in refusal(await wire.result("tools/call", given))
+
+
+async def test_a_collection_has_text_in_another_encoding_as_text(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes((ENCODED["cp1252"] * 3).encode("cp1252"))
+    (tmp_path / "noise.txt").write_bytes(bytes(range(256)) * 4)
+    wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
+    contents = (await wire.result("resources/read", {"uri": "test://one/"}))["contents"]
+    by_name = {each["uri"].rpartition("/")[2]: each for each in contents}
+    assert by_name["notes.txt"]["text"] == ENCODED["cp1252"] * 3
+    assert "blob" in by_name["noise.txt"]
