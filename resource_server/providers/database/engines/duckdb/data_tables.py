@@ -1,7 +1,7 @@
 """Tables of data files: CSV, JSON and Parquet as views, short ones and spreadsheets in memory.
 
 Each has two relations of its name: in the schema `main` the columns of the file, for queries; in
-the schema `NUMBERED` also `ROW`, the number of each row, which is the key of its pages.
+the schema `NUMBERED` also `ROW`, the number of each row from 1, which is the key of its pages.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _create(database: duckdb.DuckDBPyConnection, table: DataTable, *, is_loaded:
     if ROW in columns:
         raise ValueError(f"it has a column '{ROW}', a reserved name")
     is_numbered = table.kind == "parquet" and len(table.files) == 1 and _FOUND_ROW not in columns
-    number = _FOUND_ROW if is_numbered else "row_number() OVER () - 1"
+    number = f"{_FOUND_ROW} + 1" if is_numbered else "row_number() OVER ()"
     select = f"SELECT {number} AS {_quoted(ROW)}, * {source[len('SELECT *') :]}"
     if is_loaded:
         with suppress(duckdb.OutOfMemoryException):
@@ -146,8 +146,8 @@ def _load_sheet(
     database.execute(f"CREATE OR REPLACE TABLE {raw} ({_quoted(ROW)} BIGINT, {columns})")
 
     def insert() -> None:
-        first = count - len(texts[0])
-        numbers = list(range(first, count))
+        first = count - len(texts[0]) + 1
+        numbers = list(range(first, count + 1))
         places = ", ".join(["unnest(?)"] * (len(names) + 1))
         database.execute(f"INSERT INTO {raw} SELECT {places}", [numbers, *texts])
         for each in texts:
