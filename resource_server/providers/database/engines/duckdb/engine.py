@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_server.errors import (
@@ -110,6 +111,7 @@ class DuckdbEngine:
         self._slow = Slots(SLOW_SLOTS)
         self._author = Slots(AUTHOR_SLOTS)
         self._is_closed = False
+        self._was_opened = False
         self._next_walk = 0.0
 
     @property
@@ -138,6 +140,7 @@ class DuckdbEngine:
             raise MountUnavailable("the database takes too long to open") from None
         except ResourceBusy as error:
             raise MountUnavailable(str(error)) from None
+        self._was_opened = True
 
     async def close(self) -> None:
         """End the worker, unless others still use the engine."""
@@ -145,6 +148,7 @@ class DuckdbEngine:
         if self._users:
             return
         self._is_closed = True
+        self._was_opened = False
         self._replace()
         if self._ending:
             await asyncio.wait(tuple(self._ending))
@@ -348,11 +352,12 @@ class DuckdbEngine:
             return await self._started()
 
     async def _started(self) -> WorkerProcess:
-        state, opening = await asyncio.to_thread(self._source.look)
+        look = partial(self._source.look, is_open=self._was_opened)
+        state, opening = await asyncio.to_thread(look)
         while (pause := settling_s(state)) > 0:
             # A later write could not be told from the last one.
             await asyncio.sleep(pause)
-            state, opening = await asyncio.to_thread(self._source.look)
+            state, opening = await asyncio.to_thread(look)
         worker = WorkerProcess()
         try:
             answer = await worker.open(opening)

@@ -122,8 +122,8 @@ async def test_a_schema_says_how_rows_are_addressed(tmp_path: Path) -> None:
     async with served(f"files:{tmp_path}/a.csv") as view:
         schema = await view.text("a/~schema")
         assert schema.endswith("\n\nRows are addressed by their number, from 1\n")
-        key = {"kind": "number", "columns": []}
-        assert (await view.json("a/~schema?format=json"))["key"] == key
+        schema = await view.json("a/~schema?format=json")
+        assert schema["key"] == {"kind": "number", "columns": []}
         details = (await view.entry("a")).resource.details
         assert details is not None
         assert (details["table"]["key"], details["table"]["keyKind"]) == ([], "number")
@@ -385,3 +385,37 @@ async def test_subscribers_hear_of_what_changed_and_of_nothing_else(tmp_path: Pa
         make(tmp_path, {"b.csv": CSV})
         await recorder.of("b/~rows", LIST)
         assert json.loads(await view.text("b/~rows"))["rows"] == PEOPLE
+
+
+@pytest.mark.parametrize("pattern", ["a.csv", "*.csv", "*.csv?table=a"])
+async def test_subscribers_hear_that_the_last_file_is_gone_and_is_back(
+    tmp_path: Path, pattern: str
+) -> None:
+    make(tmp_path, {"a.csv": CSV})
+    async with (
+        served(f"files:{tmp_path}/{pattern}") as view,
+        followed(view, "a/~rows", "a/1") as recorder,
+    ):
+        (tmp_path / "a.csv").unlink()
+        await recorder.of("a/~rows", "a/1", LIST)
+        assert set(await recorder.quiet(QUIET_S)) == {"a/~rows", "a/1", LIST}
+        assert await tables(view) == []
+        with pytest.raises(ResourceNotFound):
+            await view.json("a/~rows")
+        make(tmp_path, {"a.csv": CSV})
+        await recorder.of("a/~rows", "a/1", LIST)
+        await recorder.quiet(QUIET_S)
+        assert await rows(view, "a") == PEOPLE
+        make(tmp_path, {"a.csv": "id,name\n1,Anna\n"})
+        await recorder.of("a/~rows", "a/1")
+
+
+async def test_a_file_that_is_missing_at_the_start_is_a_problem(tmp_path: Path) -> None:
+    provider = timed_database(FRESH, url=f"files:{tmp_path}/a.csv")
+    with pytest.raises(MountUnavailable, match="the data file does not exist"):
+        await provider.__aenter__()
+    make(tmp_path, {"a.csv": CSV})
+    async with provider:
+        (tmp_path / "a.csv").unlink()
+    with pytest.raises(MountUnavailable, match="the data file does not exist"):
+        await provider.__aenter__()
