@@ -47,6 +47,7 @@ _SLOW_PLACES = (
     "providers/database/engines/sqlite/test_malicious_files.py",
     "providers/database/engines/sqlite/test_workers.py",
     "providers/database/test_change_detection.py",
+    "providers/database/test_warm_reads.py",
     "providers/database/test_writers.py",
     "providers/filesystem/watch/test_demand.py",
     "providers/filesystem/watch/test_file_watcher.py",

@@ -36,8 +36,6 @@ _SQLITE = b"SQLite format 3\0"
 _DUCKDB = b"DUCK"
 _DUCKDB_OFFSET = 8
 _NAMES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
-DATA_SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx", ".xls", ".ods")
-"""Names of files that are served as tables when they are named alone."""
 
 
 def is_source(argument: str) -> bool:
@@ -81,9 +79,17 @@ def database_of(source: str) -> DatabaseUrl | None:
             return file_url(_engine_of(path, source), path)
         if path.is_file() and (engine := _engine(_header(path))):
             return file_url(engine, path)
-        if path.is_file() and path.name.lower().endswith(DATA_SUFFIXES):
+        if path.is_file() and _data_file_name(path) is not None:
             return data_files_url(path)
     return None
+
+
+def _data_file_name(path: pathlib.PurePath) -> str | None:
+    """Return the name of a data file without its suffix; None if it is no data file."""
+    # Imported here: a folder does without.
+    from resource_server.providers.database.engines.duckdb import data_files
+
+    return None if data_files.kind_of(path.name) is None else data_files.stem(path.name)
 
 
 def _exists(argument: str) -> bool:
@@ -224,7 +230,10 @@ def _of_database(url: DatabaseUrl) -> Manifest:
 
 def database_name(url: DatabaseUrl) -> tuple[str, str]:
     """Return a mount's name and title for a database: `("my-shop", "My Shop")`."""
-    title = pathlib.PurePath(url.database).stem if url.is_file else url.database
+    title = url.database
+    if url.is_file:
+        path = pathlib.PurePath(title)
+        title = (_data_file_name(path) if url.is_pattern else None) or path.stem
     title = display(title)
     name = re.sub(r"[^a-z0-9_-]+", "-", title.lower()).strip("-")[:64]
     return name or "database", title or "database"

@@ -162,6 +162,8 @@ def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
             yield "no key"
         case "rowid":
             yield "no primary key; rowid is not stable"
+        case "number":
+            yield "rows are addressed by their number"
         case _:
             yield f"key {', '.join(map(_key, table.key))}"
 

@@ -330,3 +330,25 @@ def test_a_source_without_a_manifest_needs_neither_yaml_nor_pydantic(
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("sales.csv", "sales"),
+        ("sales.CSV.gz", "sales"),
+        ("Tea sales.ndjson.gz", "tea-sales"),
+        ("a.b.parquet", "a-b"),
+    ],
+)
+def test_every_data_file_is_served_as_tables(tmp_path: pathlib.Path, file: str, name: str) -> None:
+    (tmp_path / file).write_bytes(b"")
+    found = sources.find_manifest(str(tmp_path / file))
+    assert only_mount(found)[:2] == (name, f"duckdb://{name}/")
+
+
+def test_a_file_that_is_compressed_is_a_data_file_only_by_its_whole_name(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "sales.gz").write_bytes(b"")
+    assert "neither a manifest" in refusal(str(tmp_path / "sales.gz"))

@@ -57,6 +57,7 @@ SHOP = (
         "off", table("off", key_kind="rowid", key=("rowid",)), RowCount(5_000_000, about=True)
     ),
     SurveyedTable("sales", table("sales", key=(), key_kind="none")),
+    SurveyedTable("file", table("file", key_kind="number", key=("~row",)), RowCount(3)),
     SurveyedTable("broken", None),
     SurveyedTable("odd[*]", table("odd[*]")),
 )
@@ -74,6 +75,7 @@ def test_each_table_has_its_facts_its_comment_and_suggested_options() -> None:
         '      "off":  # about 5,000,000 rows, no primary key; rowid is not stable',
         "      sales:  # view, no key",
         "        # key: [id]  # columns that identify a row; rows then have URIs",
+        "      file:  # 3 rows, rows are addressed by their number",
         "      broken: false  # cannot be read: it refers to a missing table",
         '      "odd[[][*]]":  # key id',
     ]

@@ -75,6 +75,8 @@ def parse_database_url(url: str) -> DatabaseUrl:
     if url.startswith(FILES):
         return _data_files(url)
     match = _PARTS.fullmatch(url)
+    if match is None and url.lower().startswith(("file:", FILES)):
+        raise ValueError("not a database URL; data files are files:data/*.csv")
     if match is None:
         raise ValueError("not a database URL; write sqlite:///shop.db or postgresql://host/name")
     scheme, authority, path, query = (part or "" for part in match.groups())

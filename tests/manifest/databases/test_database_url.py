@@ -82,6 +82,8 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
     ("url", "reason"),
     [
         ("shop.db", "not a database URL"),
+        ("file:data/*.csv", "not a database URL; data files are files:data/*.csv"),
+        ("FILES:data/*.csv", "not a database URL; data files are files:data/*.csv"),
         ("oracle://h/d", "unknown engine; known: sqlite, postgresql, mysql, mariadb"),
         ("postgres://h/d", "unknown engine; write postgresql://"),
         (

@@ -128,6 +128,8 @@ class Engine(Protocol):
     ) -> Rows:
         """Run one of our own SELECTs and return at most `limit` rows.
 
+        May be stepped without a task: whatever waits in it is awaited through `settle`.
+
         Args:
             statement: the SELECT and its parameters.
             limit: maximum rows.

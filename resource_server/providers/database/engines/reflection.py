@@ -29,9 +29,10 @@ ColumnKind: TypeAlias = Literal[
 """The kind of value a column's declared type promises. `any`: each row may have another (SQLite:
 BLOB affinity or STRICT ANY); `numeric`: a number of any precision."""
 
-KeyKind: TypeAlias = Literal["primary", "unique", "declared", "rowid", "none"]
-"""The origin of a key: `declared` in the manifest; `rowid` is SQLite's own, which VACUUM may
-change; with `none`, rows have neither an order nor an address."""
+KeyKind: TypeAlias = Literal["primary", "unique", "declared", "rowid", "number", "none"]
+"""The origin of a key: `declared` in the manifest; `rowid` is the database's own, which it may
+change; `number` counts the rows of a data file from 1; with `none`, rows have neither an order nor
+an address."""
 
 
 VIEWS: Sequence[TableType] = ("view", "materialized view")
@@ -95,7 +96,7 @@ class Key(NamedTuple):
 
     kind: KeyKind
     columns: tuple[str, ...]
-    """For a rowid, the name that selects it."""
+    """For a rowid or a number, the name that selects it."""
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -117,7 +118,7 @@ class Table(msgspec.Struct, frozen=True):
     other_keys: tuple[Key, ...] = ()
     """Keys to use in place of `key` where a column of it is hidden, best first."""
     rowid: Column | None = None
-    """SQLite: the rowid, if a key uses it; it is none of `columns`."""
+    """The rowid or number, if a key uses it; it is none of `columns`."""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -127,10 +128,15 @@ class Table(msgspec.Struct, frozen=True):
     @property
     def key_columns(self) -> tuple[Column, ...]:
         """The columns of the key, in order."""
-        if self.key_kind == "rowid" and self.rowid is not None:
+        if self.key_kind in ("rowid", "number") and self.rowid is not None:
             return (self.rowid,)
         by_name = {column.name: column for column in self.columns}
         return tuple(by_name[name] for name in self.key)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The key by names that clients may use: none if rows are addressed by their number."""
+        return () if self.key_kind == "number" else self.key
 
     def with_key(self, keys: Sequence[Key]) -> Table:
         """Return the table with the first of these keys, and the others as alternatives."""

@@ -34,6 +34,7 @@ _KEYS: Mapping[KeyKind, str] = {
     "unique": "Key, unique in the database",
     "declared": "Key, as declared in the manifest",
     "rowid": "Row number, which the database may change",
+    "number": "Rows are addressed by their number, from 1",
     "none": "No key: rows have neither order nor address",
 }
 
@@ -109,7 +110,7 @@ def schema_json(
         description=_text(description or table.comment),
         strict=table.strict,
         columns=[_column(column) for column in table.columns],
-        key=_KeyJson(table.key_kind, _names(table.key)),
+        key=_KeyJson(table.key_kind, _names(table.key_names)),
         foreign_keys=[_foreign_key(key, links.get(key.table)) for key in table.foreign_keys],
         indexes=[_index(index) for index in table.indexes],
         ddl=_text(table.ddl),
@@ -221,7 +222,7 @@ def _comment(column: Column) -> str:
 
 def _key(table: Table) -> str:
     words = _KEYS[table.key_kind]
-    return f"{words}: {_codes(table.key)}" if table.key else words
+    return f"{words}: {_codes(table.key_names)}" if table.key_names else words
 
 
 def _foreign_keys(table: Table, links: Mapping[TableName, str]) -> str:

@@ -290,7 +290,7 @@ class DatabaseTree:
         details: dict[str, Any] = {
             "table": {
                 "type": exposed.table.type,
-                "key": list(exposed.table.key),
+                "key": list(exposed.table.key_names),
                 "keyKind": exposed.table.key_kind,
                 **(await self._count(exposed) if exposed.has_rows else {}),
             }

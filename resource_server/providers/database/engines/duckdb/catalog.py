@@ -103,7 +103,7 @@ def table(
         number = None if type == "view" or _has_rowid_column(reflected) else _ROWID
     keys = _keys(constraints, reflected)
     if number is not None:
-        keys.append(Key("rowid", (number,)))
+        keys.append(Key("rowid" if numbered is None else "number", (number,)))
     found = Table(
         name=name,
         type=type,

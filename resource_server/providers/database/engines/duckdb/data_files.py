@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -59,7 +60,7 @@ class DatabaseSource:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
 
-    def look(self) -> tuple[State, Open]:
+    def look(self, *, is_open: bool) -> tuple[State, Open]:
         """Return the state of the file, and the message that opens it.
 
         Raises:
@@ -74,7 +75,7 @@ class DatabaseSource:
     def state(self) -> State:
         """Return the state of the file and its log. Raises as `look`."""
         logs = [_optional_status(f"{self.path}{suffix}") for suffix in LOGS]
-        return _status(self.path, "the database file"), *logs
+        return _status_of(_checked(self.path, "the database file")), *logs
 
 
 class FilesSource:
@@ -85,13 +86,15 @@ class FilesSource:
         self._table = table
         self._opened: Sequence[DataTable] = ()
 
-    def look(self) -> tuple[State, Open]:
+    def look(self, *, is_open: bool) -> tuple[State, Open]:
         """Return the state of the files, and the message that opens them.
+
+        With `is_open`, the last file may be gone, like any other: there are no tables then.
 
         Raises:
             MountUnavailable: no file matches, or too many do.
         """
-        tables = self._tables()
+        tables = self._tables(is_open=is_open)
         self._opened = tables
         return _state_of(tables), Open(None, tuple(tables))
 
@@ -100,13 +103,16 @@ class FilesSource:
         return _state_of(self._opened)
 
     def found(self) -> State:
-        """Return the state of the files that match now. Raises as `look`."""
-        return _state_of(self._tables())
+        """Return the state of the files that match now, or of none. Raises as `look`."""
+        return _state_of(self._tables(is_open=True))
 
-    def _tables(self) -> list[DataTable]:
-        folder, files = self._files()
-        if not files:
-            raise MountUnavailable("no data file matches `url`")
+    def _tables(self, *, is_open: bool) -> list[DataTable]:
+        try:
+            folder, files = self._files()
+        except _NoFile:
+            if is_open:
+                return []
+            raise
         if len(files) > MAX_FILES:
             raise MountUnavailable(f"more than {MAX_FILES} data files match `url`")
         if self._table is not None:
@@ -118,18 +124,23 @@ class FilesSource:
         return _tables(folder, files)
 
     def _files(self) -> tuple[str, list[DataFile]]:
-        """Return the folder before the pattern, and the files that match, in order."""
+        """Return the folder before the pattern, and the files that match, in order.
+
+        Raises:
+            MountUnavailable: no file matches, or it is none to read.
+        """
         parts = Path(self._pattern).parts
         fixed = next((n for n, part in enumerate(parts) if _MAGIC.search(part)), len(parts) - 1)
         folder = os.path.realpath(os.path.join(*parts[:fixed]))
         if not _MAGIC.search(self._pattern):
             path = os.path.realpath(self._pattern)
-            kind = kind_of(path)
-            _status(path, "the data file")
-            if kind is None:
+            status = _checked(path, "the data file")
+            if kind_of(path) is None:
                 raise MountUnavailable(f"the data file has none of the names {', '.join(SUFFIXES)}")
-            return os.path.dirname(path), [data_file(path, os.stat(path))]
+            return os.path.dirname(path), [data_file(path, status)]
         found = list(_matching(Path(folder), os.path.join(*parts[fixed:])))
+        if not found:
+            raise _NoFile("no data file matches `url`")
         return folder, sorted(found, key=lambda file: file.path)
 
 
@@ -150,18 +161,27 @@ def _status_of(status: os.stat_result) -> _FileState:
     )
 
 
-def _status(path: str, what: str) -> _FileState:
+class _NoFile(MountUnavailable):
+    """There is no file."""
+
+
+def _checked(path: str, what: str) -> os.stat_result:
+    """Return the status of a file that can be read.
+
+    Raises:
+        MountUnavailable: there is none.
+    """
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        raise MountUnavailable(f"{what} does not exist") from None
+        raise _NoFile(f"{what} does not exist") from None
     except (OSError, ValueError):
         raise MountUnavailable(f"{what} cannot be examined") from None
     if not stat.S_ISREG(status.st_mode):
         raise MountUnavailable(f"{what} is not a regular file")
     if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
         raise MountUnavailable(f"{what} may not be read by this process")
-    return _status_of(status)
+    return status
 
 
 def _optional_status(path: str) -> _FileState | None:
@@ -205,16 +225,18 @@ def _matching(folder: Path, pattern: str) -> Iterator[DataFile]:
 def _tables(folder: str, files: Sequence[DataFile]) -> list[DataTable]:
     """Return a table for each file, named like it; with its suffix if another is named so, too."""
     names = [os.path.relpath(file.path, folder).replace(os.sep, "/") for file in files]
-    stems = [_stem(name) for name in names]
+    stems = [stem(name) for name in names]
+    counts = Counter(each.casefold() for each in stems)
     found: list[DataTable] = []
-    for file, name, stem in zip(files, names, stems, strict=True):
+    for file, name, short in zip(files, names, stems, strict=True):
         kind = kind_of(name)
-        is_alone = [each.casefold() for each in stems].count(stem.casefold()) == 1
+        is_alone = counts[short.casefold()] == 1
         if kind is not None:
-            found.append(DataTable(stem if is_alone else name, kind, (file,)))
+            found.append(DataTable(short if is_alone else name, kind, (file,)))
     return found
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
+    """Return the name of a data file without its suffix."""
     suffix = max((each for each in SUFFIXES if name.lower().endswith(each)), key=len)
     return name[: -len(suffix)] or name

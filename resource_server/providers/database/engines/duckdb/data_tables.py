@@ -1,7 +1,7 @@
 """Tables of data files: CSV, JSON and Parquet as views, short ones and spreadsheets in memory.
 
 Each has two relations of its name: in the schema `main` the columns of the file, for queries; in
-the schema `NUMBERED` also `ROW`, the number of each row, which is the key of its pages.
+the schema `NUMBERED` also `ROW`, the number of each row from 1, which is the key of its pages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def make(database: duckdb.DuckDBPyConnection, tables: Sequence[DataTable]) -> li
     """Create the tables; return the problems of those that cannot be read."""
     problems: list[str] = []
     room = _LOADED_BYTES
-    database.execute(f"CREATE SCHEMA {_quoted(NUMBERED)}")
+    database.execute(f"CREATE SCHEMA {quoted(NUMBERED)}")
     for table in tables:
         try:
             if table.kind == "sheets":
@@ -60,7 +60,7 @@ def allowed_paths(tables: Sequence[DataTable]) -> str:
 
 
 def opened(file: DataFile) -> int:
-    """Return a descriptor that stands for the file, which is none to read from.
+    """Return a descriptor that names the file for the sandbox, and cannot be read from.
 
     Raises:
         OSError: another file, or no regular one, has taken its place.
@@ -81,8 +81,8 @@ def _create(database: duckdb.DuckDBPyConnection, table: DataTable, *, is_loaded:
     if ROW in columns:
         raise ValueError(f"it has a column '{ROW}', a reserved name")
     is_numbered = table.kind == "parquet" and len(table.files) == 1 and _FOUND_ROW not in columns
-    number = _FOUND_ROW if is_numbered else "row_number() OVER () - 1"
-    select = f"SELECT {number} AS {_quoted(ROW)}, * {source[len('SELECT *') :]}"
+    number = f"{_FOUND_ROW} + 1" if is_numbered else "row_number() OVER ()"
+    select = f"SELECT {number} AS {quoted(ROW)}, * {source[len('SELECT *') :]}"
     if is_loaded:
         with suppress(duckdb.OutOfMemoryException):
             database.execute(f"CREATE TABLE {_numbered(table.name)} AS {select}")
@@ -94,8 +94,8 @@ def _create(database: duckdb.DuckDBPyConnection, table: DataTable, *, is_loaded:
 
 def _show(database: duckdb.DuckDBPyConnection, name: str) -> None:
     database.execute(
-        f"CREATE VIEW main.{_quoted(name)} AS "  # noqa: S608
-        f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM {_numbered(name)}"
+        f"CREATE VIEW main.{quoted(name)} AS "  # noqa: S608
+        f"SELECT * EXCLUDE ({quoted(ROW)}) FROM {_numbered(name)}"
     )
 
 
@@ -141,13 +141,13 @@ def _load_sheet(
     names = _unique_names(head)
     texts: list[list[str | None]] = [[] for _ in names]
     count = 0
-    raw = f"{_quoted(NUMBERED)}.{_quoted('~loaded')}"
-    columns = ", ".join(f"{_quoted(each)} VARCHAR" for each in names)
-    database.execute(f"CREATE OR REPLACE TABLE {raw} ({_quoted(ROW)} BIGINT, {columns})")
+    raw = f"{quoted(NUMBERED)}.{quoted('~loaded')}"
+    columns = ", ".join(f"{quoted(each)} VARCHAR" for each in names)
+    database.execute(f"CREATE OR REPLACE TABLE {raw} ({quoted(ROW)} BIGINT, {columns})")
 
     def insert() -> None:
-        first = count - len(texts[0])
-        numbers = list(range(first, count))
+        first = count - len(texts[0]) + 1
+        numbers = list(range(first, count + 1))
         places = ", ".join(["unnest(?)"] * (len(names) + 1))
         database.execute(f"INSERT INTO {raw} SELECT {places}", [numbers, *texts])
         for each in texts:
@@ -164,12 +164,12 @@ def _load_sheet(
     if texts[0]:
         insert()
     casts = ", ".join(
-        f"TRY_CAST({_quoted(each)} AS {_type(database, raw, each)}) AS {_quoted(each)}"
+        f"TRY_CAST({quoted(each)} AS {_type(database, raw, each)}) AS {quoted(each)}"
         for each in names
     )
     database.execute(
-        f"CREATE TABLE {_numbered(name)} AS SELECT {_quoted(ROW)}, {casts} FROM {raw} "  # noqa: S608
-        f"ORDER BY {_quoted(ROW)}"
+        f"CREATE TABLE {_numbered(name)} AS SELECT {quoted(ROW)}, {casts} FROM {raw} "  # noqa: S608
+        f"ORDER BY {quoted(ROW)}"
     )
     database.execute(f"DROP TABLE {raw}")
     _show(database, name)
@@ -177,7 +177,7 @@ def _load_sheet(
 
 def _type(database: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
     """Return the narrowest type that holds every value of a column of texts."""
-    name = _quoted(column)
+    name = quoted(column)
     for type in ("BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "TIME", "BOOLEAN"):
         # Only digits: DuckDB would round "1.5" to an integer.
         fits = f"TRY_CAST({name} AS {type}) IS NOT NULL"
@@ -203,7 +203,7 @@ def _text(value: Any) -> str | None:
 
 
 def _unique_names(head: Sequence[Any]) -> list[str]:
-    """Return a name for each column: that in the first row, or its letter-less number."""
+    """Return a name for each column: its cell in the first row, or `column` with its number."""
     names: list[str] = []
     taken = {ROW}
     for place, value in enumerate(head, 1):
@@ -233,10 +233,11 @@ def _reason(error: Exception) -> str:
 
 
 def _numbered(name: str) -> str:
-    return f"{_quoted(NUMBERED)}.{_quoted(name)}"
+    return f"{quoted(NUMBERED)}.{quoted(name)}"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

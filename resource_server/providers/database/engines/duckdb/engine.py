@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_server.errors import (
@@ -55,6 +56,7 @@ from resource_server.providers.database.engines.reflection import Table, TableIn
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
+from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
@@ -109,6 +111,7 @@ class DuckdbEngine:
         self._slow = Slots(SLOW_SLOTS)
         self._author = Slots(AUTHOR_SLOTS)
         self._is_closed = False
+        self._was_opened = False
         self._next_walk = 0.0
 
     @property
@@ -132,12 +135,12 @@ class DuckdbEngine:
         self._users += 1
         self._is_closed = False
         try:
-            async with asyncio.timeout(_OPEN_TIMEOUT_S):
-                await self._current()
+            await settle(self._refresh())
         except TimeoutError:
             raise MountUnavailable("the database takes too long to open") from None
         except ResourceBusy as error:
             raise MountUnavailable(str(error)) from None
+        self._was_opened = True
 
     async def close(self) -> None:
         """End the worker, unless others still use the engine."""
@@ -145,6 +148,7 @@ class DuckdbEngine:
         if self._users:
             return
         self._is_closed = True
+        self._was_opened = False
         self._replace()
         if self._ending:
             await asyncio.wait(tuple(self._ending))
@@ -211,11 +215,20 @@ class DuckdbEngine:
 
     async def schema_state(self) -> object:
         """Return a digest of the definitions. See `Engine.schema_state`."""
+        try:
+            await settle(self._refresh())
+        except TimeoutError:
+            raise DeadlineExceeded from None
+        return self._schema
+
+    async def _refresh(self) -> None:
+        """Let the worker have the files open as they are now; with a timeout, so in a task."""
         async with asyncio.timeout(_OPEN_TIMEOUT_S):
-            if not self.has_schemas and time.monotonic() >= self._next_walk:
+            # Whoever starts a worker looks for the files.
+            has_files = self._worker is not None and not self.has_schemas
+            if has_files and time.monotonic() >= self._next_walk:
                 await self._find_files()
             await self._current()
-        return self._schema
 
     async def _find_files(self) -> None:
         """Replace the worker if other files match the pattern than before."""
@@ -269,6 +282,10 @@ class DuckdbEngine:
             raise ValueError(str(error)) from None
 
     async def _run(self, job: Run, *, within: float, slots: Sequence[Slots]) -> Result:
+        return await settle(self._run_in_task(job, within, slots))
+
+    async def _run_in_task(self, job: Run, within: float, slots: Sequence[Slots]) -> Result:
+        """Run a statement with a timeout, which needs a task: callers may be stepped without."""
         held: list[Slots] = []
         try:
             async with asyncio.timeout(within):
@@ -335,11 +352,12 @@ class DuckdbEngine:
             return await self._started()
 
     async def _started(self) -> WorkerProcess:
-        state, opening = await asyncio.to_thread(self._source.look)
+        look = partial(self._source.look, is_open=self._was_opened)
+        state, opening = await asyncio.to_thread(look)
         while (pause := settling_s(state)) > 0:
             # A later write could not be told from the last one.
             await asyncio.sleep(pause)
-            state, opening = await asyncio.to_thread(self._source.look)
+            state, opening = await asyncio.to_thread(look)
         worker = WorkerProcess()
         try:
             answer = await worker.open(opening)

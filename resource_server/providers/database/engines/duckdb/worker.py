@@ -110,32 +110,42 @@ def main() -> None:
     with suppress(EOFError, OSError):
         opening = _take(channel)
         if isinstance(opening, Open):
-            _Worker(channel, opening).serve()
+            opened = _opened(opening)
+            if isinstance(opened, Refused):
+                channel.sendall(framed(opened))
+            else:
+                _Worker(channel, opened).serve()
+
+
+class _Database(NamedTuple):
+    """An open database, in a process that is confined."""
+
+    database: duckdb.DuckDBPyConnection
+    """Kept open for its connections."""
+    connections: Sequence[duckdb.DuckDBPyConnection]
+    """One for each thread."""
+    known: parsed_query.KnownTables
+    answer: Opened
 
 
 class _Worker:
-    def __init__(self, channel: socket.socket, opening: Open) -> None:
+    def __init__(self, channel: socket.socket, opened: _Database) -> None:
         self._channel = channel
-        self._opening = opening
+        self._opened = opened
         self._sending = threading.Lock()
-        self._own: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
-        self._author: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._own: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._author: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running: dict[int, duckdb.DuckDBPyConnection] = {}
         self._cancelled = set[int]()
         self._statements: dict[str, _Prepared] = {}
 
     def serve(self) -> None:
-        """Open the database, and run statements until the server is gone."""
-        opened = self._opened()
-        if isinstance(opened, Refused):
-            self._send(opened)
-            return
-        connections, answer = opened
-        for place, connection in enumerate(connections):
+        """Run statements until the server is gone."""
+        for place, connection in enumerate(self._opened.connections):
             waiting = self._own if place < OWN_THREADS else self._author
             threading.Thread(target=self._run_all, args=(connection, waiting), daemon=True).start()
-        self._send(answer)
+        self._send(self._opened.answer)
         try:
             while True:
                 match _take(self._channel):
@@ -150,41 +160,6 @@ class _Worker:
         finally:
             os._exit(0)
 
-    def _opened(self) -> tuple[Sequence[duckdb.DuckDBPyConnection], Opened] | Refused:
-        """Confine this process and open the database; return connections for the threads."""
-        opening = self._opening
-        try:
-            files = _reachable(opening)
-        except OSError:
-            return Refused("missing")
-        _limit(len(files))
-        protections = tuple(sandbox.confine(files, has_locks=False))
-        for file in files:
-            os.close(file)
-        problems: Sequence[str] = ()
-        schema = None
-        try:
-            if opening.database is None:
-                database = duckdb.connect(config=_CONFIGURATION)
-                problems = data_tables.make(database, opening.tables)
-                schema = "main"
-            else:
-                database = _database(opening.database)
-            digest = _digest(database)
-            self._known = parsed_query.KnownTables(database, schema=schema)
-        except (duckdb.Error, OSError) as error:
-            return Refused(_reason(error))
-        connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
-        for connection in connections:
-            connection.execute(_UTC)
-        if opening.database is None:
-            for connection in connections[:OWN_THREADS]:
-                connection.execute(f"SET search_path = '{NUMBERED}'")
-        for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
-            database.execute(sql)
-        self._database = database
-        return connections, Opened(protections, digest, tuple(problems))
-
     def _send(self, answer: Answer) -> None:
         data = framed(answer)
         with self._sending:
@@ -198,9 +173,10 @@ class _Worker:
                 connection.interrupt()
 
     def _run_all(
-        self, connection: duckdb.DuckDBPyConnection, waiting: queue.SimpleQueue[Run | None]
+        self, connection: duckdb.DuckDBPyConnection, waiting: queue.SimpleQueue[Run]
     ) -> None:
-        while (job := waiting.get()) is not None:
+        while True:
+            job = waiting.get()
             with self._lock:
                 self._running[job.id] = connection
                 is_cancelled = job.id in self._cancelled
@@ -216,7 +192,7 @@ class _Worker:
     def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
         try:
             if job.is_author:
-                parsed_query.check(connection, job.sql, self._known)
+                parsed_query.check(connection, job.sql, self._opened.known)
             if job.only_prepare:
                 return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
             prepared = self._prepared(connection, job)
@@ -241,7 +217,7 @@ class _Worker:
         if any(readers):
             names = [f"v{place}" for place in range(len(columns))]
             each = ", ".join(
-                f"{name if reader is None else reader.select(name)} AS {_quoted(column)}"
+                f"{name if reader is None else reader.select(name)} AS {data_tables.quoted(column)}"
                 for name, reader, (column, _) in zip(names, readers, columns, strict=True)
             )
             sql = f"SELECT {each} FROM ({job.sql}\n) AS v({', '.join(names)})"  # noqa: S608
@@ -272,6 +248,41 @@ def _take(channel: socket.socket) -> Request:
 
     (length,) = LENGTH.unpack(exactly(LENGTH.size))
     return decode_request(exactly(length))
+
+
+def _opened(opening: Open) -> _Database | Refused:
+    """Confine this process and open the database."""
+    try:
+        files = _reachable(opening)
+    except OSError:
+        return Refused("missing")
+    _limit(len(files))
+    protections = tuple(sandbox.confine(files, has_locks=False))
+    for file in files:
+        os.close(file)
+    problems: Sequence[str] = ()
+    schema = None
+    try:
+        if opening.database is None:
+            database = duckdb.connect(config=_CONFIGURATION)
+            problems = data_tables.make(database, opening.tables)
+            schema = "main"
+        else:
+            database = _database(opening.database)
+        digest = _digest(database)
+        known = parsed_query.KnownTables(database, schema=schema)
+    except (duckdb.Error, OSError) as error:
+        return Refused(_reason(error))
+    connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
+    for connection in connections:
+        connection.execute(_UTC)
+    if opening.database is None:
+        for connection in connections[:OWN_THREADS]:
+            connection.execute(f"SET search_path = '{NUMBERED}'")
+    for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
+        database.execute(sql)
+    answer = Opened(protections, digest, tuple(problems))
+    return _Database(database, connections, known, answer)
 
 
 def _database(path: str) -> duckdb.DuckDBPyConnection:
@@ -366,10 +377,6 @@ def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared
 
 def _failure(error: Exception) -> Failure:
     return next(name for kind, name in _FAILURES if isinstance(error, kind))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 if __name__ == "__main__":

@@ -111,7 +111,22 @@ async def test_every_kind_of_file_has_the_same_rows(tmp_path: Path) -> None:
         assert len(found) == len(KINDS) + 1
         for table in found:
             assert await rows(view, table) == PEOPLE, table
-            assert await view.json(f"{table}/1") == PEOPLE[1], table
+            assert await view.rows(table) == [f"{table}/1", f"{table}/2"]
+            assert await view.json(f"{table}/2") == PEOPLE[1], table
+            with pytest.raises(ResourceNotFound):
+                await view.read(f"{table}/0")
+
+
+async def test_a_schema_says_how_rows_are_addressed(tmp_path: Path) -> None:
+    make(tmp_path, {"a.csv": CSV})
+    async with served(f"files:{tmp_path}/a.csv") as view:
+        schema = await view.text("a/~schema")
+        assert schema.endswith("\n\nRows are addressed by their number, from 1\n")
+        schema = await view.json("a/~schema?format=json")
+        assert schema["key"] == {"kind": "number", "columns": []}
+        details = (await view.entry("a")).resource.details
+        assert details is not None
+        assert (details["table"]["key"], details["table"]["keyKind"]) == ([], "number")
 
 
 TYPES = {
@@ -354,11 +369,11 @@ async def test_subscribers_hear_of_what_changed_and_of_nothing_else(tmp_path: Pa
     make(tmp_path, {"a.csv": CSV, "b.csv": CSV})
     async with (
         served(f"files:{tmp_path}/*.csv") as view,
-        followed(view, "a/~rows", "b/~rows", "a/1") as recorder,
+        followed(view, "a/~rows", "b/~rows", "a/2") as recorder,
     ):
         make(tmp_path, {"a.csv": "id,name\n1,Ann\n2,Bob\n"})
-        await recorder.of("a/~rows", "a/1")
-        assert set(await recorder.quiet(QUIET_S)) == {"a/~rows", "a/1"}
+        await recorder.of("a/~rows", "a/2")
+        assert set(await recorder.quiet(QUIET_S)) == {"a/~rows", "a/2"}
         make(tmp_path, {"b.csv": CSV})
         assert await recorder.quiet(QUIET_S) == []
         make(tmp_path, {"c.csv": CSV})
@@ -370,3 +385,37 @@ async def test_subscribers_hear_of_what_changed_and_of_nothing_else(tmp_path: Pa
         make(tmp_path, {"b.csv": CSV})
         await recorder.of("b/~rows", LIST)
         assert json.loads(await view.text("b/~rows"))["rows"] == PEOPLE
+
+
+@pytest.mark.parametrize("pattern", ["a.csv", "*.csv", "*.csv?table=a"])
+async def test_subscribers_hear_that_the_last_file_is_gone_and_is_back(
+    tmp_path: Path, pattern: str
+) -> None:
+    make(tmp_path, {"a.csv": CSV})
+    async with (
+        served(f"files:{tmp_path}/{pattern}") as view,
+        followed(view, "a/~rows", "a/1") as recorder,
+    ):
+        (tmp_path / "a.csv").unlink()
+        await recorder.of("a/~rows", "a/1", LIST)
+        assert set(await recorder.quiet(QUIET_S)) == {"a/~rows", "a/1", LIST}
+        assert await tables(view) == []
+        with pytest.raises(ResourceNotFound):
+            await view.json("a/~rows")
+        make(tmp_path, {"a.csv": CSV})
+        await recorder.of("a/~rows", "a/1", LIST)
+        await recorder.quiet(QUIET_S)
+        assert await rows(view, "a") == PEOPLE
+        make(tmp_path, {"a.csv": "id,name\n1,Anna\n"})
+        await recorder.of("a/~rows", "a/1")
+
+
+async def test_a_file_that_is_missing_at_the_start_is_a_problem(tmp_path: Path) -> None:
+    provider = timed_database(FRESH, url=f"files:{tmp_path}/a.csv")
+    with pytest.raises(MountUnavailable, match="the data file does not exist"):
+        await provider.__aenter__()
+    make(tmp_path, {"a.csv": CSV})
+    async with provider:
+        (tmp_path / "a.csv").unlink()
+    with pytest.raises(MountUnavailable, match="the data file does not exist"):
+        await provider.__aenter__()
