@@ -308,6 +308,8 @@ class DuckdbEngine:
         """Run a statement, again if the files changed meanwhile."""
         told = _CHANGES
         broken: State | None = None
+        if self._worker is not None and not self._state:
+            await self._find_files()  # none was left
         for _ in range(_MAX_ATTEMPTS):
             worker = await self._current()
             state = self._state
