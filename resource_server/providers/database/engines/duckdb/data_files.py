@@ -36,6 +36,7 @@ _KINDS: Final[Sequence[tuple[str, Kind]]] = (
     (".ods", "sheets"),
 )
 SUFFIXES: Final = tuple(suffix for suffix, _ in _KINDS)
+NO_FILE: Final = "no data file matches `url`"
 MAX_FILES: Final = 1000
 _MAX_SEEN: Final = 100_000
 """Paths that a pattern is compared with."""
@@ -107,12 +108,11 @@ class FilesSource:
         return _state_of(self._tables(is_open=True))
 
     def _tables(self, *, is_open: bool) -> list[DataTable]:
-        try:
-            folder, files = self._files()
-        except _NoFile:
+        folder, files = self._files()
+        if not files:
             if is_open:
                 return []
-            raise
+            raise MountUnavailable(NO_FILE)
         if len(files) > MAX_FILES:
             raise MountUnavailable(f"more than {MAX_FILES} data files match `url`")
         if self._table is not None:
@@ -127,20 +127,20 @@ class FilesSource:
         """Return the folder before the pattern, and the files that match, in order.
 
         Raises:
-            MountUnavailable: no file matches, or it is none to read.
+            MountUnavailable: the file is none to read.
         """
         parts = Path(self._pattern).parts
         fixed = next((n for n, part in enumerate(parts) if _MAGIC.search(part)), len(parts) - 1)
         folder = os.path.realpath(os.path.join(*parts[:fixed]))
         if not _MAGIC.search(self._pattern):
             path = os.path.realpath(self._pattern)
+            if not os.path.exists(path):
+                return os.path.dirname(path), []
             status = _checked(path, "the data file")
             if kind_of(path) is None:
                 raise MountUnavailable(f"the data file has none of the names {', '.join(SUFFIXES)}")
             return os.path.dirname(path), [data_file(path, status)]
         found = list(_matching(Path(folder), os.path.join(*parts[fixed:])))
-        if not found:
-            raise _NoFile("no data file matches `url`")
         return folder, sorted(found, key=lambda file: file.path)
 
 
@@ -161,10 +161,6 @@ def _status_of(status: os.stat_result) -> _FileState:
     )
 
 
-class _NoFile(MountUnavailable):
-    """There is no file."""
-
-
 def _checked(path: str, what: str) -> os.stat_result:
     """Return the status of a file that can be read.
 
@@ -174,7 +170,7 @@ def _checked(path: str, what: str) -> os.stat_result:
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        raise _NoFile(f"{what} does not exist") from None
+        raise MountUnavailable(f"{what} does not exist") from None
     except (OSError, ValueError):
         raise MountUnavailable(f"{what} cannot be examined") from None
     if not stat.S_ISREG(status.st_mode):

@@ -36,6 +36,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.duckdb import catalog, syntax
 from resource_server.providers.database.engines.duckdb.data_files import (
+    NO_FILE,
     DatabaseSource,
     FilesSource,
     State,
@@ -271,6 +272,8 @@ class DuckdbEngine:
         try:
             return _rows(await self._run(job, within=within, slots=(self._author,)))
         except (_Refusal, ResourceNotFound):
+            if not self._state:
+                raise MountUnavailable(NO_FILE) from None
             raise InvalidParameter("the database refuses this query") from None
 
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
@@ -305,6 +308,8 @@ class DuckdbEngine:
         """Run a statement, again if the files changed meanwhile."""
         told = _CHANGES
         broken: State | None = None
+        if self._worker is not None and not self._state:
+            await self._find_files()  # none was left
         for _ in range(_MAX_ATTEMPTS):
             worker = await self._current()
             state = self._state
@@ -419,6 +424,7 @@ class DuckdbEngine:
             seen = await self._look()
             if seen != state:
                 state = seen
+                self._next_walk = 0.0  # whoever looks now, looks at these files
                 yield
             took = loop.time() - begun
             await asyncio.sleep(max(self._interval, took * _WALK_SHARE))

@@ -97,10 +97,8 @@ from resource_server.providers.database.engines.duckdb import worker
 from resource_server.providers.database.engines.duckdb.messages import Open
 
 database, other = sys.argv[1:]
-channel, theirs = socket.socketpair()
-opened = worker._Worker(channel, Open(database))._opened()
-connections, answer = opened
-connection = connections[0]
+opened = worker._opened(Open(database))
+connection, answer = opened.connections[0], opened.answer
 libc = ctypes.CDLL(None, use_errno=True)
 
 
