@@ -11,6 +11,8 @@ from email.message import EmailMessage
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from tests.conversion.portable import pdf_of
+
 _WORDS = (
     "account agreement annual balance board budget client contract customer delivery department "
     "discount engine estimate forecast growth invoice margin market meeting order partner payment "
@@ -96,14 +98,7 @@ def _pdf(dice: random.Random) -> bytes:
             f" /Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * at} 0 R >>",
             f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
         ]
-    written, offsets = b"%PDF-1.4\n", list[int]()
-    for number, each in enumerate(objects, 1):
-        offsets.append(len(written))
-        written += f"{number} 0 obj\n{each}\nendobj\n".encode()
-    entries = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    size = len(objects) + 1
-    tail = f"trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF"
-    return written + f"xref\n0 {size}\n0000000000 65535 f \n{entries}{tail}".encode()
+    return pdf_of(objects)
 
 
 def _docx(dice: random.Random) -> bytes:

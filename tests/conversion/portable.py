@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.conversion.formats.zipped import zipped
 
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -30,19 +32,7 @@ def pdf(*pages: str) -> bytes:
             f" /Annots [<< /Type /Annot /Subtype /Link /Rect [0 0 9 9] /A {link} >>] >>",
             f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
         ]
-    written, offsets = b"%PDF-1.4\n", list[int]()
-    for number, each in enumerate(objects, 1):
-        offsets.append(len(written))
-        written += f"{number} 0 obj\n{each}\nendobj\n".encode()
-    entries = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    size = len(objects) + 1
-    return (
-        written
-        + (
-            f"xref\n0 {size}\n0000000000 65535 f \n{entries}"
-            f"trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF"
-        ).encode()
-    )
+    return pdf_of(objects)
 
 
 def xlsx(*sheets: str, states: tuple[str, ...] = ()) -> bytes:
@@ -74,3 +64,15 @@ def xlsx(*sheets: str, states: tuple[str, ...] = ()) -> bytes:
             },
         }
     )
+
+
+def pdf_of(objects: Sequence[str]) -> bytes:
+    """Return a PDF of these objects, of which the first is the catalog."""
+    written, offsets = b"%PDF-1.4\n", list[int]()
+    for number, each in enumerate(objects, 1):
+        offsets.append(len(written))
+        written += f"{number} 0 obj\n{each}\nendobj\n".encode()
+    entries = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    size = len(objects) + 1
+    tail = f"trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF"
+    return written + f"xref\n0 {size}\n0000000000 65535 f \n{entries}{tail}".encode()

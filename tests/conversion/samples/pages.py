@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.conversion.facts import Cell, Fact, Heading, Link, Ordered, Placed, Text
+from tests.conversion.portable import pdf_of
 
 
 def documents() -> Mapping[str, tuple[bytes, tuple[Fact, ...]]]:
@@ -70,11 +71,4 @@ def placed_pdf(pages: Sequence[Sequence[tuple[float, float, str]]], title: str =
             f" /Annots [<< /Type /Annot /Subtype /Link /Rect [0 0 9 9] /A {link} >>] >>",
             f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
         ]
-    written, offsets = b"%PDF-1.4\n", list[int]()
-    for number, each in enumerate(objects, 1):
-        offsets.append(len(written))
-        written += f"{number} 0 obj\n{each}\nendobj\n".encode()
-    entries = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    size = len(objects) + 1
-    tail = f"trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF"
-    return written + f"xref\n0 {size}\n0000000000 65535 f \n{entries}{tail}".encode()
+    return pdf_of(objects)
