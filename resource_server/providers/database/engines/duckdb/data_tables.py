@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import msgspec
 
 from resource_server.errors import ConversionError
 from resource_server.providers.database.engines.duckdb.messages import (
@@ -27,6 +28,14 @@ _LOADED_BYTES: Final = 64 * 1024 * 1024
 """Size of the files that are loaded into memory, all together; longer ones are read as needed."""
 _MAX_CELLS: Final = 5_000_000
 """Cells of a sheet."""
+_UNREADABLE: Final = (
+    duckdb.Error,
+    OSError,
+    ValueError,
+    MemoryError,
+    ImportError,
+    ConversionError,
+)
 _CHUNK_ROWS: Final = 4096
 _FOUND_ROW: Final = "file_row_number"
 
@@ -44,13 +53,32 @@ def make(database: duckdb.DuckDBPyConnection, tables: Sequence[DataTable]) -> li
             size = sum(file.size for file in table.files)
             is_loaded = table.kind != "parquet" and size <= room
             room -= size * is_loaded
-            _create(database, table, is_loaded=is_loaded)
-        except (
-            *(duckdb.Error, OSError, ValueError, MemoryError, ImportError),
-            ConversionError,
-        ) as error:
-            problems.append(f"{table.name}: {_reason(error)}")
+            try:
+                _create(database, table, is_loaded=is_loaded)
+            except duckdb.Error:
+                bad = _unreadable(database, table)
+                files = [file for file in table.files if file.name not in bad]
+                if not bad or not files:
+                    raise
+                problems += [f"{name}: {reason}" for name, reason in bad.items()]
+                rest = msgspec.structs.replace(table, files=tuple(files))
+                _create(database, rest, is_loaded=is_loaded)
+        except _UNREADABLE as error:
+            name = table.name if table.files[1:] else table.files[0].name
+            problems.append(f"{name}: {_reason(error)}")
     return problems
+
+
+def _unreadable(database: duckdb.DuckDBPyConnection, table: DataTable) -> dict[str, str]:
+    """Return why files of a table of several cannot be read, by their names."""
+    found: dict[str, str] = {}
+    for file in table.files if table.files[1:] else ():
+        try:
+            source = _source(database, msgspec.structs.replace(table, files=(file,)))
+            database.execute(f"SELECT count(COLUMNS(*)) FROM ({source})").fetchall()  # noqa: S608
+        except _UNREADABLE as error:
+            found[file.name] = _reason(error)
+    return found
 
 
 def allowed_paths(tables: Sequence[DataTable]) -> str:
@@ -223,10 +251,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, duckdb.Error):
         text = str(error)
         if isinstance(error, duckdb.CatalogException) and "already exists" in text:
-            return "another file has this name, in other letter cases"
+            return "another file has this name, in other letter cases; rename one"
         if "utf-8" in text.lower() or "unicode" in text.lower():
-            return "its text is not UTF-8"
-        return "it is damaged, or not what its name says"
+            return "its text is not UTF-8; save it as UTF-8"
+        return "it is damaged, or not what its name says; replace or remove it"
     if isinstance(error, ImportError):
         return "spreadsheets need the extra `documents`"
     return str(error) if isinstance(error, ValueError | ConversionError) else "it cannot be read"
