@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -157,16 +157,30 @@ def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:
         workbook = sheets.workbook(file)
         for place, name in enumerate(workbook.names):
             own = f"{table.name}.{name}" if workbook.names[1:] else table.name
-            _load_sheet(database, own, iter(workbook.sheet(place).rows))
+            sheet = workbook.sheet(place)
+            _load_sheet(database, own, sheet.rows)
+            notes = [text for text, holds in _notes(sheet) if holds]
+            if notes:
+                comment = _literal(f"{'; '.join(notes)}.")
+                for kind, relation in (("TABLE", _numbered(own)), ("VIEW", f"main.{quoted(own)}")):
+                    database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
+
+
+def _notes(sheet: Any) -> Iterator[tuple[str, bool]]:
+    yield "Hidden sheet", sheet.is_hidden
+    yield "Empty rows and columns are left out", sheet.is_compacted
 
 
 def _load_sheet(
-    database: duckdb.DuckDBPyConnection, name: str, rows: Iterator[Sequence[Any]]
+    database: duckdb.DuckDBPyConnection, name: str, given: Iterable[Sequence[Any]]
 ) -> None:
+    # The rows of an ODS differ in length; others are as long as the sheet is wide.
+    width = max(map(len, given), default=0) if isinstance(given, list) else 0
+    rows = iter(given)
     head = next(rows, None)
     if head is None:
         return
-    names = _unique_names(head)
+    names = _unique_names([*head, *[None] * (width - len(head))])
     texts: list[list[str | None]] = [[] for _ in names]
     count = 0
     raw = f"{quoted(NUMBERED)}.{quoted('~loaded')}"
@@ -211,6 +225,11 @@ def _type(database: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
         fits = f"TRY_CAST({name} AS {type}) IS NOT NULL"
         if type == "BIGINT":
             fits = f"({fits} AND regexp_full_match({name}, '-?(0|[1-9][0-9]*)'))"
+        if type == "DATE":  # which DuckDB also makes of a time of a day
+            fits = (
+                f"({fits} AND CAST(TRY_CAST({name} AS DATE) AS TIMESTAMP) = "
+                f"TRY_CAST({name} AS TIMESTAMP))"
+            )
         ((unfit, held),) = database.execute(
             f"SELECT count(*) FILTER (NOT {fits}), count({name}) FROM {table} "  # noqa: S608
             f"WHERE {name} IS NOT NULL"

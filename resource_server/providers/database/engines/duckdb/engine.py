@@ -167,7 +167,11 @@ class DuckdbEngine:
         rows = await self._ask(catalog.TABLES)
         if self.has_schemas:
             return [TableInfo(TableName(*row[:2]), *row[2:]) for row in rows]
-        return [TableInfo(TableName(None, row[1])) for row in rows if row[0] == NUMBERED]
+        return [
+            TableInfo(TableName(None, name), comment=comment)
+            for schema, name, _, comment in rows
+            if schema == NUMBERED
+        ]
 
     async def table(self, name: TableName) -> Table:
         """Reflect one table. See `Engine.table`."""
