@@ -75,12 +75,15 @@ class _NonblockingHandler(logging.Handler):
         self._is_idle.wait(_FLUSH_TIMEOUT_S)
 
 
-def log_to_stderr(verbosity: int, *, blocking: bool = True) -> None:
+def log_to_stderr(verbosity: int, *, blocking: bool = True, reported: str | None = None) -> None:
     """Log warnings to standard error; from verbosity 1 information, from 2 every detail.
 
-    Unless `blocking`, logging never waits for the reader and drops records past its queue.
+    Unless `blocking`, logging never waits for the reader and drops records past its queue. What the
+    package `reported` logs is left out at verbosity 0: the command reports it itself.
     """
     handler = logging.StreamHandler() if blocking else _NonblockingHandler()
+    if reported is not None and verbosity == 0:
+        handler.addFilter(lambda record: not record.name.startswith(f"{reported}."))
     handler.setFormatter(_OneLineFormatter())
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
     logging.basicConfig(handlers=[handler], level=level, force=True)

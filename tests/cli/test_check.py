@@ -756,9 +756,70 @@ def test_data_files_that_are_left_out_are_warned_of(run: Run, tmp_path: Path) ->
     pytest.importorskip("duckdb")
     (tmp_path / "fine.csv").write_text("a,b\n1,2\n", "utf-8")
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")
-    manifest = "databases:\n  d: {url: 'files:*.*'}\n"
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "latin.csv").write_text("a,b\n1,J\xfcrgen\n", "latin-1")
+    manifest = "databases:\n  d: {url: 'files:**/*.*'}\n"
     (tmp_path / "mcp-resources.yaml").write_text(manifest, "utf-8")
     done = run("check", tmp_path)
-    told = "a data file is left out: torn: it is damaged, or not what its name says"
+    warnings = [line.split(maxsplit=1)[1] for line in done.out.splitlines() if "warning" in line]
+    assert [warning for warning in warnings if "data file" in warning] == [
+        "a data file is left out: deep/latin.csv: its text is not UTF-8; save it as UTF-8",
+        "a data file is left out: torn.parquet: it is damaged, or not what its name says; replace "
+        "or remove it",
+    ]
+    assert done.err == ""
+    assert done.status == 0
+
+
+def test_data_files_without_a_table_are_a_problem(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "latin.csv").write_text("a,b\n1,J\xfcrgen\n", "latin-1")
+    done = run("check", tmp_path / "latin.csv")
+    told = "no data file can be read as a table: latin.csv: its text is not UTF-8; save it as UTF-8"
+    assert facts(done.out)["problem"] == told
+    assert done.status == 1
+
+
+def test_one_bad_file_of_a_table_is_named_and_left_out(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n", "utf-8")
+    (tmp_path / "2.csv").write_text("a,b\n1,J\xfcrgen\n", "latin-1")
+    done = run("check", f"files:{tmp_path}/*.csv?table=all")
+    told = "a data file is left out: 2.csv: its text is not UTF-8; save it as UTF-8"
     assert facts(done.out)["warning"] == told
     assert done.status == 0
+
+
+# Landlock takes 16 rule sets of a process, and refuses the next one.
+LANDLOCKED = """
+import ctypes, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+for _ in range(16):
+    rights = struct.pack("Q", 1 << 11)
+    rules = libc.syscall(444, rights, ctypes.c_size_t(len(rights)), 0)
+    if rules < 0 or libc.syscall(446, rules, 0) != 0:
+        sys.exit(77)
+from resource_server.cli import main
+main(["check", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these protections")
+def test_a_database_process_that_is_not_confined_is_warned_of(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", LANDLOCKED, str(tmp_path / "a.csv")],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode == 77:
+        pytest.skip("this kernel has no Landlock")
+    told = "this system does not confine the process that reads it by landlock"
+    assert facts(done.stdout)["warning"] == told, done.stderr
+    assert done.returncode == 0
+    assert "does not confine" not in run("check", tmp_path / "a.csv").out

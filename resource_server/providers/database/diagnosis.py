@@ -50,6 +50,10 @@ class Diagnosis:
             for privilege in await self._engine.privileges()
         ]
         found += [("", f"a data file is left out: {each}") for each in self._engine.left_out]
+        if missing := " and ".join(self._engine.unenforced):
+            found.append(
+                ("", f"this system does not confine the process that reads it by {missing}")
+            )
         found += [
             ("schemas", f"schema '{schema}' has no table that the login may read")
             for schema in self._schemas

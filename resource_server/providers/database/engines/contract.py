@@ -184,6 +184,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def unenforced(self) -> Sequence[str]:
+        """Protections of a process of the engine's own that this system does not enforce."""
+        ...
+
+    @property
     def commit_detection(self) -> CommitDetection:
         """How `commits` notices them."""
         ...

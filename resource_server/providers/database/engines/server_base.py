@@ -242,6 +242,11 @@ class ServerEngine(ABC):
         """None: a server has no data files."""
         return ()
 
+    @property
+    def unenforced(self) -> Sequence[str]:
+        """None: the server's process is not ours."""
+        return ()
+
     @abstractmethod
     def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:
         """Yield after every possible commit, and once at the start, until the connection fails."""

@@ -108,7 +108,7 @@ class FilesSource:
         return _state_of(self._tables(is_open=True))
 
     def _tables(self, *, is_open: bool) -> list[DataTable]:
-        folder, files = self._files()
+        files = self._files()
         if not files:
             if is_open:
                 return []
@@ -116,15 +116,15 @@ class FilesSource:
         if len(files) > MAX_FILES:
             raise MountUnavailable(f"more than {MAX_FILES} data files match `url`")
         if self._table is not None:
-            kinds: set[Kind] = {each.kind for each in _tables(folder, files)}
+            kinds: set[Kind] = {each.kind for each in _tables(files)}
             kind, *others = kinds
             if others or (kind == "sheets" and len(files) > 1):
                 raise MountUnavailable("the files of one table must have one format, and no sheets")
             return [DataTable(self._table, kind, tuple(files))]
-        return _tables(folder, files)
+        return _tables(files)
 
-    def _files(self) -> tuple[str, list[DataFile]]:
-        """Return the folder before the pattern, and the files that match, in order.
+    def _files(self) -> list[DataFile]:
+        """Return the files that match, in order.
 
         Raises:
             MountUnavailable: the file is none to read.
@@ -135,13 +135,13 @@ class FilesSource:
         if not _MAGIC.search(self._pattern):
             path = os.path.realpath(self._pattern)
             if not os.path.exists(path):
-                return os.path.dirname(path), []
+                return []
             status = _checked(path, "the data file")
             if kind_of(path) is None:
                 raise MountUnavailable(f"the data file has none of the names {', '.join(SUFFIXES)}")
-            return os.path.dirname(path), [data_file(path, status)]
+            return [data_file(path, os.path.basename(path), status)]
         found = list(_matching(Path(folder), os.path.join(*parts[fixed:])))
-        return folder, sorted(found, key=lambda file: file.path)
+        return sorted(found, key=lambda file: file.path)
 
 
 def settling_s(state: State) -> float:
@@ -191,9 +191,9 @@ def _state_of(tables: Sequence[DataTable]) -> State:
     return tuple(_optional_status(file.path) for table in tables for file in table.files)
 
 
-def data_file(path: str, status: os.stat_result) -> DataFile:
-    """Return a file as the worker opens it."""
-    return DataFile(path, status.st_dev, status.st_ino, status.st_size)
+def data_file(path: str, name: str, status: os.stat_result) -> DataFile:
+    """Return a file as the worker opens it, with its name below the folder of the pattern."""
+    return DataFile(path, name, status.st_dev, status.st_ino, status.st_size)
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[DataFile]:
@@ -215,20 +215,19 @@ def _matching(folder: Path, pattern: str) -> Iterator[DataFile]:
             continue
         inside = os.path.realpath(name) == name and name.startswith(os.path.join(root, ""))
         if stat.S_ISREG(status.st_mode) and inside:
-            yield data_file(name, status)
+            yield data_file(name, os.path.relpath(name, root).replace(os.sep, "/"), status)
 
 
-def _tables(folder: str, files: Sequence[DataFile]) -> list[DataTable]:
+def _tables(files: Sequence[DataFile]) -> list[DataTable]:
     """Return a table for each file, named like it; with its suffix if another is named so, too."""
-    names = [os.path.relpath(file.path, folder).replace(os.sep, "/") for file in files]
-    stems = [stem(name) for name in names]
+    stems = [stem(file.name) for file in files]
     counts = Counter(each.casefold() for each in stems)
     found: list[DataTable] = []
-    for file, name, short in zip(files, names, stems, strict=True):
-        kind = kind_of(name)
+    for file, short in zip(files, stems, strict=True):
+        kind = kind_of(file.name)
         is_alone = counts[short.casefold()] == 1
         if kind is not None:
-            found.append(DataTable(short if is_alone else name, kind, (file,)))
+            found.append(DataTable(short if is_alone else file.name, kind, (file,)))
     return found
 
 

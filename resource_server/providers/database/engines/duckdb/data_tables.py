@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import msgspec
 
 from resource_server.errors import ConversionError
 from resource_server.providers.database.engines.duckdb.messages import (
@@ -27,6 +28,14 @@ _LOADED_BYTES: Final = 64 * 1024 * 1024
 """Size of the files that are loaded into memory, all together; longer ones are read as needed."""
 _MAX_CELLS: Final = 5_000_000
 """Cells of a sheet."""
+_UNREADABLE: Final = (
+    duckdb.Error,
+    OSError,
+    ValueError,
+    MemoryError,
+    ImportError,
+    ConversionError,
+)
 _CHUNK_ROWS: Final = 4096
 _FOUND_ROW: Final = "file_row_number"
 
@@ -44,13 +53,32 @@ def make(database: duckdb.DuckDBPyConnection, tables: Sequence[DataTable]) -> li
             size = sum(file.size for file in table.files)
             is_loaded = table.kind != "parquet" and size <= room
             room -= size * is_loaded
-            _create(database, table, is_loaded=is_loaded)
-        except (
-            *(duckdb.Error, OSError, ValueError, MemoryError, ImportError),
-            ConversionError,
-        ) as error:
-            problems.append(f"{table.name}: {_reason(error)}")
+            try:
+                _create(database, table, is_loaded=is_loaded)
+            except duckdb.Error:
+                bad = _unreadable(database, table)
+                files = [file for file in table.files if file.name not in bad]
+                if not bad or not files:
+                    raise
+                problems += [f"{name}: {reason}" for name, reason in bad.items()]
+                rest = msgspec.structs.replace(table, files=tuple(files))
+                _create(database, rest, is_loaded=is_loaded)
+        except _UNREADABLE as error:
+            name = table.name if table.files[1:] else table.files[0].name
+            problems.append(f"{name}: {_reason(error)}")
     return problems
+
+
+def _unreadable(database: duckdb.DuckDBPyConnection, table: DataTable) -> dict[str, str]:
+    """Return why files of a table of several cannot be read, by their names."""
+    found: dict[str, str] = {}
+    for file in table.files if table.files[1:] else ():
+        try:
+            source = _source(database, msgspec.structs.replace(table, files=(file,)))
+            database.execute(f"SELECT count(COLUMNS(*)) FROM ({source})").fetchall()  # noqa: S608
+        except _UNREADABLE as error:
+            found[file.name] = _reason(error)
+    return found
 
 
 def allowed_paths(tables: Sequence[DataTable]) -> str:
@@ -129,16 +157,30 @@ def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:
         workbook = sheets.workbook(file)
         for place, name in enumerate(workbook.names):
             own = f"{table.name}.{name}" if workbook.names[1:] else table.name
-            _load_sheet(database, own, iter(workbook.sheet(place).rows))
+            sheet = workbook.sheet(place)
+            _load_sheet(database, own, sheet.rows)
+            notes = [text for text, holds in _notes(sheet) if holds]
+            if notes:
+                comment = _literal(f"{'; '.join(notes)}.")
+                for kind, relation in (("TABLE", _numbered(own)), ("VIEW", f"main.{quoted(own)}")):
+                    database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
+
+
+def _notes(sheet: Any) -> Iterator[tuple[str, bool]]:
+    yield "Hidden sheet", sheet.is_hidden
+    yield "Empty rows and columns are left out", sheet.is_compacted
 
 
 def _load_sheet(
-    database: duckdb.DuckDBPyConnection, name: str, rows: Iterator[Sequence[Any]]
+    database: duckdb.DuckDBPyConnection, name: str, given: Iterable[Sequence[Any]]
 ) -> None:
+    # The rows of an ODS differ in length; others are as long as the sheet is wide.
+    width = max(map(len, given), default=0) if isinstance(given, list) else 0
+    rows = iter(given)
     head = next(rows, None)
     if head is None:
         return
-    names = _unique_names(head)
+    names = _unique_names([*head, *[None] * (width - len(head))])
     texts: list[list[str | None]] = [[] for _ in names]
     count = 0
     raw = f"{quoted(NUMBERED)}.{quoted('~loaded')}"
@@ -183,6 +225,11 @@ def _type(database: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
         fits = f"TRY_CAST({name} AS {type}) IS NOT NULL"
         if type == "BIGINT":
             fits = f"({fits} AND regexp_full_match({name}, '-?(0|[1-9][0-9]*)'))"
+        if type == "DATE":  # which DuckDB also makes of a time of a day
+            fits = (
+                f"({fits} AND CAST(TRY_CAST({name} AS DATE) AS TIMESTAMP) = "
+                f"TRY_CAST({name} AS TIMESTAMP))"
+            )
         ((unfit, held),) = database.execute(
             f"SELECT count(*) FILTER (NOT {fits}), count({name}) FROM {table} "  # noqa: S608
             f"WHERE {name} IS NOT NULL"
@@ -223,10 +270,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, duckdb.Error):
         text = str(error)
         if isinstance(error, duckdb.CatalogException) and "already exists" in text:
-            return "another file has this name, in other letter cases"
+            return "another file has this name, in other letter cases; rename one"
         if "utf-8" in text.lower() or "unicode" in text.lower():
-            return "its text is not UTF-8"
-        return "it is damaged, or not what its name says"
+            return "its text is not UTF-8; save it as UTF-8"
+        return "it is damaged, or not what its name says; replace or remove it"
     if isinstance(error, ImportError):
         return "spreadsheets need the extra `documents`"
     return str(error) if isinstance(error, ValueError | ConversionError) else "it cannot be read"

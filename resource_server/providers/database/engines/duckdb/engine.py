@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from resource_server.conversion.sandbox import PROTECTIONS
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
@@ -75,6 +76,8 @@ _IDLE_S = 60.0
 _MAX_ROWS = 100_000
 _WALK_SHARE = 20
 """A pattern is compared with files for at most one part of this many of the time."""
+_MAX_TOLD = 3
+"""Data files that are named where none can be read."""
 _CHANGES = "the database changes faster than it can be read; try again"
 _ENDS = "the process that reads the database ends again and again; try again"
 _DAMAGED_FILE = "a data file is damaged, or not what its name says"
@@ -104,6 +107,8 @@ class DuckdbEngine:
         self._state: State = ()
         self._schema: str = ""
         self._left_out: Sequence[str] = ()
+        self._has_tables = True
+        self._unenforced: Sequence[str] = ()
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
@@ -141,6 +146,9 @@ class DuckdbEngine:
             raise MountUnavailable("the database takes too long to open") from None
         except ResourceBusy as error:
             raise MountUnavailable(str(error)) from None
+        if not self._has_tables:
+            told = "; ".join(self._left_out[:_MAX_TOLD]) or "they are empty"
+            raise MountUnavailable(f"no data file can be read as a table: {told}")
         self._was_opened = True
 
     async def close(self) -> None:
@@ -159,7 +167,11 @@ class DuckdbEngine:
         rows = await self._ask(catalog.TABLES)
         if self.has_schemas:
             return [TableInfo(TableName(*row[:2]), *row[2:]) for row in rows]
-        return [TableInfo(TableName(None, row[1])) for row in rows if row[0] == NUMBERED]
+        return [
+            TableInfo(TableName(None, name), comment=comment)
+            for schema, name, _, comment in rows
+            if schema == NUMBERED
+        ]
 
     async def table(self, name: TableName) -> Table:
         """Reflect one table. See `Engine.table`."""
@@ -248,6 +260,11 @@ class DuckdbEngine:
     def left_out(self) -> Sequence[str]:
         """Data files that cannot be read as tables. See `Engine.left_out`."""
         return self._left_out
+
+    @property
+    def unenforced(self) -> Sequence[str]:
+        """Protections that this system lacks. See `Engine.unenforced`."""
+        return self._unenforced
 
     async def _ask(self, sql: str, *parameters: object) -> Sequence[Sequence[Any]]:
         run = Run(0, sql, parameters, _MAX_ROWS)
@@ -376,6 +393,9 @@ class DuckdbEngine:
             kind = ResourceBusy if answer.reason == "locked" else MountUnavailable
             raise kind(_REASONS[answer.reason])
         self._worker, self._state, self._schema = worker, state, answer.schema
+        # An empty database is one; data files without a table are none.
+        self._has_tables = self.has_schemas or answer.has_tables
+        self._unenforced = [each for each in PROTECTIONS if each not in answer.protections]
         if answer.problems != self._left_out:
             self._left_out = answer.problems
             for problem in answer.problems:

@@ -42,6 +42,8 @@ class DataFile(msgspec.Struct, frozen=True):
     """A data file, by its absolute path without symbolic links."""
 
     path: str
+    name: str
+    """Its path below the folder of the pattern."""
     device: int
     inode: int
     size: int
@@ -88,7 +90,9 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     schema: str
     """Differs if tables, views or columns differ."""
     problems: tuple[str, ...] = ()
-    """Data files that cannot be read, each with the reason."""
+    """Data files that cannot be read, each with the reason and the remedy."""
+    has_tables: bool = True
+    """Whether there is a table or a view."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):

@@ -45,7 +45,6 @@ class WorkerProcess:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self.is_lost = False
-        self.opened: Opened | None = None
 
     async def open(self, opening: Open) -> Opened | Refused:
         """Open the database.
@@ -63,7 +62,6 @@ class WorkerProcess:
         if not isinstance(answer, Opened | Refused):
             raise WorkerLost
         if isinstance(answer, Opened):
-            self.opened = answer
             self._reading = asyncio.create_task(self._read(reader))
         return answer
 

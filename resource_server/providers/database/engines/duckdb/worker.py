@@ -281,7 +281,7 @@ def _opened(opening: Open) -> _Database | Refused:
             connection.execute(f"SET search_path = '{NUMBERED}'")
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
-    answer = Opened(protections, digest, tuple(problems))
+    answer = Opened(protections, digest, tuple(problems), bool(known.tables))
     return _Database(database, connections, known, answer)
 
 

@@ -191,6 +191,11 @@ class SqliteEngine:
         return ()
 
     @property
+    def unenforced(self) -> Sequence[str]:
+        """None: there is no other process."""
+        return ()
+
+    @property
     def commit_detection(self) -> CommitDetection:
         """Polling, besides the file's events. See `Engine.commit_detection`."""
         return CommitDetection("commits", self._interval)

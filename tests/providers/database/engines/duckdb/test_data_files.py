@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +18,7 @@ import pytest
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.errors import MountUnavailable, ResourceNotFound
 from resource_server.subscriptions.broker import Broker
+from tests.conversion.formats.zipped import unzipped, zipped
 from tests.conversion.portable import xlsx
 from tests.conversion.xls import xls
 from tests.listeners import LIST, Recorder, mounted
@@ -127,6 +130,71 @@ async def test_a_schema_says_how_rows_are_addressed(tmp_path: Path) -> None:
         details = (await view.entry("a")).resource.details
         assert details is not None
         assert (details["table"]["key"], details["table"]["keyKind"]) == ([], "number")
+
+
+def _row(number: int, *cells: str) -> str:
+    return f'<row r="{number}">{"".join(cells)}</row>'
+
+
+def _text_cell(place: str, text: str) -> str:
+    return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+async def test_errors_of_cells_are_read_as_their_text(tmp_path: Path) -> None:
+    sheet = (
+        _row(1, _text_cell("A1", "id"), _text_cell("B1", "share"))
+        + _row(2, '<c r="A2"><v>1</v></c>', '<c r="B2" t="e"><f>1/0</f><v>#DIV/0!</v></c>')
+        + _row(3, '<c r="A3"><v>2</v></c>', '<c r="B3"><v>0.5</v></c>')
+    )
+    expected = [{"id": 1, "share": "#DIV/0!"}, {"id": 2, "share": "0.5"}]
+    data = ods((("id", "share"), (1, "#DIV/0!"), (2, "0.5")))
+    make(tmp_path, {"a.xlsx": xlsx(sheet), "b.ods": data})
+    async with served(f"files:{tmp_path}/*") as view:
+        assert await rows(view, "a") == expected
+        assert await rows(view, "b") == expected
+
+
+async def test_hidden_sheets_are_tables_that_say_so(tmp_path: Path) -> None:
+    make(tmp_path, {"a.xlsx": xlsx(SHEET, SHEET, states=("visible", "hidden"))})
+    async with served(f"files:{tmp_path}/a.xlsx") as view:
+        assert await rows(view, "a.Sheet2") == PEOPLE
+        assert "Hidden sheet." in await view.text("a.Sheet2/~schema")
+        assert (await view.entry("a.Sheet2")).resource.description == "Hidden sheet."
+        assert "Hidden" not in await view.text("a.Sheet1/~schema")
+
+
+async def test_cells_beyond_the_first_row_and_times_of_days_are_read(tmp_path: Path) -> None:
+    data = ods((("day",), ("2026-01-31 12:30:00", "more"), ("2026-02-01 00:00:00",)))
+    make(tmp_path, {"a.ods": data, "b.ods": ods((("day",), ("2026-01-31",)))})
+    async with served(f"files:{tmp_path}/*.ods") as view:
+        first, second = await rows(view, "a")
+        assert (first["day"][:16], first["column2"]) == ("2026-01-31T12:30", "more")
+        assert second["column2"] is None
+        assert await rows(view, "b") == [{"day": "2026-01-31"}]
+
+
+async def test_spreadsheets_that_documents_refuse_are_no_tables(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = unzipped(xlsx(SHEET))
+    letters = (
+        "".join(each) for each in itertools.product("ABCD", ascii_uppercase, ascii_uppercase)
+    )
+    diagonal = "".join(
+        _row(number, _text_cell(f"{column}{number}", "x"))
+        for number, column in enumerate(letters, 1)
+    )
+    refused = {
+        "type.xlsx": (zipped({**parts, "xl/styles.xml": "<!DOCTYPE a><a/>"}), "document type"),
+        "bomb.xlsx": (zipped({**parts, "xl/styles.xml": bytes(20 * 1024**2)}), "archive"),
+        "wide.xlsx": (xlsx(diagonal), "more than 5,000,000 cells"),
+    }
+    make(tmp_path, {name: data for name, (data, _) in refused.items()})
+    make(tmp_path, {"good.xlsx": xlsx(SHEET)})
+    async with served(f"files:{tmp_path}/*") as view:
+        assert await tables(view) == ["good"]
+    for name, (_, reason) in refused.items():
+        assert any(f"{name}: " in line and reason in line for line in caplog.messages), name
 
 
 TYPES = {
