@@ -47,6 +47,8 @@ from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
     ROW,
     Failed,
+    Open,
+    Opened,
     RefusalReason,
     Refused,
     Result,
@@ -81,6 +83,7 @@ _MAX_TOLD = 3
 _CHANGES = "the database changes faster than it can be read; try again"
 _ENDS = "the process that reads the database ends again and again; try again"
 _DAMAGED_FILE = "a data file is damaged, or not what its name says"
+_SHEETS = "one of the spreadsheets ends the process that reads them; move it away"
 _REASONS: Mapping[RefusalReason, str] = {
     "damaged": "the database file is damaged, encrypted, or no DuckDB database",
     "version": "the database file is of a version of DuckDB that cannot be read",
@@ -380,28 +383,46 @@ class DuckdbEngine:
             # A later write could not be told from the last one.
             await asyncio.sleep(pause)
             state, opening = await asyncio.to_thread(look)
+        worker, answer, problems = await self._opened(opening)
+        self._worker, self._state, self._schema = worker, state, answer.schema
+        # An empty database is one; data files without a table are none.
+        self._has_tables = self.has_schemas or answer.has_tables
+        self._unenforced = [each for each in PROTECTIONS if each not in answer.protections]
+        if problems != self._left_out:
+            self._left_out = problems
+            for problem in problems:
+                _log.warning("a data file is left out: %s", problem)
+        self._end_when_idle()
+        return worker
+
+    async def _opened(self, opening: Open) -> tuple[WorkerProcess, Opened, Sequence[str]]:
+        """Return a worker with an open database, and the problems of data files.
+
+        A damaged spreadsheet may end the worker; then it is opened without any.
+
+        Raises:
+            MountUnavailable, ResourceBusy: it cannot be opened.
+        """
         worker = WorkerProcess()
         try:
             answer = await worker.open(opening)
-        except BaseException as error:
+        except WorkerLost:
             self._end(worker)
-            if isinstance(error, WorkerLost):
+            sheets = [each for each in opening.tables if each.kind == "sheets"]
+            if not sheets:
                 raise MountUnavailable("the database cannot be opened") from None
+            others = [each for each in opening.tables if each not in sheets]
+            worker, opened, problems = await self._opened(Open(None, tuple(others)))
+            lost = [f"{each.name}: {_SHEETS}" for each in sheets]
+            return worker, opened, [*problems, *lost]
+        except BaseException:
+            self._end(worker)
             raise
         if isinstance(answer, Refused):
             self._end(worker)
             kind = ResourceBusy if answer.reason == "locked" else MountUnavailable
             raise kind(_REASONS[answer.reason])
-        self._worker, self._state, self._schema = worker, state, answer.schema
-        # An empty database is one; data files without a table are none.
-        self._has_tables = self.has_schemas or answer.has_tables
-        self._unenforced = [each for each in PROTECTIONS if each not in answer.protections]
-        if answer.problems != self._left_out:
-            self._left_out = answer.problems
-            for problem in answer.problems:
-                _log.warning("a data file is left out: %s", problem)
-        self._end_when_idle()
-        return worker
+        return worker, answer, answer.problems
 
     def _replace(self, worker: WorkerProcess | None = None) -> None:
         """End the current worker, if it is this one."""

@@ -487,3 +487,12 @@ async def test_a_file_that_is_missing_at_the_start_is_a_problem(tmp_path: Path) 
         (tmp_path / "a.csv").unlink()
     with pytest.raises(MountUnavailable, match="no data file matches `url`"):
         await provider.__aenter__()
+
+
+async def test_a_spreadsheet_that_ends_the_worker_leaves_the_other_files(tmp_path: Path) -> None:
+    far = {(0, 0): "near", (65535, 255): "far out"}
+    bomb = xls({f"sheet {number}": far for number in range(16)})
+    make(tmp_path, {"people.csv": CSV, "bomb.xls": bomb})
+    async with served(f"files:{tmp_path}/*") as view:
+        assert await tables(view) == ["people"]
+        assert await rows(view, "people") == PEOPLE
