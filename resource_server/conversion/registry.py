@@ -51,6 +51,12 @@ class ConverterEntry(msgspec.Struct, frozen=True):
         return self if self.others is None or format == MARKDOWN.name else self.others
 
     @property
+    def parameters(self) -> str:
+        """The URI parameters that it takes beside `format`, each with an example."""
+        names = (*((self.unit,) if self.unit else ()), *self.options)
+        return ", ".join(f"{name}={_EXAMPLES.get(name, '3-7')}" for name in names)
+
+    @property
     def missing(self) -> Sequence[str]:
         """The modules that are not installed."""
         return [name for name in self.needs if not _is_installed(name)]
@@ -61,6 +67,14 @@ class ConverterEntry(msgspec.Struct, frozen=True):
         return not self.missing
 
 
+_EXAMPLES = {
+    "sheet": "NAME",
+    "rows": "1-100",
+    "columns": "a,b",
+    "encoding": "cp1252",
+    "max": "1024",
+}
+"""Values of URI parameters that are no numbers of pages or the like."""
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 SHEET_NAMES = "sheet-names"
 """The format of which each part is the name of a sheet; for completion, so it is not offered."""

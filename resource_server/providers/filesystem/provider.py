@@ -464,7 +464,12 @@ class Filesystem:
         if resource.type == "collection" or not resource.readable:
             return resource
         formats = self._converters.formats(resource.mime_type)
-        return msgspec.structs.replace(resource, formats=formats) if formats else resource
+        if not formats:
+            return resource
+        converter = self._converters.of(resource.mime_type)
+        parameters = "" if converter is None else converter.parameters
+        details = {"parameters": parameters} if parameters else None
+        return msgspec.structs.replace(resource, formats=formats, details=details)
 
     def _is_recoded(self, found: Content) -> bool:
         """Return whether text would be sent in other bytes than a skill's digest covers."""

@@ -171,6 +171,7 @@ async def test_metadata_and_reads_name_the_formats(folder: Path) -> None:
     provider = Filesystem(folder)
     described = provider.metadata(("report.pdf",))
     assert [each.name for each in described.formats] == ["markdown", "png"]
+    assert described.details == {"parameters": "pages=3-7"}
     assert provider.metadata(("plain.txt",)).formats == ()
     fetched, _ = await settle(provider.fetch(("report.pdf",), {}))
     assert fetched == described
