@@ -23,6 +23,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+IN_CHECK = {"is_in_check": True}
+"""The `extra` of a log record whose warning `resource-server check` reports, too."""
+
 
 class ResourceServerError(Exception):
     """Base class of the exceptions of this package."""

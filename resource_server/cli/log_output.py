@@ -10,6 +10,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from resource_server.cli.console import escaped
+from resource_server.errors import IN_CHECK
 
 _MAX_QUEUED_RECORDS = 1000
 _FLUSH_TIMEOUT_S = 1.0
@@ -75,15 +76,15 @@ class _NonblockingHandler(logging.Handler):
         self._is_idle.wait(_FLUSH_TIMEOUT_S)
 
 
-def log_to_stderr(verbosity: int, *, blocking: bool = True, reported: str | None = None) -> None:
+def log_to_stderr(verbosity: int, *, blocking: bool = True, reports: bool = False) -> None:
     """Log warnings to standard error; from verbosity 1 information, from 2 every detail.
 
-    Unless `blocking`, logging never waits for the reader and drops records past its queue. What the
-    package `reported` logs is left out at verbosity 0: the command reports it itself.
+    Unless `blocking`, logging never waits for the reader and drops records past its queue. A
+    command that `reports` the warnings of providers itself leaves them out at verbosity 0.
     """
     handler = logging.StreamHandler() if blocking else _NonblockingHandler()
-    if reported is not None and verbosity == 0:
-        handler.addFilter(lambda record: not record.name.startswith(f"{reported}."))
+    if reports and verbosity == 0:
+        handler.addFilter(lambda record: not IN_CHECK.keys() <= vars(record).keys())
     handler.setFormatter(_OneLineFormatter())
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
     logging.basicConfig(handlers=[handler], level=level, force=True)

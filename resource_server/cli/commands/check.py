@@ -63,7 +63,7 @@ def command(
 
     Exit status 1: a mount cannot be served, or an option has no effect; 2: the manifest is invalid.
     """
-    log_output.log_to_stderr(verbose, reported="resource_server.providers.database")
+    log_output.log_to_stderr(verbose, reports=True)
     manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins, strict=True)
     server = server_builder.build_server(
         manifest, allow_plugins=not no_plugins, timing=source_arguments.current_timing()

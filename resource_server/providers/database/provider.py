@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from resource_server.access import Access, allows, checked_restrictions
 from resource_server.errors import (
+    IN_CHECK,
     MountUnavailable,
     ResourceError,
     ResourceNotFound,
@@ -194,7 +195,7 @@ class Database:
         if self.require_readonly_role:
             raise MountUnavailable(f"the login may do more than read: {named}")
         if not self._is_narrowed:
-            logger.warning("the database login may do more than read: %s", named)
+            logger.warning("the database login may do more than read: %s", named, extra=IN_CHECK)
 
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()
@@ -213,7 +214,11 @@ class Database:
                 return
             with suppress(MountUnavailable, ResourceError):
                 if await self._queries.refusal(name) is not None:
-                    logger.warning("query %s is refused; `resource-server check` says why", name)
+                    logger.warning(
+                        "query %s is refused; `resource-server check` says why",
+                        name,
+                        extra=IN_CHECK,
+                    )
 
     @property
     def parameters(self) -> frozenset[str]:

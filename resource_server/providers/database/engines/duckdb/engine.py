@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_server.conversion.sandbox import PROTECTIONS
 from resource_server.errors import (
+    IN_CHECK,
     DeadlineExceeded,
     InvalidParameter,
     MountUnavailable,
@@ -391,7 +392,7 @@ class DuckdbEngine:
         if problems != self._left_out:
             self._left_out = problems
             for problem in problems:
-                _log.warning("a data file is left out: %s", problem)
+                _log.warning("a data file is left out: %s", problem, extra=IN_CHECK)
         self._end_when_idle()
         return worker
 
