@@ -133,11 +133,8 @@ class CollectionRead:
         is_text = child.mime_type is not None and media_types.is_text(child.mime_type)
         if not (is_bytes and is_text and "encoding" in self._mount.provider.parameters):
             return item
-        query = {"format": "text"}
-        limit = TimeLimit(min(self._conversion_limit.left_s(), self._longest_s))
         try:
-            beginning = await self._beginning(child, room, query, limit)
-            return beginning or await self._whole(child, room, query, limit)
+            return await self._converted(child, room, {"format": "text"})
         except (ConversionError, InvalidParameter, MountUnavailable, ResourceBusy):
             return item
 
@@ -153,12 +150,9 @@ class CollectionRead:
         if format is None:
             return None
         query = {"format": format.name}
-        left_s = self._conversion_limit.left_s()
-        limit = TimeLimit(min(left_s, self._longest_s))
         try:
-            if left_s > 0:
-                beginning = await self._beginning(child, room, query, limit)
-                return beginning or await self._whole(child, room, query, limit)
+            if self._conversion_limit.left_s() > 0:
+                return await self._converted(child, room, query)
         except (ConversionError, InvalidParameter):
             return None
         except (MountUnavailable, ResourceBusy):
@@ -168,6 +162,12 @@ class CollectionRead:
         link = _link(resource.mime_type, resource.size, uri)
         late = msgspec.structs.replace(link, truncated=Truncation("deadline", "bytes"))
         return ReadItem(entry.uri, entry, late, uri)
+
+    async def _converted(self, child: Resource, room: int, query: Mapping[str, str]) -> ReadItem:
+        """Read a document in another format within the time that one conversion may take."""
+        limit = TimeLimit(min(self._conversion_limit.left_s(), self._longest_s))
+        beginning = await self._beginning(child, room, query, limit)
+        return beginning or await self._whole(child, room, query, limit)
 
     async def _whole(
         self, child: Resource, room: int, query: Mapping[str, str], time_limit: TimeLimit

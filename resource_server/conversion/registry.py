@@ -75,11 +75,12 @@ _EXAMPLES = {
     "max": "1024",
 }
 """Values of URI parameters that are no numbers of pages or the like."""
-_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+"""The module for Zstandard."""
 SHEET_NAMES = "sheet-names"
 """The format of which each part is the name of a sheet; for completion, so it is not offered."""
 _MAX_TYPES = 512
-"""Maximum media types whose formats are kept."""
+"""Maximum media types whose converters are kept."""
 _MODULES = "resource_server.conversion.formats"
 _WORD = ConverterEntry(f"{_MODULES}.word:convert", needs=("html_to_markdown",))
 _SHEETS = ConverterEntry(
@@ -139,7 +140,7 @@ _BUILT_IN: Mapping[str, ConverterEntry] = {
     "application/gzip": _COMPRESSED,
     "application/x-bzip2": _COMPRESSED,
     "application/x-xz": _COMPRESSED,
-    "application/zstd": msgspec.structs.replace(_COMPRESSED, needs=(_ZSTD,)),
+    "application/zstd": msgspec.structs.replace(_COMPRESSED, needs=(ZSTD,)),
     **dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp", "image/tiff", "image/bmp"), _IMAGE
     ),
@@ -160,29 +161,25 @@ class Converters:
 
     def __init__(self, media_types: Collection[str] | None = None) -> None:
         self._only = None if media_types is None else frozenset(media_types)
-        self._formats: dict[str | None, tuple[Format, ...]] = {}
+        self._known: dict[str | None, ConverterEntry | None] = {}
 
     def __bool__(self) -> bool:
         """Whether any may be offered."""
         return self._only is None or bool(self._only)
 
     def is_known(self, media_type: str | None) -> bool:
-        """Return whether the formats of a media type are known without a look at packages."""
-        return media_type in self._formats or not self or is_loaded()
+        """Return whether the converter of a media type is known without a look at packages."""
+        return media_type in self._known or not self or is_loaded()
 
     def of(self, media_type: str | None) -> ConverterEntry | None:
         """Return the converter of a media type, if there is one whose packages are installed."""
+        if media_type in self._known:
+            return self._known[media_type]
         found = self._entry(media_type)
-        return found if found is not None and found.is_available else None
-
-    def formats(self, media_type: str | None) -> tuple[Format, ...]:
-        """Return the formats that documents of a media type can be converted into."""
-        found = self._formats.get(media_type)
-        if found is None:
-            converter = self.of(media_type)
-            found = () if converter is None else converter.formats
-            if len(self._formats) < _MAX_TYPES:
-                self._formats[media_type] = found
+        if found is not None and not found.is_available:
+            found = None
+        if len(self._known) < _MAX_TYPES:
+            self._known[media_type] = found
         return found
 
     def missing(self, media_type: str | None) -> Sequence[str]:

@@ -7,12 +7,12 @@ import codecs
 import gzip
 import importlib
 import lzma
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import BinaryIO, cast
 
+from resource_server.conversion import registry
 from resource_server.conversion.formats import encodings
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
@@ -46,13 +46,10 @@ _SIGNATURES = (
 )
 
 
-_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-
-
 def _zstd() -> ModuleType | None:
     """Return the module for Zstandard, if it is installed."""
     try:
-        return importlib.import_module(_ZSTD)
+        return importlib.import_module(registry.ZSTD)
     except ImportError:
         return None
 

@@ -461,7 +461,7 @@ def _rows(rows: str | int | None, *, are_of_table: bool) -> str | None:
     if rows is None or rows == "":
         return None
     text = str(rows).strip()
-    if not (_INTERVAL if not are_of_table else _NUMBER).fullmatch(text):
+    if not (_NUMBER if are_of_table else _INTERVAL).fullmatch(text):
         also = "" if are_of_table else ", or 5-10"
         raise InvalidParameter(
             f"rows cannot be {text[:40]!r}; write a number of rows, at least 1{also}"

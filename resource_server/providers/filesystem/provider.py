@@ -463,13 +463,11 @@ class Filesystem:
         """Return the resource with the formats that its document can be read in."""
         if resource.type == "collection" or not resource.readable:
             return resource
-        formats = self._converters.formats(resource.mime_type)
-        if not formats:
-            return resource
         converter = self._converters.of(resource.mime_type)
-        parameters = "" if converter is None else converter.parameters
-        details = {"parameters": parameters} if parameters else None
-        return msgspec.structs.replace(resource, formats=formats, details=details)
+        if converter is None:
+            return resource
+        details = {"parameters": converter.parameters} if converter.parameters else None
+        return msgspec.structs.replace(resource, formats=converter.formats, details=details)
 
     def _is_recoded(self, found: Content) -> bool:
         """Return whether text would be sent in other bytes than a skill's digest covers."""

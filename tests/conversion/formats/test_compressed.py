@@ -7,7 +7,6 @@ import gzip
 import importlib
 import io
 import lzma
-import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from contextlib import suppress
 
 import pytest
 
+from resource_server.conversion import registry
 from resource_server.conversion.formats.compressed import convert
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
@@ -26,12 +26,11 @@ def _twice(data: bytes) -> bytes:
     return gzip.compress(bz2.compress(data))
 
 
-_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _COMPRESSORS: list[Callable[[bytes], bytes]] = [
     gzip.compress,
     bz2.compress,
     lzma.compress,
-    importlib.import_module(_ZSTD).compress,
+    importlib.import_module(registry.ZSTD).compress,
 ]
 _TEXT = "".join(f"line {number}: Größe {number * 7919 % 1000}\n" for number in range(2000))
 

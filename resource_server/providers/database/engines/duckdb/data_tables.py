@@ -16,6 +16,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
+from resource_server.conversion import sandbox
 from resource_server.errors import ConversionError
 from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
@@ -93,8 +94,7 @@ def opened(file: DataFile) -> int:
     Raises:
         OSError: another file, or no regular one, has taken its place.
     """
-    flags = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-    fd = os.open(file.path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(file.path, sandbox.PATH_ONLY | os.O_NOFOLLOW)
     status = os.fstat(fd)
     is_same = (status.st_dev, status.st_ino) == (file.device, file.inode)
     if not is_same or not stat.S_ISREG(status.st_mode):
