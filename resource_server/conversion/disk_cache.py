@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
+from resource_server.conversion.messages import Converted
 from resource_server.conversion.pool import MAX_BYTES, Conversion
-from resource_server.provider.conversion import Part
 
 SUFFIX: Final = ".mcp-conversion"
 """Ending of its files, which no root serves."""
@@ -36,16 +36,8 @@ _RESERVED: Final = "~"
 _log = logging.getLogger(__name__)
 
 
-class _StoredPart(msgspec.Struct, array_like=True):
-    text: str | None
-    image: bytes | None
-    number: int
-    total: int | None
-    mime_type: str
-
-
 class _Stored(msgspec.Struct, array_like=True):
-    parts: list[_StoredPart]
+    parts: list[Converted]
     is_cut: bool
 
 
@@ -93,12 +85,14 @@ class DiskCache:
                 if data[:head] != _FORMAT + _digest(data[head:]):
                     return None
                 os.utime(fd)  # what is used last is removed last
-                return _conversion(_decode(memoryview(data)[head:]))
+                stored = _decode(memoryview(data)[head:])
+                return Conversion(tuple(each.part for each in stored.parts), stored.is_cut)
         return None
 
     def put(self, key: tuple[object, ...], conversion: Conversion) -> None:
         """Keep a conversion."""
-        content = _encode(_stored(conversion))
+        parts = [Converted.of(part) for part in conversion.parts]
+        content = _encode(_Stored(parts, conversion.is_cut))
         data = _FORMAT + _digest(content) + content
         if len(data) > min(_MAX_FILE_BYTES, self._max_bytes):
             return
@@ -172,28 +166,3 @@ def _name(key: tuple[object, ...]) -> str:
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
-
-
-def _stored(conversion: Conversion) -> _Stored:
-    parts = [
-        _StoredPart(
-            part.data if isinstance(part.data, str) else None,
-            part.data if isinstance(part.data, bytes) else None,
-            *(part.number, part.total, part.mime_type),
-        )
-        for part in conversion.parts
-    ]
-    return _Stored(parts, conversion.is_cut)
-
-
-def _conversion(stored: _Stored) -> Conversion:
-    parts = [
-        Part(
-            part.image or "" if part.text is None else part.text,
-            part.number,
-            part.total,
-            part.mime_type,
-        )
-        for part in stored.parts
-    ]
-    return Conversion(tuple(parts), stored.is_cut)

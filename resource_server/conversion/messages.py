@@ -69,8 +69,8 @@ class Converted(msgspec.Struct, frozen=True, tag=True):
         """
         if len(self.mime_type) > _MAX_MEDIA_TYPE:
             raise ValueError("media type")
-        data = self.image if self.text is None else self.text
-        return Part(data or "", self.number, self.total, self.mime_type)
+        data = self.text or "" if self.image is None else self.image
+        return Part(data, self.number, self.total, self.mime_type)
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
