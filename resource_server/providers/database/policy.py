@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fnmatch import translate
 from hashlib import blake2b
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
-from resource_server.providers.database.engines.contract import EngineName, ViewReads
+from resource_server.providers.database.engines.contract import EngineName, Masker, ViewReads
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
@@ -27,7 +27,6 @@ from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.server_key import ServerKey, process_key
 
 REDACTED = "***"
-Masker: TypeAlias = Callable[[object], str | None]
 
 _HASH_PURPOSE = "mask: hash"
 _ORDER_PURPOSE = "order of masked"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -19,6 +19,10 @@ EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb", "duc
 
 ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
 """Tables and views with their columns: "*" for all of them, "" for none, such as by `count(*)`."""
+
+
+Masker: TypeAlias = Callable[[object], str | None]
+"""Masks a value of the driver; NULL stays NULL."""
 
 
 class Statement(NamedTuple):
@@ -65,6 +69,40 @@ class Privilege(msgspec.Struct, frozen=True):
 
     name: str
     """As the database writes it: `SUPERUSER`, `INSERT on public.orders`."""
+
+
+class VisibleTable(NamedTuple):
+    """What callers' SQL may read of one exposed table or view, under its own name."""
+
+    name: TableName
+    columns: tuple[str, ...] | None = None
+    """The visible columns, in order; None for all of them, without masks and condition."""
+    masks: Mapping[str, Masker] = {}
+    """Functions that mask values, by column."""
+    where: str | None = None
+    """The manifest's condition, in the engine's SQL, without parentheses around it."""
+
+
+class SqlPolicy(NamedTuple):
+    """What callers' SQL may read: the same object as long as neither schema nor policy changes."""
+
+    tables: tuple[VisibleTable, ...]
+    hidden: tuple[TableName, ...] = ()
+    """The other tables and views of the users, which do not exist for callers."""
+
+
+class RefusedStatement(InvalidParameter):
+    """A caller's statement is refused; the message has only names that are visible or the caller's.
+
+    `table` or `column` is a name of the statement that nothing visible has, as it is written there.
+    """
+
+    def __init__(
+        self, message: str, *, table: str | None = None, column: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.table = table
+        self.column = column
 
 
 class CommitDetection(msgspec.Struct, frozen=True):
@@ -157,6 +195,20 @@ class Engine(Protocol):
         Raises:
             ValueError: the database refuses it; the message is for the manifest's author.
         """
+        ...
+
+    async def ask(
+        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+    ) -> Rows:
+        """Run a caller's statement, for which only `policy` exists. The engine enforces it.
+
+        Raises:
+            RefusedStatement: it is no SELECT, reads what is not visible, or fails.
+        """
+        ...
+
+    async def excess_right(self) -> str | None:
+        """Return the first right of the login that lets SQL of callers past the policy, or None."""
         ...
 
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
