@@ -498,7 +498,9 @@ class Catalog:
         """Suggest values as `complete` does, for each meaning of what was typed, all decoded."""
         entry = self._template(uri_template)
         operators = _operators(entry.template)
-        if variable not in operators:
+        family = f"{variable.partition('.')[0]}.*"
+        operator = operators.get(variable, operators.get(family))
+        if operator is None:
             raise InvalidParameter(f"the template has no variable {variable!r}")
         if "complete" not in entry.mount.provider.abilities:
             return CompletionResult((), 0)
@@ -511,7 +513,7 @@ class Catalog:
                 found = await entry.mount.provider.complete(variable, text, given=given)
                 candidates.extend(found)
         best, total = await settle(rank_completions(typed, candidates))
-        encoded = uris.plain_path if operators[variable] == "+" else uris.display
+        encoded = uris.plain_path if operator == "+" else uris.display
         return CompletionResult(list(map(encoded, best)), total)
 
     def _template(self, uri_template: str) -> TemplateEntry:

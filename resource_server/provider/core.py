@@ -230,7 +230,10 @@ class Template(msgspec.Struct, frozen=True):
     type: ResourceType | None = None
     """Type of its resources; None for both."""
     optional: tuple[str, ...] = ()
-    """URI parameters that may be added; they are completed as variables are."""
+    """URI parameters that may be added; they are completed as variables are.
+
+    `where.*` stands for all whose names begin with `where.`.
+    """
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from resource_server.providers.database.addressing.address import (
     CellAddress,
     PageAddress,
     RowAddress,
+    SummaryAddress,
     TableAddress,
     address_path,
 )
@@ -39,7 +40,7 @@ _BUSY_RETRY_S = 0.05
 _UNAVAILABLE_RETRY_S = 5.0
 """Delay before another attempt at an unavailable database."""
 
-_OfRows: TypeAlias = TableAddress | PageAddress | RowAddress | CellAddress
+_OfRows: TypeAlias = TableAddress | PageAddress | SummaryAddress | RowAddress | CellAddress
 """Addresses that show rows of one table."""
 
 

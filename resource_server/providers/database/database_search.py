@@ -36,6 +36,7 @@ from resource_server.providers.database.addressing.address import (
     QueryAddress,
     RowAddress,
     SchemaAddress,
+    SummaryAddress,
     TableAddress,
     address_path,
 )
@@ -110,7 +111,7 @@ class DatabaseSearch:
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
-        if isinstance(address, DefinitionAddress | PageAddress | CellAddress):
+        if isinstance(address, DefinitionAddress | PageAddress | SummaryAddress | CellAddress):
             return await self._in_document(request, below)
         await self._find(address, below)
         within = address.key if isinstance(address, RowAddress) else ()

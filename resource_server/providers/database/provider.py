@@ -53,9 +53,14 @@ from resource_server.providers.database.options import (
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
-from resource_server.providers.database.reading.documents import PAGE_PARAMETERS, Documents
+from resource_server.providers.database.reading.documents import (
+    PAGE_PARAMETERS,
+    SUMMARY_PARAMETERS,
+    Documents,
+)
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
-from resource_server.providers.database.reading.path_completion import PathCompletion
+from resource_server.providers.database.reading.path_completion import NAMING, PathCompletion
+from resource_server.providers.database.reading.selection import FILTERS, is_filter
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime import eager
 from resource_server.runtime.eager import settle
@@ -222,8 +227,8 @@ class Database:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """URI parameters of pages of rows. See `SupportsParameters`."""
-        return frozenset(PAGE_PARAMETERS)
+        """URI parameters of pages and summaries. See `SupportsParameters`."""
+        return frozenset((*PAGE_PARAMETERS, *SUMMARY_PARAMETERS))
 
     @property
     def templates(self) -> Sequence[Template]:
@@ -401,6 +406,10 @@ class Database:
                 return await self._completion.row_keys(value, given)
             case "format":
                 return tuple(FORMATS)
+            case _ if "table" in given and is_filter(variable):
+                return await self._completion.values(variable, given)
+            case _ if "table" in given and variable in NAMING:
+                return await self._completion.columns(variable, value, given)
             case _:
                 return self._queries.complete(variable, value, given)
 
@@ -411,11 +420,24 @@ def _templates(prefix: str) -> Sequence[Template]:
             f"{prefix}{{table}}/~rows",
             name="rows",
             title="Rows of a table",
-            description="A page of rows in the order of the key. Optional URI parameters: limit; "
-            "after (a key); columns (names separated by commas); format (json, columns, csv or "
-            "markdown), as in orders/~rows?limit=20&format=csv",
+            description="A page of rows in the order of the key. Optional URI parameters: "
+            "where.COLUMN or where.COLUMN.OPERATOR (eq, ne, lt, le, gt, ge, in, like, null); sort "
+            "(names separated by commas, -name descending); count (only the number of rows); "
+            "limit; after (a cursor); columns (names separated by commas); format (json, columns, "
+            "csv or markdown), as in orders/~rows?where.status=paid&sort=-total&limit=20&format=csv",
             type="document",
-            optional=("after", "limit", "columns", "format"),
+            optional=(*PAGE_PARAMETERS, FILTERS),
+        ),
+        Template(
+            f"{prefix}{{table}}/~summary",
+            name="summary",
+            title="Groups of rows of a table",
+            description="Counts, sums and other aggregates. Optional URI parameters: by (at most "
+            "three columns), sum, min, max, avg (columns), where.COLUMN, sort (columns of the "
+            "summary), limit, after, format, as in "
+            "orders/~summary?by=country&sum=total&sort=-sum.total",
+            type="document",
+            optional=(*SUMMARY_PARAMETERS, FILTERS),
         ),
         Template(
             f"{prefix}{{table}}/{{+key}}",

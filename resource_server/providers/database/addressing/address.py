@@ -7,6 +7,7 @@
 | `(table,)` | a table or view: the collection of its documents and rows |
 | `(table, "~schema")` | the document of its definition |
 | `(table, "~rows")` | the document of a page of its rows |
+| `(table, "~summary")` | the document of its groups, with counts and sums |
 | `(table, k1, k2, …)` | a row, one segment for each column of the key |
 | `(table, k1, k2, …, "~cell", column)` | one value of a row, whole |
 | `("~query",)` | the collection of queries |
@@ -19,6 +20,7 @@ columns of the table.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -35,6 +37,7 @@ from resource_server.providers.database.engines.reflection import TableName
 
 SCHEMA = "~schema"
 ROWS = "~rows"
+SUMMARY = "~summary"
 CELL = "~cell"
 QUERY = "~query"
 
@@ -65,6 +68,12 @@ class DefinitionAddress(msgspec.Struct, frozen=True):
 
 class PageAddress(msgspec.Struct, frozen=True):
     """The `~rows` of a table."""
+
+    table: TableName
+
+
+class SummaryAddress(msgspec.Struct, frozen=True):
+    """The `~summary` of a table."""
 
     table: TableName
 
@@ -100,11 +109,19 @@ Address: TypeAlias = (
     | TableAddress
     | DefinitionAddress
     | PageAddress
+    | SummaryAddress
     | RowAddress
     | CellAddress
     | QueriesAddress
     | QueryAddress
 )
+
+_NAMES: Mapping[type[DefinitionAddress | PageAddress | SummaryAddress], str] = {
+    DefinitionAddress: SCHEMA,
+    PageAddress: ROWS,
+    SummaryAddress: SUMMARY,
+}
+"""The documents of a table, each with its segment."""
 
 
 def parse_path(path: Path, *, has_schemas: bool) -> Address:
@@ -141,10 +158,9 @@ def _parse_table(schema: str | None, name: str, below: Path) -> Address:
     table = TableName(schema, decode_text(name))
     if not below:
         return TableAddress(table)
-    if below == (SCHEMA,):
-        return DefinitionAddress(table)
-    if below == (ROWS,):
-        return PageAddress(table)
+    for document, segment in _NAMES.items():
+        if below == (segment,):
+            return document(table)
     if len(below) >= 2 and below[-2] == CELL:
         return CellAddress(table, _parse_key(below[:-2]), decode_text(below[-1]))
     return RowAddress(table, _parse_key(below))
@@ -182,10 +198,8 @@ def _segments_of(address: Address) -> Path:
             return (encode_text(schema),)
         case TableAddress(table):
             return _table_path(table)
-        case DefinitionAddress(table):
-            return (*_table_path(table), SCHEMA)
-        case PageAddress(table):
-            return (*_table_path(table), ROWS)
+        case DefinitionAddress(table) | PageAddress(table) | SummaryAddress(table):
+            return (*_table_path(table), _NAMES[type(address)])
         case RowAddress(table, key):
             return (*_table_path(table), *key)
         case CellAddress(table, key, column):

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from resource_server.errors import ResourceNotFound
@@ -112,6 +112,34 @@ def comes_after(key: Sequence[object], other: Sequence[object], types: Sequence[
                 return True
         elif place != place_before:
             return bool(place > place_before)
+    return False
+
+
+class Direction(NamedTuple):
+    """The direction of one column of an order."""
+
+    is_descending: bool
+    nulls_first: bool
+
+
+def follows(
+    key: Sequence[object],
+    other: Sequence[object],
+    types: Sequence[KeyType],
+    directions: Sequence[Direction],
+) -> bool:
+    """Return whether a key comes after another in these directions, as `comes_after`."""
+    for value, before, type, (is_descending, nulls_first) in zip(
+        key, other, types, directions, strict=True
+    ):
+        if value is None or before is None:
+            if value is not before:
+                return (before is None) == nulls_first
+        elif comes_after((value,), (before,), (type,)):
+            unknown = type.order(value) is None or type.order(before) is None
+            return unknown or not is_descending
+        elif comes_after((before,), (value,), (type,)):
+            return is_descending
     return False
 
 

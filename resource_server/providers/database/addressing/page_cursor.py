@@ -1,9 +1,10 @@
 """Page cursors: the position after a row, as opaque text.
 
-A cursor holds the segments of a row's key, or the number of rows without a key that were returned:
-these come last, in an order of all columns. It needs no state on the server and survives restarts.
-It is not signed: a forged cursor only reaches another page of the same table, which its author may
-read anyway. Its segments are decoded and checked as those of a row's address.
+A cursor holds the segments of a row's key, after those of the columns that the page is ordered by,
+or the number of rows that were returned: of those without a key, in an order of all columns, or of
+groups. It needs no state on the server and survives restarts. It is not signed: a forged cursor
+only reaches another page of the same table, which its author may read anyway. Its segments are
+decoded and checked as those of a row's address.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
     fingerprint: str
     # As bytes, because text that is not UTF-8 is no text of MessagePack.
-    key: tuple[bytes, ...]
+    key: tuple[bytes | None, ...]
     rows: Annotated[int, msgspec.Meta(ge=0, le=_MAX_ROWS)] = 0
     """Rows without a key that were returned; 0 in a cursor that holds a key."""
 
@@ -42,16 +43,22 @@ _decode = msgspec.msgpack.Decoder(_Cursor).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def encode_cursor(key: Sequence[object], types: Sequence[KeyType], *, fingerprint: str) -> str:
+def encode_cursor(
+    key: Sequence[object], types: Sequence[KeyType], *, fingerprint: str, nullable: int = 0
+) -> str:
     """Return the cursor after a key of the driver, in unreserved characters.
 
-    `fingerprint` is a digest of the table's columns and key; it differs after they change.
+    `fingerprint` is a digest of the table's columns and key; it differs after they change. The
+    first `nullable` values may be NULL.
 
     Raises:
         ValueError: the text would be too long, or a value (such as NULL) cannot be part of a key.
     """
-    held: list[bytes] = []
-    for value, type in zip(key, types, strict=True):
+    held: list[bytes | None] = []
+    for place, (value, type) in enumerate(zip(key, types, strict=True)):
+        if value is None and place < nullable:
+            held.append(None)
+            continue
         if isinstance(value, str | bytes) and len(value) > MAX_CURSOR_LENGTH:
             raise ValueError("the key is too long for a cursor")
         held.append(type.encode(value).encode("utf-8", "surrogateescape"))
@@ -61,19 +68,21 @@ def encode_cursor(key: Sequence[object], types: Sequence[KeyType], *, fingerprin
     return text
 
 
-def decode_cursor(text: str, types: Sequence[KeyType], *, fingerprint: str) -> tuple[object, ...]:
-    """Return the key in a cursor, in the driver's classes.
+def decode_cursor(
+    text: str, types: Sequence[KeyType], *, fingerprint: str, nullable: int = 0
+) -> tuple[object, ...]:
+    """Return the key in a cursor, in the driver's classes; as `encode_cursor` was given it.
 
     Raises:
         InvalidParameter: not a cursor, or a cursor of another table or of an earlier schema.
     """
     held = _held(text, fingerprint)
-    if len(held.key) != len(types) or held.rows:
+    if len(held.key) != len(types) or held.rows or None in held.key[nullable:]:
         raise InvalidParameter(INVALID_CURSOR)
     try:
         return tuple(
             [
-                type.decode(segment.decode("utf-8", "surrogateescape"))
+                None if segment is None else type.decode(segment.decode("utf-8", "surrogateescape"))
                 for segment, type in zip(held.key, types, strict=True)
             ]
         )

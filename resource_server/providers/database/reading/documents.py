@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Format, Link, Path, Resource, Truncation
@@ -17,11 +17,17 @@ from resource_server.providers.database.addressing.address import (
     PageAddress,
     QueryAddress,
     RowAddress,
+    SummaryAddress,
     TableAddress,
     address_path,
 )
+from resource_server.providers.database.addressing.page_cursor import (
+    INVALID_CURSOR,
+    decode_row_count,
+    encode_row_count,
+)
 from resource_server.providers.database.engines.contract import Engine, Rows
-from resource_server.providers.database.engines.reflection import ForeignKey, TableName
+from resource_server.providers.database.engines.reflection import Column, ForeignKey, TableName
 from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS, FormatName
 from resource_server.providers.database.formats.table_schema import schema_json, schema_markdown
@@ -34,14 +40,22 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
+from resource_server.providers.database.reading.selection import is_filter, parse_selection
+from resource_server.providers.database.reading.summary import AGGREGATES, parse_summary
 from resource_server.runtime.eager import settle
 
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
 _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
+_COUNT = Column("count", "", "integer")
+_NextQuery: TypeAlias = Callable[[int], dict[str, str] | None]
+"""Returns the URI parameters of the page after a number of rows."""
 _MARGIN = 64
 """Characters of a query's result around its rows."""
-PAGE_PARAMETERS = ("after", "limit", "columns", "format")
+PAGE_PARAMETERS = ("after", "limit", "columns", "sort", "count", "format")
+"""URI parameters of pages, besides filters."""
+SUMMARY_PARAMETERS = ("by", *AGGREGATES, "sort", "after", "limit", "format")
+"""URI parameters of summaries, besides filters."""
 
 
 class Document(NamedTuple):
@@ -98,6 +112,8 @@ class Documents:
                 return await self._read_row(address, query)
             case PageAddress():
                 return await self.read_page(address, query)
+            case SummaryAddress():
+                return await settle(self._read_summary(address, query))
             case DefinitionAddress():
                 return await settle(self._read_definition(address, query))
             case CellAddress():
@@ -227,13 +243,16 @@ class Documents:
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
             raise ResourceNotFound
-        _refuse_unknown(query, PAGE_PARAMETERS)
+        _refuse_unknown(query, PAGE_PARAMETERS, filters=True)
+        if "count" in query:
+            return await settle(self._read_count(address, exposed, query))
         format = format_of(query)
         limit = self._limit(query)
         columns = _columns(exposed, query)
+        selection = parse_selection(exposed.view, query)
         given = query.get("after")
-        after = None if given is None else exposed.position(given)
-        fetched = await exposed.page(limit + 1, after=after, columns=columns)
+        after = None if given is None else exposed.position(given, selection)
+        fetched = await exposed.page(limit + 1, after=after, columns=columns, selection=selection)
         found = fetched.rows
         shown = exposed.shown(found, columns)
         more = found.more or len(shown) > limit
@@ -241,19 +260,12 @@ class Documents:
 
         @functools.cache
         def next_query(count: int) -> dict[str, str] | None:
-            token = exposed.cursor_after_row(fetched, count, columns) if count else None
-            if token is None:
+            if not count:
                 return None
-            kept = {name: query[name] for name in ("limit", "columns") if name in query}
-            return {"after": token, **kept}
+            token = exposed.cursor_after_row(fetched, count, columns, selection)
+            return None if token is None else _following(query, token)
 
-        @functools.cache
-        def next_uri(count: int) -> str | None:
-            following = next_query(count)
-            if following is None:
-                return None
-            kept = {"format": format} if "format" in query else {}
-            return self._link(path, {**following, **kept})
+        next_uri = self._next_uri(path, query, next_query)
 
         page = pages.RowPage(
             exposed.options.title or address.table.name,
@@ -263,16 +275,93 @@ class Documents:
             next_uri,
             self._cell_uris(exposed, found, columns),
         )
+        # Subscribers watch the page without parameters by its version, others by their content.
+        version = version_of([*shown, more]) if query.keys() <= {"format"} else None
+        resource = self.page_resource(address.table, exposed.options, version)
+        return self._written(resource, page, format, next_query)
+
+    def _next_uri(
+        self, path: Path, query: Mapping[str, str], next_query: _NextQuery
+    ) -> Callable[[int], str | None]:
+        """Return the function for the URI of the page after a number of rows."""
+
+        @functools.cache
+        def next_uri(count: int) -> str | None:
+            following = next_query(count)
+            if following is None:
+                return None
+            kept = {"format": query["format"]} if "format" in query else {}
+            return self._link(path, {**following, **kept})
+
+        return next_uri
+
+    def _written(
+        self,
+        resource: Resource,
+        page: pages.RowPage,
+        format: FormatName,
+        next_query: _NextQuery | None = None,
+    ) -> Document:
+        """Return the document of rows within the limits."""
         written = pages.write_page(
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
         )
         truncated = None
         if written.more:
-            truncated = Truncation("limit", "rows", next=next_query(written.rows))
-        # Subscribers watch only the page without parameters: no other needs a version.
-        version = version_of([*shown, more]) if query.keys() <= {"format"} else None
-        resource = self.page_resource(address.table, exposed.options, version)
+            following = None if next_query is None else next_query(written.rows)
+            truncated = Truncation("limit", "rows", next=following)
         return Document(resource, Content(written.text, written.mime_type, truncated))
+
+    # -- counts and groups
+
+    async def _read_count(
+        self, address: PageAddress, exposed: ExposedTable, query: Mapping[str, str]
+    ) -> Document:
+        """Return the number of rows that match, as a page of one row."""
+        if query["count"] not in ("", "true"):
+            raise InvalidParameter("count has no value; write ~rows?count")
+        for name in ("after", "limit", "columns", "sort"):
+            if name in query:
+                raise InvalidParameter(f"count counts all rows that match; leave out {name}")
+        selection = parse_selection(exposed.view, query)
+        found = await exposed.summary((), (), 1, skip=0, selection=selection)
+        title = f"Rows of {exposed.options.title or address.table.name}"
+        page = pages.RowPage(title, [_COUNT], found.rows)
+        return self._written(
+            self.page_resource(address.table, exposed.options), page, format_of(query)
+        )
+
+    async def _read_summary(self, address: SummaryAddress, query: Mapping[str, str]) -> Document:
+        """Return groups of rows with their counts, sums and other aggregates."""
+        exposed = await self._exposed.get(address.table)
+        if not exposed.has_rows:
+            raise ResourceNotFound
+        _refuse_unknown(query, SUMMARY_PARAMETERS, filters=True)
+        format, limit = format_of(query), self._limit(query)
+        summary = parse_summary(exposed.view, query)
+        given = query.get("after")
+        fingerprint = version_of([exposed.fingerprint, summary.by, summary.selection.order])
+        skip = 0 if given is None else decode_row_count(given, fingerprint=fingerprint)
+        if skip is None:
+            raise InvalidParameter(INVALID_CURSOR)
+        found = await exposed.summary(
+            summary.by, summary.aggregates, limit + 1, skip=skip, selection=summary.selection
+        )
+        more = found.more or len(found.rows) > limit
+
+        @functools.cache
+        def next_query(count: int) -> dict[str, str] | None:
+            token = encode_row_count(skip + count, fingerprint=fingerprint)
+            return _following(query, token) if count else None
+
+        path = address_path(address)
+        title = f"Summary of {exposed.options.title or address.table.name}"
+        columns = summary.columns(exposed.columns)
+        rows = [summary.row(each, columns) for each in found.rows[:limit]]
+        page = pages.RowPage(title, columns, rows, more, self._next_uri(path, query, next_query))
+        version = None if query else version_of(rows)
+        resource = self.summary_resource(address.table, exposed.options, version)
+        return self._written(resource, page, format, next_query)
 
     def _limit(self, query: Mapping[str, str]) -> int:
         given = query.get("limit")
@@ -321,14 +410,9 @@ class Documents:
         format = format_of(query)
         given = {key: value for key, value in query.items() if key != "format"}
         page = await self._result(name, given, parameters.value_from_text)
-        written = pages.write_page(
-            page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
-        )
-        truncated = Truncation("limit", "rows") if written.more else None
         shown = ([column.name for column in page.columns], page.rows, page.more)
         version = version_of(shown) if not given else None
-        resource = self.query_resource(name, version)
-        return Document(resource, Content(written.text, written.mime_type, truncated))
+        return self._written(self.query_resource(name, version), page, format)
 
     async def query_result(self, name: str) -> Resource:
         """Describe the document of a query that needs no parameters, with its version."""
@@ -380,6 +464,20 @@ class Documents:
             mime_type=_JSON,
             formats=_PAGE_FORMATS,
             version=version,
+        )
+
+    def summary_resource(
+        self, table: TableName, options: TableOptions, version: str | None = None
+    ) -> Resource:
+        """Describe the `~summary` document of a table."""
+        return Resource(
+            path=address_path(SummaryAddress(table)),
+            name=f"{table.name} summary",
+            title=f"Summary of {options.title or table.name}",
+            mime_type=_JSON,
+            formats=_PAGE_FORMATS,
+            version=version,
+            listed=False,
         )
 
     def definition_resource(self, table: TableName, version: str | None = None) -> Resource:
@@ -444,8 +542,17 @@ def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
     return wanted
 
 
-def _refuse_unknown(query: Mapping[str, str], known: Sequence[str]) -> None:
+def _following(query: Mapping[str, str], cursor: str) -> dict[str, str]:
+    """Return the URI parameters of the next page, but its format."""
+    kept = {name: value for name, value in query.items() if name not in ("after", "format")}
+    return {"after": cursor, **kept}
+
+
+def _refuse_unknown(
+    query: Mapping[str, str], known: Sequence[str], *, filters: bool = False
+) -> None:
     for name in query:
-        if name not in known:
-            takes = f"; the parameters are {', '.join(known)}" if known else ""
+        if name not in known and not (filters and is_filter(name)):
+            named = [*known, "where.COLUMN"] if filters else known
+            takes = f"; the parameters are {', '.join(named)}" if known else ""
             raise InvalidParameter(f"unknown query parameter {name[:40]!r}{takes}")

@@ -8,13 +8,18 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database.addressing.key_types import KeyType, comes_after
+from resource_server.providers.database.addressing.key_types import (
+    Direction,
+    KeyType,
+    comes_after,
+    follows,
+)
 from resource_server.providers.database.addressing.page_cursor import (
     decode_cursor,
     decode_row_count,
@@ -37,11 +42,13 @@ from resource_server.providers.database.engines.reflection import (
 from resource_server.providers.database.formats import values
 from resource_server.providers.database.options import ReadLimits, TableOptions, ViewMode
 from resource_server.providers.database.policy import Policy, TableView
+from resource_server.providers.database.reading.selection import EVERYTHING, Selection
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from resource_server.providers.database.reading.statements import Statements
+    from resource_server.providers.database.reading.summary import Aggregate
 
 MAX_KEPT = 1024
 """Maximum number of tables whose reflection is cached."""
@@ -124,11 +131,37 @@ class ExposedTable:
         """Whether rows may be read."""
         return self.options.rows
 
-    async def fetch(self, statement: Statement, limit: int) -> Rows:
+    async def fetch(self, statement: Statement, limit: int, *, slow: bool = False) -> Rows:
         """Run one of its statements within the page timeout. Raises as `Engine.fetch`."""
         return await self._engine.fetch(
-            statement, limit=limit, within=self._limits.timeout, slow=self._is_slow
+            statement, limit=limit, within=self._limits.timeout, slow=slow or self._is_slow
         )
+
+    async def fetch_selected(self, statement: Statement, limit: int, selection: Selection) -> Rows:
+        """Run a statement with the filters and the order of a client.
+
+        Raises:
+            DeadlineExceeded: names the index that would help.
+            InvalidParameter: a value does not fit where it is used.
+        """
+        if selection == EVERYTHING:
+            return await self.fetch(statement, limit)
+        is_indexed = self._is_indexed(selection)
+        try:
+            return await self.fetch(statement, limit, slow=not is_indexed)
+        except DeadlineExceeded:
+            if is_indexed:
+                raise
+            columns = ", ".join(selection.indexed)
+            raise DeadlineExceeded(
+                f"time limit exceeded; an index of {self.name.name} on ({columns}) would help"
+            ) from None
+
+    def _is_indexed(self, selection: Selection) -> bool:
+        """Return whether an index or the key begins with the columns of a selection."""
+        wanted = tuple(selection.indexed)
+        indexes = [index.columns for index in self.table.indexes if not index.partial]
+        return any(each[: len(wanted)] == wanted for each in (self.table.key, *indexes))
 
     async def fetch_by_key(self, statement: Statement, limit: int) -> Rows:
         """Run a statement that binds a key from a path, as `fetch`.
@@ -147,24 +180,32 @@ class ExposedTable:
         *,
         after: Sequence[object] | int | None = None,
         columns: Sequence[str] | None = None,
+        selection: Selection = EVERYTHING,
     ) -> TablePage:
         """Return rows in the order of their key, followed by those without one.
 
-        `after` is a key, or a number of rows without a key, as decoded from a cursor.
+        `after` is a position, as decoded from a cursor. With an order, all rows are in this order.
         """
+        wanted = (columns, selection)
         if isinstance(after, int):
-            return await self._without_key([], limit, skip=after, columns=columns)
-        if not self.key:
-            return await self._without_key([], limit, skip=0, columns=columns)
-        bound = None if after is None else self.bound(after)
-        rows = await self.fetch(self.statements.page(limit, after=bound, columns=columns), limit)
+            return await self._without_key([], limit, skip=after, wanted=wanted)
+        if not self.key or (selection.order and not self.statements.every_row_has_key):
+            return await self._without_key([], limit, skip=0, wanted=wanted)
+        types, directions = self._ordering(selection)
+        bound = None if after is None else _bound(after, types)
+        statement = self.statements.page(limit, after=bound, columns=columns, selection=selection)
+        rows = await self.fetch_selected(statement, limit, selection)
         if after is not None:
-            ends = [self.key_in(row, columns) for row in (*rows.rows[:1], *rows.rows[-1:])]
-            self.check_progress(after, ends)
-        if rows.more or len(rows.rows) == limit:
+            ends = [
+                self.position_of(row, columns, selection)
+                for row in (*rows.rows[:1], *rows.rows[-1:])
+            ]
+            if not all(follows(end, after, types, directions) for end in ends):
+                self._refuse_order()
+        if rows.more or len(rows.rows) == limit or selection.order:
             return TablePage(rows, len(rows.rows))
         room = limit - len(rows.rows)
-        page = await self._without_key(rows.rows, room, skip=0, columns=columns)
+        page = await self._without_key(rows.rows, room, skip=0, wanted=wanted)
         return page if page.rows.columns else TablePage(rows, len(rows.rows))
 
     async def _without_key(
@@ -173,26 +214,66 @@ class ExposedTable:
         limit: int,
         *,
         skip: int,
-        columns: Sequence[str] | None,
+        wanted: tuple[Sequence[str] | None, Selection],
     ) -> TablePage:
-        """Return rows that have no key, after the rows `before`."""
-        ordered = self.statements.without_key(limit, skip=skip, is_ordered=True, columns=columns)
+        """Return rows that have no key, after the rows `before`; all rows if there is an order."""
+        columns, selection = wanted
+        ordered = self.statements.without_key(
+            limit, skip=skip, is_ordered=True, columns=columns, selection=selection
+        )
         if ordered is None:
             return TablePage(Rows((), before), len(before))
         found: Rows | None = None
-        if skip or time.monotonic() >= self._unsorted_until:
+        must_sort = bool(skip or selection.order)
+        if must_sort or time.monotonic() >= self._unsorted_until:
             try:
-                found = await self.fetch(ordered, limit)
+                found = await self.fetch_selected(ordered, limit, selection)
             except (DeadlineExceeded, InvalidParameter):
-                if skip:
+                if must_sort:
                     raise
                 self._unsorted_until = time.monotonic() + _SORT_RETRY_S
         can_continue = found is not None
         if found is None:
-            first = self.statements.without_key(limit, columns=columns) or ordered
-            found = await self.fetch(first, limit)
+            first = self.statements.without_key(limit, columns=columns, selection=selection)
+            found = await self.fetch_selected(first or ordered, limit, selection)
         rows = Rows(found.columns, [*before, *found.rows], found.more)
         return TablePage(rows, len(before), skip, can_continue)
+
+    async def summary(
+        self,
+        by: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        limit: int,
+        *,
+        skip: int,
+        selection: Selection,
+    ) -> Rows:
+        """Return groups of rows, as `Statements.summary`. Raises as `fetch_selected`."""
+        statement = self.statements.summary(by, aggregates, limit, skip=skip, selection=selection)
+        try:
+            return await self.fetch_selected(statement, limit, selection)
+        except ResourceNotFound:
+            # Such as a sum beyond 64 bits in SQLite.
+            raise InvalidParameter("the database cannot compute this summary") from None
+
+    def _ordering(self, selection: Selection) -> tuple[Sequence[KeyType], Sequence[Direction]]:
+        """Return the types and directions of a position in the order of a selection."""
+        terms = self.statements.terms(selection.order)
+        by_name = {column.name: column for column in (*self.table.columns, *self.key)}
+        found = [(by_name[term.column].key_type, term) for term in terms]
+        types = [type for type, _ in found if type is not None]
+        return types, [Direction(term.is_descending, term.nulls_first) for _, term in found]
+
+    def position_of(
+        self, row: tuple[object, ...], columns: Sequence[str] | None, selection: Selection
+    ) -> tuple[object, ...]:
+        """Return the position of a fetched row: the values of the order, then of the key."""
+        if not selection.order:
+            return self.key_in(row, columns)
+        names = self.column_names if columns is None else columns
+        selected = self.statements.selected(names, selection.order)
+        terms = self.statements.terms(selection.order)
+        return tuple([row[selected.index(term.column)] for term in terms])
 
     def split(self, rows: Rows) -> tuple[Sequence[tuple[object, ...]], list[tuple[object, ...]]]:
         """Split rows of all columns into their visible values, masked, and their keys."""
@@ -228,11 +309,14 @@ class ExposedTable:
         """
         types = self.key_types[place : place + len(after)]
         if not all(comes_after(key, after, types) for key in keys):
-            _log.warning("the keys of table %s are not in the order of their pages", self.name.name)
-            raise InvalidParameter(
-                "the next page does not come after this one: the database orders the keys of this"
-                " table otherwise; read the table in one page"
-            )
+            self._refuse_order()
+
+    def _refuse_order(self) -> NoReturn:
+        _log.warning("the rows of table %s are not in the order of their pages", self.name.name)
+        raise InvalidParameter(
+            "the next page does not come after this one: the database orders the rows of this"
+            " table otherwise; read the table in one page"
+        )
 
     def cursor_after(self, key: Sequence[object]) -> str:
         """Return the cursor of the page after a key.
@@ -242,31 +326,6 @@ class ExposedTable:
         """
         return encode_cursor(key, self.key_types, fingerprint=self.fingerprint)
 
-    def cursor_after_row(
-        self, page: TablePage, count: int, columns: Sequence[str] | None
-    ) -> str | None:
-        """Return the cursor after this many rows of a page; None if no page can follow them."""
-        if count > page.keyed:
-            passed = page.skipped + count - page.keyed
-            return (
-                encode_row_count(passed, fingerprint=self.fingerprint)
-                if page.can_continue
-                else None
-            )
-        try:
-            return self.cursor_after(self.key_in(page.rows.rows[count - 1], columns))
-        except ValueError:
-            return None
-
-    def position(self, cursor: str) -> tuple[object, ...] | int:
-        """Return the position in a cursor: a key, or a number of rows without one.
-
-        Raises:
-            InvalidParameter: not a cursor of this table, or of an earlier schema.
-        """
-        passed = decode_row_count(cursor, fingerprint=self.fingerprint)
-        return self.cursor_key(cursor) if passed is None else passed
-
     def cursor_key(self, cursor: str) -> tuple[object, ...]:
         """Return the key in a cursor, in the driver's classes.
 
@@ -274,6 +333,46 @@ class ExposedTable:
             InvalidParameter: not a cursor of this table, or of an earlier schema.
         """
         return decode_cursor(cursor, self.key_types, fingerprint=self.fingerprint)
+
+    def cursor_after_row(
+        self,
+        page: TablePage,
+        count: int,
+        columns: Sequence[str] | None,
+        selection: Selection = EVERYTHING,
+    ) -> str | None:
+        """Return the cursor after this many rows of a page; None if no page can follow them."""
+        fingerprint = self._fingerprint_in(selection)
+        if count > page.keyed:
+            passed = page.skipped + count - page.keyed
+            return encode_row_count(passed, fingerprint=fingerprint) if page.can_continue else None
+        position = self.position_of(page.rows.rows[count - 1], columns, selection)
+        types, _ = self._ordering(selection)
+        nullable = len(selection.order)
+        try:
+            return encode_cursor(position, types, fingerprint=fingerprint, nullable=nullable)
+        except ValueError:  # such as a key that is too long
+            return None
+
+    def position(self, cursor: str, selection: Selection = EVERYTHING) -> tuple[object, ...] | int:
+        """Return the position in a cursor: values as of `position_of`, or a number of rows.
+
+        Raises:
+            InvalidParameter: not a cursor of this table and order, or of an earlier schema.
+        """
+        fingerprint = self._fingerprint_in(selection)
+        passed = decode_row_count(cursor, fingerprint=fingerprint)
+        if passed is not None:
+            return passed
+        types, _ = self._ordering(selection)
+        nullable = len(selection.order)
+        return decode_cursor(cursor, types, fingerprint=fingerprint, nullable=nullable)
+
+    def _fingerprint_in(self, selection: Selection) -> str:
+        """Return the fingerprint of cursors in the order of a selection."""
+        if not selection.order:
+            return self.fingerprint
+        return version_of([self.fingerprint, selection.order])
 
     def _places(self, columns: Sequence[str]) -> Sequence[int]:
         selected = self.statements.selected(columns)
@@ -331,7 +430,7 @@ class ExposedTable:
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
         """Return a key, or its first values, in the form that the driver binds."""
-        return tuple([type.bind(value) for type, value in zip(self.key_types, key, strict=False)])
+        return _bound(key, self.key_types)
 
     def segments(self, key: Sequence[object]) -> Path:
         """Return the canonical segments of a key from the driver.
@@ -363,6 +462,16 @@ class ExposedTable:
         table = table.with_key(table.other_keys)
         other = TableView(table, options, view.maskers, view.order_key)
         return await ExposedTable(other, self._engine, self._limits, self.change).with_key_of_rows()
+
+
+def _bound(key: Sequence[object], types: Sequence[KeyType]) -> tuple[object, ...]:
+    """Return a position in the form that the driver binds."""
+    return tuple(
+        [
+            None if value is None else type.bind(value)
+            for type, value in zip(types, key, strict=False)
+        ]
+    )
 
 
 def _change(options: TableOptions, table: Table) -> str | None:

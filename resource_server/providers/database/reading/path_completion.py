@@ -1,4 +1,4 @@
-"""Completion of template variables: schemas, tables and row keys."""
+"""Completion of template variables and URI parameters: tables, row keys, columns, values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,24 @@ from resource_server.providers.database.addressing.address import (
 )
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import Engine
-from resource_server.providers.database.reading.exposed_table import ExposedTableCache
+from resource_server.providers.database.reading.exposed_table import (
+    ExposedTable,
+    ExposedTableCache,
+)
+from resource_server.providers.database.reading.selection import WHERE
+from resource_server.providers.database.reading.summary import AGGREGATES
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 _MAX_KEYS = 101
 """Maximum number of keys suggested: one more than a client gets, to signal that there are more."""
 
 
+NAMING = ("columns", "sort", "by", *AGGREGATES)
+"""URI parameters whose values are names of columns."""
+
+
 class PathCompletion:
-    """Suggests exposed schemas, tables and keys, as path segments."""
+    """Suggests exposed schemas, tables, keys and columns, and values of filters."""
 
     def __init__(
         self, engine: Engine, exposed_tables: ExposedTableCache, timing: Timing = DEFAULT_TIMING
@@ -39,6 +48,50 @@ class PathCompletion:
         schema = given.get("schema")
         return [path[-1] for path in tables if schema in (None, path[0])]
 
+    async def columns(self, parameter: str, typed: str, given: Mapping[str, str]) -> Sequence[str]:
+        """Return values of a URI parameter that names columns, with the names before the last.
+
+        Raises:
+            ResourceNotFound: there is no such table.
+        """
+        exposed = await self._table(given)
+        if exposed is None:
+            return ()
+        is_compared = parameter != "columns"
+        usable = [
+            column.name
+            for column in exposed.table.columns
+            if not is_compared
+            or (column.name in exposed.view.searchable and column.key_type is not None)
+        ]
+        before, comma, _ = typed.rpartition(",")
+        sign = "-" if typed[len(before + comma) :].startswith("-") else ""
+        taken = {name.removeprefix("-") for name in before.split(",")}
+        return [f"{before}{comma}{sign}{name}" for name in usable if name not in taken]
+
+    async def values(self, parameter: str, given: Mapping[str, str]) -> Sequence[str]:
+        """Return the values that a filter may have: those of an enumeration or a boolean.
+
+        Raises:
+            ResourceNotFound: there is no such table.
+        """
+        exposed = await self._table(given)
+        if exposed is None:
+            return ()
+        name, _, operator = parameter.removeprefix(WHERE).rpartition(".")
+        if operator == "null":
+            return ("true", "false")
+        for written in (parameter.removeprefix(WHERE), name):
+            if written in exposed.view.searchable:
+                column = exposed.columns[written]
+                return column.values or (("true", "false") if column.kind == "boolean" else ())
+        return ()
+
+    async def _table(self, given: Mapping[str, str]) -> ExposedTable | None:
+        path = tuple(given[name] for name in ("schema", "table") if name in given)
+        address = parse_path(path, has_schemas=self._engine.has_schemas)
+        return await self._exposed.get(address.table) if isinstance(address, TableAddress) else None
+
     async def row_keys(self, typed: str, given: Mapping[str, str]) -> Sequence[str]:
         """Return keys of the given table that begin with `typed`, one key column at a time.
 
@@ -47,11 +100,9 @@ class PathCompletion:
         Raises:
             ResourceNotFound: there is no such table, or no key begins this way.
         """
-        path = tuple(given[name] for name in ("schema", "table") if name in given)
-        address = parse_path(path, has_schemas=self._engine.has_schemas)
-        if not isinstance(address, TableAddress):
+        exposed = await self._table(given)
+        if exposed is None:
             return ()
-        exposed = await self._exposed.get(address.table)
         *before, begun = typed.split("/")
         if not exposed.has_rows or len(before) >= len(exposed.key):
             return ()

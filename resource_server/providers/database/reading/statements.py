@@ -8,6 +8,7 @@ key have a statement of their own.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -18,17 +19,27 @@ from sqlalchemy.sql.visitors import replacement_traverse
 
 from resource_server.providers.database.engines.contract import DIGEST, RawText, Statement
 from resource_server.providers.database.engines.reflection import VIEWS, Table
+from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE, like_pattern
+from resource_server.providers.database.reading.selection import (
+    EVERYTHING,
+    Filter,
+    Order,
+    Selection,
+)
+from resource_server.providers.database.reading.summary import COUNT, Aggregate
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 
-LIKE_ESCAPE = "!"
-"""Escapes `%`, `_` and itself in a LIKE pattern."""
-
-_MAX_LIKE_LENGTH = 200
-"""Maximum characters of the text in a LIKE pattern; SQLite allows patterns of 1,000 bytes."""
-_LIKE_SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
 _COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf8mb4_general_ci"}
 """Collations for LIKE, by dialect; SQLite needs none."""
+
+
+class Term(NamedTuple):
+    """A column of a complete order."""
+
+    column: str
+    is_descending: bool
+    nulls_first: bool
 
 
 class _Plan(NamedTuple):
@@ -40,6 +51,17 @@ class _Plan(NamedTuple):
     def bind(self, values: Mapping[str, object]) -> Statement:
         return Statement(self.sql, tuple([values[name] for name in self.names]))
 
+
+_MAX_PLANS = 512
+"""Maximum statements of a table that are kept compiled; clients choose columns, filters, orders."""
+_NULLS_FIRST = {"sqlite": (True, False), "mysql": (True, False), "mariadb": (True, False)}
+"""Whether NULL comes first, ascending and descending; (False, True) on PostgreSQL."""
+_COMPARISONS: Mapping[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 
 _UNLIMITED = {"sqlite": "-1", "mysql": str(2**64 - 1), "mariadb": str(2**64 - 1)}
 """Limits without effect, for dialects that need one beside an offset."""
@@ -70,9 +92,11 @@ class Statements:
         self._columns = tuple(columns)
         self._key = table.key
         self._nullable = tuple([column.name for column in table.key_columns if column.nullable])
+        self._may_be_null = {column.name for column in table.columns if column.nullable}
+        self._nulls_first = _NULLS_FIRST.get(dialect.name, (False, dialect.name == "postgresql"))
         self._ranked = {
             column.name: column.key_type.ranks
-            for column in table.key_columns
+            for column in {c.name: c for c in (*table.columns, *table.key_columns)}.values()
             if column.key_type is not None and column.key_type.ranks
         }
         self._computed_reals = {
@@ -94,9 +118,27 @@ class Statements:
         )
         self._plans: dict[tuple[object, ...], _Plan] = {}
 
-    def selected(self, columns: Sequence[str]) -> Sequence[str]:
-        """Return the selected columns: the given ones, then the remaining key columns."""
-        return tuple(dict.fromkeys((*columns, *self._key)))
+    def selected(self, columns: Sequence[str], order: Sequence[Order] = ()) -> Sequence[str]:
+        """Return the selected columns: the given ones, then those of the key and the order."""
+        return tuple(dict.fromkeys((*columns, *self._key, *[each.column for each in order])))
+
+    @property
+    def every_row_has_key(self) -> bool:
+        """Whether pages of any order can go on after a row."""
+        return bool(self._key) and not self._nullable
+
+    def terms(self, order: Sequence[Order]) -> Sequence[Term]:
+        """Return the columns of an order, with the key to tell equal rows apart.
+
+        The key has the direction of the last column, so that an index of it serves both.
+        """
+        is_descending = bool(order) and order[-1].is_descending
+        given = [each.column for each in order]
+        key = [Order(name, is_descending) for name in self._key if name not in given]
+        return [
+            Term(each.column, each.is_descending, self._nulls_first[each.is_descending])
+            for each in (*order, *key)
+        ]
 
     def page(
         self,
@@ -105,23 +147,80 @@ class Statements:
         after: Sequence[object] | None = None,
         within: Sequence[object] = (),
         columns: Sequence[str] | None = None,
+        selection: Selection = EVERYTHING,
     ) -> Statement:
         """Select rows in key order, after the key `after` if given; others by `without_key`.
 
         `within` restricts the first key columns to these values. Key columns outside of `columns`
-        come after them, as in `selected`.
+        come after them, as in `selected`. With an order, `after` are the values of its `terms`.
         """
         wanted = self._columns if columns is None else tuple(columns)
+        if selection.order:
+            return self._sorted_page(limit, after, wanted, selection)
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
         values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
+        values |= self._filter_values(selection)
 
         def select() -> _Select:
             selected = self._select(*self.selected(wanted))
             selected = self._conditions(selected, len(within), self._key if after else ())
+            selected = self._filtered(selected, selection)
             ordered = self._addressed(selected).order_by(*map(self._column, self._key))
             return self._compiler.limited(ordered)
 
-        return self._statement(("page", wanted, after is not None, len(within)), select, values)
+        shape = ("page", wanted, after is not None, len(within), selection.shape)
+        return self._statement(shape, select, values)
+
+    def _sorted_page(
+        self,
+        limit: int,
+        after: Sequence[object] | None,
+        wanted: tuple[str, ...],
+        selection: Selection,
+    ) -> Statement:
+        """Select rows in the order of a selection, for tables whose rows all have a key."""
+        terms = self.terms(selection.order)
+        beyond = [
+            self._rank(term.column, value) for term, value in zip(terms, after or (), strict=False)
+        ]
+        missing = tuple([value is None for value in beyond])
+        values = {"limit": limit, **_values("k", beyond), **self._filter_values(selection)}
+
+        def select() -> _Select:
+            selected = self._select(*self.selected(wanted, selection.order))
+            selected = self._filtered(self._conditions(selected, 0, ()), selection)
+            if missing:
+                selected = selected.where(self._follows(terms, missing, 0))
+            return self._compiler.limited(selected.order_by(*map(self._directed, terms)))
+
+        return self._statement(("sorted", wanted, missing, selection.shape), select, values)
+
+    def _directed(self, term: Order | Term) -> sa.ColumnElement[Any]:
+        column = self._column(term.column)
+        return column.desc() if term.is_descending else column
+
+    def _follows(
+        self, terms: Sequence[Term], missing: Sequence[bool], place: int
+    ) -> sa.ColumnElement[bool]:
+        """Return the condition that a row follows the bound one, from the term `place` on.
+
+        `missing` are the terms of the bound row that are NULL.
+        """
+        term, value = terms[place], self._compiler.bind(f"k{place}")
+        rest = self._follows(terms, missing, place + 1) if place + 1 < len(terms) else None
+        column, compared = self._column(term.column), self._ordered(term.column)
+        if missing[place]:
+            same: sa.ColumnElement[bool] = column.is_(None)
+            equal = sa.false() if rest is None else sa.and_(same, rest)
+            return sa.or_(column.is_not(None), equal) if term.nulls_first else equal
+        beyond = compared < value if term.is_descending else compared > value
+        if term.column not in self._may_be_null or term.nulls_first:
+            if rest is None:
+                return beyond
+            bound = compared <= value if term.is_descending else compared >= value
+            return sa.and_(bound, sa.or_(beyond, rest))
+        either = sa.or_(beyond, column.is_(None))
+        return either if rest is None else sa.or_(either, sa.and_(compared == value, rest))
 
     def without_key(
         self,
@@ -130,28 +229,32 @@ class Statements:
         skip: int = 0,
         is_ordered: bool = False,
         columns: Sequence[str] | None = None,
+        selection: Selection = EVERYTHING,
     ) -> Statement | None:
         """Select the rows that have no key: those with NULL in it, or all if there is none.
 
         Skips some of them, in the order of all columns with `is_ordered`. Returns None if every row
-        has a key. Columns as in `page`.
+        has a key. Columns as in `page`. With an order, selects all rows.
         """
-        if self._key and not self._nullable:
+        if self.every_row_has_key:
             return None
         wanted = self._columns if columns is None else tuple(columns)
 
         def select() -> _Select:
             selected = self._conditions(self._select(*self.selected(wanted)), 0, ())
-            if self._nullable:
+            selected = self._filtered(selected, selection)
+            if self._nullable and not selection.order:
                 missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
                 selected = selected.where(missing)
             if not is_ordered:
                 return self._compiler.limited(selected)
-            ordered = selected.order_by(*self._total_order())
+            given = map(self._directed, selection.order)
+            ordered = selected.order_by(*given, *self._total_order())
             return ordered.limit(self._compiler.bind("limit")).offset(self._compiler.bind("skip"))
 
         values = {"limit": limit, "skip": skip, "order_key": self._order_key}
-        return self._statement(("without key", wanted, is_ordered), select, values)
+        values |= self._filter_values(selection)
+        return self._statement(("without key", wanted, is_ordered, selection.shape), select, values)
 
     def _total_order(self) -> list[sa.ColumnElement[Any]]:
         """Return an order in which only rows with the same values are equal.
@@ -321,6 +424,81 @@ class Statements:
 
         return self._statement(("count", most is None), select, {"limit": most})
 
+    def summary(
+        self,
+        by: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        limit: int,
+        *,
+        skip: int = 0,
+        selection: Selection = EVERYTHING,
+    ) -> Statement:
+        """Select groups of rows: the columns `by`, the number of rows, and the aggregates.
+
+        The order names columns of `by`, `count` and aggregates; the columns of `by` come last.
+        """
+
+        def select() -> _Select:
+            groups: dict[str, sa.ColumnElement[Any]] = {name: self._value(name) for name in by}
+            found = {
+                COUNT: sa.func.count(),
+                **{each.name: self._aggregate(each) for each in aggregates},
+            }
+            every = [*groups.values(), *found.values()]
+            labelled = [each.label(f"c{place}") for place, each in enumerate(every)]
+            selected = self._conditions(_select(*labelled).select_from(self._table), 0, ())
+            selected = self._filtered(selected, selection)
+            columns = {name: self._column(name) for name in by}
+            if by:
+                selected = selected.group_by(*columns.values())
+            named: dict[str, Any] = {**found, **columns}
+            given = [
+                named[each.column].desc() if each.is_descending else named[each.column]
+                for each in selection.order
+            ]
+            ordered = selected.order_by(*given, *columns.values())
+            return ordered.limit(self._compiler.bind("limit")).offset(self._compiler.bind("skip"))
+
+        values = {"limit": limit, "skip": skip, **self._filter_values(selection)}
+        shape = ("summary", tuple(by), tuple(aggregates), selection.shape)
+        return self._statement(shape, select, values)
+
+    def _aggregate(self, aggregate: Aggregate) -> sa.ColumnElement[Any]:
+        return getattr(sa.func, aggregate.function)(self._value(aggregate.column))
+
+    def _filtered(self, selected: _Select, selection: Selection) -> _Select:
+        """Add the conditions of a client."""
+        for place, each in enumerate(selection.filters):
+            selected = selected.where(self._filter(each, f"f{place}_"))
+        return selected
+
+    def _filter(self, filter: Filter, prefix: str) -> sa.ColumnElement[bool]:
+        column = self._column(filter.column)
+        bound = [self._compiler.bind(f"{prefix}{each}") for each in range(len(filter.values))]
+        match filter.operator:
+            case "null":
+                return column.is_(None) if filter.values[0] else column.is_not(None)
+            case "eq":
+                return column == bound[0]
+            case "ne":
+                return column != bound[0]
+            case "in":
+                return sa.or_(*(column == each for each in bound))
+            case "like":
+                return self._likes(self._any_text(filter.column), bound[0])
+            case _:
+                return _COMPARISONS[filter.operator](self._ordered(filter.column), bound[0])
+
+    def _filter_values(self, selection: Selection) -> dict[str, object]:
+        return {
+            f"f{place}_{number}": self._rank(each.column, value)
+            if each.operator in _COMPARISONS
+            else value
+            for place, each in enumerate(selection.filters)
+            if each.operator != "null"
+            for number, value in enumerate(each.values)
+        }
+
     def repeated(self) -> Statement:
         """Select 1 if several rows share a key."""
 
@@ -372,6 +550,8 @@ class Statements:
             return self._compiler.compile(self._compiler.with_raw(select(), raw)).bind(values)
         plan = self._plans.get(shape)
         if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
             plan = self._plans[shape] = self._compiler.compile(select())
         return plan.bind(values)
 
@@ -393,19 +573,30 @@ class Statements:
 
     def _text(self, name: str, max_characters: int, *, is_any: bool) -> sa.ColumnElement[Any]:
         """Return a column's truncated text, or NULL if it does not match the pattern."""
+        text = self._any_text(name, max_characters)
+        return text if is_any else sa.case((self._likes(text, self._compiler.bind("like")), text))
+
+    def _any_text(self, name: str, max_characters: int | None = None) -> sa.ColumnElement[Any]:
+        """Return a column's value as text, truncated if it is to be."""
         text: sa.ColumnElement[Any] = sa.cast(self._column(name), sa.Text)
-        text = sa.func.substr(text, sa.literal_column("1"), sa.literal_column(str(max_characters)))
+        if max_characters is not None:
+            most: Any = cast("Any", sa.literal_column(str(max_characters)))
+            text = sa.func.substr(text, sa.literal_column("1"), most)
         if self._dialect.name == "sqlite":
             # Any SQLite column may hold blobs, and the cast would read their bytes as text.
             is_blob = sa.func.typeof(self._column(name)) == sa.literal_column("'blob'")
             text = sa.case((sa.not_(is_blob), text))
-        if is_any:
-            return text
+        return text
+
+    def _likes(
+        self, text: sa.ColumnElement[Any], pattern: sa.BindParameter[Any]
+    ) -> sa.ColumnElement[bool]:
+        """Return whether a text matches a pattern, ignoring the case of ASCII letters."""
         # The column's own collation may be case-sensitive or not support LIKE.
         collation = _COLLATIONS.get(self._dialect.name)
         compared = text if collation is None else sa.collate(text, collation)
         fits = compared.ilike if self._dialect.name in ("postgresql", "duckdb") else compared.like
-        return sa.case((fits(self._compiler.bind("like"), escape=LIKE_ESCAPE), text))
+        return fits(pattern, escape=LIKE_ESCAPE)
 
     def _ordered(self, name: str) -> sa.ColumnElement[Any]:
         """Return the expression that a column is ordered by."""
@@ -514,26 +705,3 @@ def _select(*columns: Any) -> _Select:
 
 def _values(prefix: str, values: Sequence[object]) -> dict[str, object]:
     return {f"{prefix}{place}": value for place, value in enumerate(values)}
-
-
-def like_pattern(text: str) -> str | None:
-    """Return a LIKE pattern that matches every text that contains `text`, ignoring case.
-
-    The pattern has only the longest part that all engines compare alike, so it may match more.
-    Returns None if there is no such part.
-    """
-    alike = "".join(c if _is_alike(c) else "\0" for c in text)
-    longest = max(alike.split("\0"), key=len)[:_MAX_LIKE_LENGTH]
-    return f"%{_LIKE_SPECIAL.sub(_like_escape, longest)}%" if longest else None
-
-
-def _is_alike(character: str) -> bool:
-    # SQLite folds the case of ASCII letters only, other engines by their locale.
-    if character.isascii():
-        return character != "\0"
-    is_surrogate = "\ud800" <= character <= "\udfff"
-    return character == character.casefold() == character.upper() and not is_surrogate
-
-
-def _like_escape(found: re.Match[str]) -> str:
-    return LIKE_ESCAPE + found[0]

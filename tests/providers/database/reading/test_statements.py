@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.options import ColumnOptions, Mask, ReadLimits, TableOptions
-from resource_server.providers.database.reading.statements import LIKE_ESCAPE, like_pattern
+from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE, like_pattern
 from resource_server.runtime.option_types import Duration
 from resource_server.runtime.server_key import ServerKey
 from tests.providers.database.owners import Owner, owner_of

@@ -1,0 +1,54 @@
+"""LIKE patterns: of a searched text, and as clients write them."""
+
+from __future__ import annotations
+
+import re
+
+LIKE_ESCAPE = "!"
+"""Escapes `%`, `_` and itself in a LIKE pattern."""
+
+MAX_LENGTH = 200
+"""Maximum characters of the text in a LIKE pattern; SQLite allows patterns of 1,000 bytes."""
+_SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
+
+
+def like_pattern(text: str) -> str | None:
+    """Return a LIKE pattern that matches every text that contains `text`, ignoring case.
+
+    The pattern has only the longest part that all engines compare alike, so it may match more.
+    Returns None if there is no such part.
+    """
+    alike = "".join(c if _is_alike(c) else "\0" for c in text)
+    longest = max(alike.split("\0"), key=len)[:MAX_LENGTH]
+    return f"%{_SPECIAL.sub(_escaped, longest)}%" if longest else None
+
+
+def _is_alike(character: str) -> bool:
+    # SQLite folds the case of ASCII letters only, other engines by their locale.
+    if character.isascii():
+        return character != "\0"
+    is_surrogate = "\ud800" <= character <= "\udfff"
+    return character == character.casefold() == character.upper() and not is_surrogate
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return LIKE_ESCAPE + found[0]
+
+
+def escaped_pattern(pattern: str) -> str:
+    """Return a client's LIKE pattern, whose escape is a backslash, with the escape of statements.
+
+    Raises:
+        ValueError: it ends with a backslash.
+    """
+    found: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == "\\":
+            character = next(characters, "")
+            if not character:
+                raise ValueError("a pattern ends with its escape")
+            found.append(_SPECIAL.sub(_escaped, character))
+        else:
+            found.append(LIKE_ESCAPE * 2 if character == LIKE_ESCAPE else character)
+    return "".join(found)
