@@ -1,4 +1,4 @@
-"""The built-in tools: list, read, describe and search the catalog."""
+"""The built-in tools: list, read, describe, search and query the catalog."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from resource_server.protocol.tools.resource_listing import ListArguments, list_
 from resource_server.protocol.tools.resource_reading import ReadArguments, read_resource
 from resource_server.protocol.tools.resource_search import SearchArguments, search_resources
 from resource_server.protocol.tools.results import error_result, tool_result
+from resource_server.protocol.tools.table_query import TableQueryArguments, query_table
 from resource_server.provider.tools import Tool
 from resource_server.runtime.near_name import did_you_mean
 
@@ -79,6 +80,7 @@ _HANDLERS: Mapping[str, tuple[type[msgspec.Struct], _Handler]] = {
     builtin_schemas.READ: (ReadArguments, read_resource),
     builtin_schemas.METADATA: (UriArguments, resource_metadata),
     builtin_schemas.SEARCH: (SearchArguments, search_resources),
+    builtin_schemas.QUERY_TABLE: (TableQueryArguments, query_table),
 }
 _DECODERS = {name: msgspec.json.Decoder(shape) for name, (shape, _) in _HANDLERS.items()}
 

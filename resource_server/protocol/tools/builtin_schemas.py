@@ -12,6 +12,7 @@ LIST = "list_resources"
 READ = "read_resource"
 METADATA = "resource_metadata"
 SEARCH = "search_resources"
+QUERY_TABLE = "query_table"
 
 _Json = dict[str, Any]
 _TEXT: _Json = {"type": "string"}
@@ -163,8 +164,36 @@ def search_tool(*, has_expressions: bool) -> Tool:
     )
 
 
+QUERY_TABLE_TOOL = Tool(
+    name=QUERY_TABLE,
+    title="Query a table",
+    description="Rows of a table that match, in any order; or how many (count); or groups (by) "
+    "with counts and sums.",
+    input_schema=_object(
+        ("uri",),
+        uri={**_TEXT, "description": "The table; its columns are at …/~schema"},
+        where={
+            "type": "object",
+            "description": '{"status": "paid", "total.gt": 100}; operators: ne lt le gt ge in like',
+        },
+        sort={**_TEXT, "description": "a,-b (descending)"},
+        columns=_TEXT,
+        count=_FLAG,
+        by={**_TEXT, "description": "Columns of groups; sort by sum.total, count"},
+        sum=_TEXT,
+        min=_TEXT,
+        max=_TEXT,
+        avg=_TEXT,
+        limit=_NUMBER,
+        format={**_TEXT, "description": "csv (default), markdown, json"},
+    ),
+)
+"""Offered where tables are served."""
+
+
 def builtin_tools(parameters: Set[str], *, ranges: bool, search: bool) -> Sequence[Tool]:
     """Return the definitions in the order of `tools/list`; see `read_tool`."""
     first, *others = TOOLS
     searching = [search_tool(has_expressions=has_expressions())] if search else []
-    return [first, read_tool(parameters, ranges=ranges), *others, *searching]
+    querying = [QUERY_TABLE_TOOL] if {"sort", "by"} <= parameters else []
+    return [first, read_tool(parameters, ranges=ranges), *others, *searching, *querying]

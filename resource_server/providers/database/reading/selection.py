@@ -144,10 +144,10 @@ def comparable(view: TableView, name: str, use: str) -> Column:
     columns = {column.name: column for column in view.table.columns}
     if name not in columns:
         near = did_you_mean(name, columns)
-        raise InvalidParameter(f"{use}: no column {_echo(name)}{near}")
+        raise InvalidParameter(f"no column {_echo(name)} ({use}){near}")
     if name in view.masked:
         raise InvalidParameter(
-            f"{use}: {_echo(name)} is masked, so rows are neither compared nor ordered by it"
+            f"{_echo(name)} is masked, so rows are neither compared nor ordered by it ({use})"
         )
     return columns[name]
 
@@ -157,7 +157,7 @@ def sortable(view: TableView, name: str, use: str) -> Column:
     column = comparable(view, name, use)
     if column.key_type is None:
         raise InvalidParameter(
-            f"{use}: values of {_echo(name)} ({column.type or 'no type'}) have no order"
+            f"values of {_echo(name)} have no order: {column.type or 'any type'} ({use})"
         )
     return column
 
@@ -172,7 +172,7 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
             column, operator = begun, end
         elif dot and begun in names:
             raise InvalidParameter(
-                f"{_echo(name)}: no operator {_echo(end)}; the operators are {', '.join(OPERATORS)}"
+                f"no operator {_echo(end)} ({_echo(name)}); one of {', '.join(OPERATORS)}"
             )
     found = comparable(view, column, _echo(name))
     if operator == "null":
@@ -183,8 +183,8 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
         return Filter(column, operator, (_pattern(name, value),))
     if found.key_type is None:
         raise InvalidParameter(
-            f"{_echo(name)}: values of type {found.type or 'any'} can only be compared by like and "
-            "null"
+            f"values of type {found.type or 'any'} are only compared by like and null "
+            f"({_echo(name)})"
         )
     texts = _listed(value) if operator == "in" else [value]
     if not 0 < len(texts) <= _MAX_VALUES:
@@ -202,7 +202,7 @@ def _listed(value: str) -> Sequence[str]:
 
 def _value(column: Column, type: KeyType, text: str) -> object:
     """Return a value in the form that the driver binds."""
-    shown = f"where.{_echo(column.name)}: {_echo(text)} is no value of type {column.type or 'any'}"
+    shown = f"{_echo(text)!r} is no value of {_echo(column.name)}: {column.type or 'any type'}"
     if len(text) > uris.MAX_URI_LENGTH:
         raise InvalidParameter(shown)
     for tag, body in (("", text), (text[1:2], text[2:])):

@@ -1,0 +1,107 @@
+"""The tool `query_table`: rows of a table by filters and an order, or counts and groups of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import InvalidParameter
+from resource_server.protocol.call import Call, Result
+from resource_server.protocol.tools.resource_reading import ReadArguments, read_resource
+
+_ROWS = "~rows"
+_SUMMARY = "~summary"
+_DOCUMENTS = (_ROWS, _SUMMARY, "~schema")
+_FORMAT = "csv"
+"""The shortest format."""
+
+_Value: TypeAlias = str | int | float | bool | None
+_Names: TypeAlias = str | Sequence[str] | None
+"""Names of columns, separated by commas; some models write lists."""
+
+
+class TableQueryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `query_table`."""
+
+    uri: str
+    where: Mapping[str, _Value | Sequence[_Value]] = {}
+    sort: _Names = None
+    columns: _Names = None
+    count: bool = False
+    by: _Names = None
+    sum: _Names = None
+    min: _Names = None
+    max: _Names = None
+    avg: _Names = None
+    limit: str | int | None = None
+    format: str | None = None
+
+
+async def query_table(call: Call, arguments: TableQueryArguments) -> Result:
+    """Read the rows or the groups that match, within the budget.
+
+    Raises:
+        InvalidParameter: arguments that cannot be used; names the document with the columns.
+        ResourceError: as `Catalog.read`.
+    """
+    table = _table(arguments.uri)
+    groups = {
+        name: _joined(given)
+        for name in ("by", "sum", "min", "max", "avg")
+        if (given := getattr(arguments, name))
+    }
+    if groups and (arguments.columns or arguments.count):
+        raise InvalidParameter("columns and count are of rows: leave them out of groups")
+    parameters = dict(map(_filter, arguments.where.items()))
+    document = _SUMMARY if groups else _ROWS
+    if arguments.count:
+        parameters["count"] = ""
+    parameters |= groups
+    for name in ("columns", "sort", "limit"):
+        if given := getattr(arguments, name):
+            parameters[name] = _joined(given)
+    parameters["format"] = arguments.format or _FORMAT
+    uri = uris.with_query(f"{table}/{document}", parameters)
+    try:
+        return await read_resource(call, ReadArguments(uri))
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{error} (columns: {table}/~schema)") from None
+
+
+def _table(uri: str) -> str:
+    """Return the URI of a table, from that of it or of one of its documents."""
+    table = uri.partition("?")[0].rstrip("/")
+    before, _, last = table.rpartition("/")
+    return before if last in _DOCUMENTS else table
+
+
+def _joined(given: str | int | Sequence[str]) -> str:
+    return str(given) if isinstance(given, str | int) else ",".join(given)
+
+
+def _filter(given: tuple[str, _Value | Sequence[_Value]]) -> tuple[str, str]:
+    """Return a filter as a URI parameter: null and lists have operators of their own."""
+    name, value = given
+    if value is None:
+        if name.endswith(".ne"):
+            return f"where.{name.removesuffix('.ne')}.null", "false"
+        return f"where.{name}.null", "true"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        texts = ",".join(_quoted(_text(each)) for each in value)
+        return f"where.{name.removesuffix('.in')}.in", texts
+    return f"where.{name}", _text(value)
+
+
+def _text(value: _Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text

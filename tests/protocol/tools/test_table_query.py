@@ -1,0 +1,141 @@
+"""The tool `query_table`: rows, counts and groups of a table."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.providers.database.options import ColumnOptions, TableOptions
+from resource_server.providers.database.provider import Database
+from tests.protocol.tools.tooled import called, refusal, words
+from tests.protocol.wire import Wire, server_of
+from tests.providers_for_tests import Tree
+
+pytestmark = pytest.mark.anyio
+
+LATEST = "2025-11-25"
+SQL = """
+create table orders (id integer primary key, status text, total real, card text, sent boolean);
+insert into orders values (1, 'paid', 10.5, '41111111', 1), (2, 'open', 20, '42222222', 0),
+  (3, 'paid', 30, '43333333', 0), (4, 'a,"b', null, '44444444', null);
+"""
+
+
+@pytest.fixture
+async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.executescript(SQL)
+    database.close()
+    tables = {"orders": TableOptions(columns=ColumnOptions(mask={"card": "last4"}))}
+    shop = Database(f"sqlite:///{tmp_path / 'shop.db'}", tables=tables)
+    wire = Wire(await server_of(shop), LATEST)
+    yield wire
+    await wire.connection.server.catalog.close()
+
+
+async def rows(wire: Wire, **arguments: object) -> str:
+    arguments = {"uri": "test://one/orders", **arguments}
+    return words(await called(wire, "query_table", LATEST, **arguments))
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ({"status": "paid"}, "1 3"),
+        ({"total.gt": 10.5}, "2 3"),
+        ({"total": 30}, "3"),
+        ({"total": 30.0}, "3"),
+        ({"id": [1, 4]}, "1 4"),
+        ({"status.in": ["open", 'a,"b']}, "2 4"),
+        ({"status.in": "open,paid"}, "1 2 3"),
+        ({"total": None}, "4"),
+        ({"total.ne": None}, "1 2 3"),
+        ({"sent": True}, "1"),
+        ({"sent": False, "status.like": "P%"}, "3"),
+        ({}, "1 2 3 4"),
+    ],
+)
+async def test_filters_may_be_values_lists_and_null(
+    wire: Wire, where: dict[str, Any], ids: str
+) -> None:
+    assert (await rows(wire, where=where, columns="id")).split() == ["id", *ids.split()]
+
+
+@pytest.mark.parametrize("names", ["status,-id", ["status", "-id"]])
+async def test_names_are_text_or_a_list(wire: Wire, names: str | Sequence[str]) -> None:
+    found = await rows(wire, sort=names, columns="id")
+    assert found.split() == ["id", "4", "2", "3", "1"]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "test://one/orders",
+        "test://one/orders/",
+        "test://one/orders/~rows",
+        "test://one/orders/~rows?limit=1",
+        "test://one/orders/~schema",
+    ],
+)
+async def test_a_table_may_be_named_by_any_of_its_documents(wire: Wire, uri: str) -> None:
+    assert (await rows(wire, uri=uri, count=True)).split() == ["count", "4"]
+
+
+async def test_groups_have_counts_and_sums(wire: Wire) -> None:
+    found = await rows(wire, by="status", sum="total", sort="-count", limit=1)
+    assert found.startswith("status,count,sum.total\r\npaid,2,40.5\r\n")
+    assert "Truncated" in found
+
+
+async def test_what_was_left_out_is_read_on_with_the_arguments_that_a_result_names(
+    wire: Wire,
+) -> None:
+    found = await rows(wire, sort="-total", limit=3, columns="id")
+    following = json.loads(found.partition("Read on: ")[2].removesuffix("]"))
+    rest = words(await called(wire, "read_resource", LATEST, **following))
+    assert rest.split() == ["id", "4"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"where": {"card": "4"}}, "is masked"),
+        ({"sort": "card"}, "is masked"),
+        ({"by": "card"}, "is masked"),
+        ({"where": {"statsu": "paid"}}, "did you mean 'status'?"),
+        ({"where": {"total": "ten"}}, "no value of total"),
+        ({"count": True, "by": "status"}, "leave them out"),
+        ({"columns": "nope"}, "test://one/orders/~schema"),
+    ],
+)
+async def test_a_refusal_says_why_and_names_the_columns(
+    wire: Wire, arguments: dict[str, Any], reason: str
+) -> None:
+    arguments = {"uri": "test://one/orders", **arguments}
+    assert reason in refusal(await called(wire, "query_table", LATEST, **arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"where": "status=paid"}, {"where": {"status": {"eq": 1}}}, {"limit": [1]}, {"where": [1]}],
+)
+async def test_arguments_of_another_shape_are_refused(
+    wire: Wire, arguments: dict[str, Any]
+) -> None:
+    arguments = {"uri": "test://one/orders", **arguments}
+    assert "Invalid arguments" in refusal(await called(wire, "query_table", LATEST, **arguments))
+
+
+async def test_it_is_offered_only_where_tables_are_served(wire: Wire) -> None:
+    async def offered(wire: Wire) -> set[str]:
+        result = await wire.result("tools/list", {})
+        return {tool["name"] for tool in result["tools"]}
+
+    assert "query_table" in await offered(wire)
+    folder = Wire(await server_of(Tree({"a.txt": "tea"})), LATEST)
+    assert "query_table" not in await offered(folder)
