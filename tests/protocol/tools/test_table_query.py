@@ -33,9 +33,9 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
     database.close()
     tables = {"orders": TableOptions(columns=ColumnOptions(mask={"card": "last4"}))}
     shop = Database(f"sqlite:///{tmp_path / 'shop.db'}", tables=tables)
-    wire = Wire(await server_of(shop), LATEST)
-    yield wire
-    await wire.connection.server.catalog.close()
+    server = await server_of(shop)
+    async with server.catalog:
+        yield Wire(server, LATEST)
 
 
 async def rows(wire: Wire, **arguments: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -197,20 +197,6 @@ class Engine(Protocol):
         """
         ...
 
-    async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
-    ) -> Rows:
-        """Run a caller's statement, for which only `policy` exists. The engine enforces it.
-
-        Raises:
-            RefusedStatement: it is no SELECT, reads what is not visible, or fails.
-        """
-        ...
-
-    async def excess_right(self) -> str | None:
-        """Return the first right of the login that lets SQL of callers past the policy, or None."""
-        ...
-
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views reads; of views that it cannot examine, none.
 
@@ -249,5 +235,20 @@ class Engine(Protocol):
         """Yield after every possible commit, by any connection; polls while it is iterated.
 
         Yields once at the start, as soon as every later commit is certain to be noticed.
+        """
+        ...
+
+
+@runtime_checkable
+class SqlEngine(Protocol):
+    """An engine that confines the SQL of callers to a policy."""
+
+    async def ask(
+        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+    ) -> Rows:
+        """Run a caller's statement, for which only `policy` exists.
+
+        Raises:
+            RefusedStatement: it is no SELECT, reads what is not visible, or fails.
         """
         ...

@@ -60,7 +60,7 @@ FUNCTIONS = frozenset(
 SQLite 3.40 can write a billion characters without noticing an interrupt (3.2 s); `zeroblob` and
 `randomblob`; functions that reveal the process, the connection or the pages of the file."""
 
-_EPONYMOUS = frozenset(("json_each", "json_tree"))
+EPONYMOUS = frozenset(("json_each", "json_tree"))
 """Table-valued functions that are allowed."""
 _PRAGMAS: dict[Role, frozenset[str]] = {
     "reader": frozenset(("data_version", "schema_version")),
@@ -89,7 +89,7 @@ class Authorizer:
         """Names of the tables and views, without shadow tables."""
         self._shadows = schema.shadows
         self._spelling = {folded(name): name for name in (*self.tables, *self._shadows)}
-        self._modules = frozenset(map(folded, modules)) - _EPONYMOUS
+        self._modules = frozenset(map(folded, modules)) - EPONYMOUS
         self._readable = readable
         self.direct = False
         """Whether a statement is only being prepared. Then every access is its own, and shadow
@@ -130,7 +130,7 @@ class Authorizer:
         if behind is not None:
             return self._catalog or (not self.direct and self._is_readable(behind, "", by))
         name = folded(table)
-        if name in _EPONYMOUS:
+        if name in EPONYMOUS:
             return True
         internal = name.startswith(("sqlite_", "pragma_")) or name in self._modules
         return not column and not internal

@@ -118,15 +118,14 @@ class SqliteConnection:
             self.database = hardened(file.uri(identity), busy_timeout_s)
             try:
                 # Names in the schema may hold any bytes.
-                self.database.text_factory = _escaped
+                self.database.text_factory = escaped
                 schema = self._warm()
                 modules = [name for (name,) in self.database.execute("PRAGMA module_list")]
                 self.authorizer = Authorizer(role, schema, readable, modules)
                 if role == "reader":
                     # Several times as fast, until the first text that is not UTF-8.
                     self.database.text_factory = str
-                for limit, value in _STATEMENT_LIMITS.items():
-                    self.database.setlimit(limit, value)
+                limit_statements(self.database)
                 self.database.set_authorizer(self.authorizer)
                 self.versions()
                 self.log = file.log()
@@ -184,10 +183,10 @@ class SqliteConnection:
         try:
             return self._select(sql, parameters, limit)
         except sqlite3.OperationalError as error:
-            if self.database.text_factory is _escaped or "decode" not in str(error):
+            if self.database.text_factory is escaped or "decode" not in str(error):
                 raise
         # Permanently: if one text is not UTF-8, others will follow.
-        self.database.text_factory = _escaped
+        self.database.text_factory = escaped
         return self._select(sql, parameters, limit)
 
     def _select(self, sql: str, parameters: Parameters, limit: int) -> Rows:
@@ -292,6 +291,10 @@ class SqliteConnection:
         (data,) = self.database.execute("PRAGMA data_version").fetchone()
         return schema, data
 
+    def explained(self, error: BaseException) -> Exception:
+        """Return the error that the caller of a statement sees for an error of SQLite."""
+        return _explained(error)
+
     def has_new_schema(self) -> bool:
         """Return whether the schema has changed since the connection was opened."""
         if self._version is None:
@@ -316,8 +319,24 @@ class SqliteConnection:
         return schema
 
 
-def hardened(uri: str, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> sqlite3.Connection:
-    """Open a connection that cannot write, attach files or load extensions."""
+def limit_statements(database: sqlite3.Connection) -> None:
+    """Set the limits of statements, after the schema was read."""
+    for limit, value in _STATEMENT_LIMITS.items():
+        database.setlimit(limit, value)
+
+
+def hardened(
+    uri: str,
+    busy_timeout_s: float = _BUSY_TIMEOUT_S,
+    *,
+    attached: tuple[str, str] | None = None,
+    encoding: str = "UTF-8",
+) -> sqlite3.Connection:
+    """Open a connection that cannot write, attach files or load extensions.
+
+    `attached` is the URI of a file, and its name in SQL; then temporary views can be made until
+    `query_only` is set. `encoding` is that of an empty database.
+    """
     database = sqlite3.connect(
         uri,
         uri=True,
@@ -327,7 +346,12 @@ def hardened(uri: str, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> sqlite3.Conne
         cached_statements=256,
     )
     try:
+        if attached is not None:
+            database.execute(f"PRAGMA encoding = '{encoding}'").close()
+            database.execute(f"ATTACH ? AS {quoted(attached[1])}", attached[:1]).close()
         _harden(database)
+        if attached is not None:
+            database.execute("PRAGMA query_only = 0").close()
     except BaseException:
         database.close()
         raise
@@ -368,7 +392,8 @@ def _parts(sql: str) -> tuple[str, str, str]:
     return before, query, after
 
 
-def _escaped(text: bytes) -> str:
+def escaped(text: bytes) -> str:
+    """Return text whose invalid bytes are lone surrogates."""
     return text.decode("utf-8", "surrogateescape")
 
 

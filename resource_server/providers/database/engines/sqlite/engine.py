@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ from resource_server.providers.database.engines.contract import (
     EngineName,
     Privilege,
     Rows,
+    SqlEngine,
+    SqlPolicy,
     Statement,
     ViewReads,
 )
@@ -31,6 +34,7 @@ from resource_server.providers.database.engines.sqlite.connection import (
 )
 from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
 from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
+from resource_server.providers.database.engines.sqlite.policy_connection import PolicyConnection
 from resource_server.providers.database.engines.sqlite.workers import SqliteWorker, WorkerPool
 from resource_server.runtime.eager import settle
 
@@ -45,6 +49,12 @@ _CATALOG_TIMEOUT_S = 5.0
 """Timeout of one catalog query."""
 _CLOSE_TIMEOUT_S = 2.0
 """How long closing waits for interrupted statements."""
+
+
+_ASKED_WORKERS = 2
+"""Statements of callers that run at the same time."""
+_MAX_ASKING = 16
+"""Maximum statements of callers that wait."""
 
 
 def _all(table: str, column: str, *, in_query: bool = False, through: str | None = None) -> bool:
@@ -72,6 +82,7 @@ class SqliteEngine:
         self._readable = readable
         self._interval = interval
         self._dialect: Dialect | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self._make_workers()
 
     def _make_workers(self) -> None:
@@ -80,6 +91,8 @@ class SqliteEngine:
         self._slow = WorkerPool(self._file, self._readable)
         self._catalog_worker = SqliteWorker(self._file, "catalog", self._readable)
         self._catalog = SqliteCatalog()
+        self._asked: tuple[SqlPolicy, WorkerPool] | None = None
+        """The workers for the SQL of callers, and the policy of their connections."""
 
     @property
     def dialect(self) -> Dialect:
@@ -96,11 +109,16 @@ class SqliteEngine:
 
     async def close(self) -> None:
         """Stop running statements and close all connections. The engine may be opened again."""
-        workers = (self._hot, self._slow, self._catalog_worker)
+        workers = [self._hot, self._slow, self._catalog_worker]
+        if self._asked is not None:
+            workers.append(self._asked[1])
+        closing = [*self._closing]
         self._inline.close()
         self._make_workers()
         for worker in workers:
             await worker.close(_CLOSE_TIMEOUT_S)
+        if closing:
+            await asyncio.wait(closing)
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all tables and views. See `Engine.tables`."""
@@ -149,6 +167,33 @@ class SqliteEngine:
             )
         except StatementRefused:
             raise InvalidParameter("the database refuses this query") from None
+
+    async def ask(
+        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+    ) -> Rows:
+        """Run a caller's statement on connections of its own. See `SqlEngine.ask`."""
+        if self._asked is None or self._asked[0] is not policy:
+            outdated, pool = self._asked, self._policy_pool(policy)
+            self._asked = (policy, pool)
+            if outdated is not None:
+                self._close_later(outdated[1])
+        pool = self._asked[1]
+
+        def work(connection: SqliteConnection) -> Rows:
+            assert isinstance(connection, PolicyConnection)  # noqa: S101 - the pool's own
+            return connection.ask(statement, limit)
+
+        return await pool.run(work, within)
+
+    def _policy_pool(self, policy: SqlPolicy) -> WorkerPool:
+        return WorkerPool(
+            self._file, self._readable, size=_ASKED_WORKERS, max_waiting=_MAX_ASKING, policy=policy
+        )
+
+    def _close_later(self, pool: WorkerPool) -> None:
+        task = asyncio.get_running_loop().create_task(pool.close(_CLOSE_TIMEOUT_S))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
         """Prepare a query with positional or named parameters. See `Engine.check`."""
@@ -230,3 +275,4 @@ def _check(connection: SqliteConnection, sql: str, names: Sequence[str]) -> Sequ
 
 
 _: type[Engine] = SqliteEngine
+__: type[SqlEngine] = SqliteEngine

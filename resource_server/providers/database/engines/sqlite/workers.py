@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from resource_server.errors import DeadlineExceeded, MountUnavailable, ResourceBusy
+from resource_server.providers.database.engines.contract import SqlPolicy
 from resource_server.providers.database.engines.slots import MAX_WAITING, Slots
 from resource_server.providers.database.engines.sqlite.authorizer import Readable, Role
 from resource_server.providers.database.engines.sqlite.connection import (
@@ -30,6 +31,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
     FileIdentity,
 )
+from resource_server.providers.database.engines.sqlite.policy_connection import PolicyConnection
 
 T = TypeVar("T")
 
@@ -244,8 +246,11 @@ class SqliteWorker:
         role: Role,
         readable: Readable,
         breaker: CircuitBreaker | None = None,
+        policy: SqlPolicy | None = None,
     ) -> None:
         self._file = file
+        self._policy = policy
+        """What the SQL of callers may read; None for a connection of our own statements."""
         self._role: Role = role
         self._readable = readable
         self._breaker = breaker or CircuitBreaker()
@@ -312,7 +317,11 @@ class SqliteWorker:
         identity = self._file.identify()
         file, role, readable = self._file, self._role, self._readable
 
+        policy = self._policy
+
         def open() -> SqliteConnection:
+            if policy is not None:
+                return PolicyConnection(file, identity, policy)
             return SqliteConnection(file, identity, role, readable)
 
         thread = self._current = _ConnectionThread(open, identity, self)
@@ -356,9 +365,12 @@ class WorkerPool:
         *,
         size: int = 4,
         max_waiting: int = MAX_WAITING,
+        policy: SqlPolicy | None = None,
     ) -> None:
         breaker = CircuitBreaker()
-        self._workers = [SqliteWorker(file, "reader", readable, breaker) for _ in range(size)]
+        self._workers = [
+            SqliteWorker(file, "reader", readable, breaker, policy) for _ in range(size)
+        ]
         self._idle = self._workers[::-1]
         self._slots = Slots(size, max_waiting=max_waiting)
 
