@@ -25,6 +25,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Longest delay between two attempts to start a mount."""
 
     # Calls of providers
+    statement_interval_s: float = 1.0
+    """Time between two statements of one caller, on average."""
     call_s: float = 20.0
     """Timeout of one call, unless the provider has a longer one: hosts wait a minute."""
     survey_s: float = 60.0

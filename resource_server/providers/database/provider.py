@@ -39,9 +39,10 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.database_search import DatabaseSearch
 from resource_server.providers.database.diagnosis import Diagnosis
-from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.contract import Engine, SqlEngine
 from resource_server.providers.database.engines.factory import engine_name, make_engine
 from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import (
     Query,
@@ -51,6 +52,11 @@ from resource_server.providers.database.options import (
     WatchMode,
 )
 from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.queries.caller_sql import (
+    TOOL_NAME,
+    CallerSql,
+    sql_tool,
+)
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
 from resource_server.providers.database.reading.documents import (
@@ -90,6 +96,9 @@ class Database:
     """Schemas to expose, on engines that have schemas; the default is all."""
     queries: Mapping[str, Query] = field(default_factory=dict[str, Query])
     """Queries served as documents, by name."""
+    sql: bool | Access = False
+    """Whether callers may send SQL of their own, by the tool `query_database`: one SELECT, for
+    which only what `tables` shows exists. SQLite only; with `scopes`, for callers with them."""
     limits: ReadLimits = field(default_factory=ReadLimits)
     """Limits of one read."""
     watch: WatchMode = "auto"
@@ -119,6 +128,10 @@ class Database:
                 scopes=tuple(read.difference(each.access.scopes))
             )
             self._needed[query] = read.union(each.access.scopes)
+        if self.sql and name != "sqlite":
+            raise ValueError("sql: only SQLite databases take SQL of callers")
+        if isinstance(self.sql, Access):
+            rules["sql"] = self.sql
         self._restrictions = checked_restrictions(rules)
         self._link: Link | None = None
         self._closing = asyncio.Event()
@@ -153,6 +166,11 @@ class Database:
             watched=self.watch != "off",
             timing=self.timing,
         )
+        self._caller_sql: CallerSql | None = None
+        if self.sql and isinstance(engine, SqlEngine):
+            self._caller_sql = CallerSql(
+                engine, self._policy, self._exposed, self.limits, timing=self.timing
+            )
         self._search = DatabaseSearch(self._exposed, self._queries, self._tree, self._documents)
 
     @property
@@ -322,7 +340,10 @@ class Database:
         queries = {
             name: each for name, each in self.queries.items() if self._needed[name] <= scopes
         }
-        narrowed = replace(self, tables=self._tables_within(scopes), queries=queries)
+        sql = self.sql
+        if isinstance(sql, Access) and not allows(sql, scopes):
+            sql = False
+        narrowed = replace(self, tables=self._tables_within(scopes), queries=queries, sql=sql)
         narrowed.keyed(self._policy.key)
         narrowed.become_part_of(self)
         return narrowed
@@ -386,13 +407,24 @@ class Database:
         )
 
     def tools(self) -> Sequence[Tool]:
-        """Return the queries that models may call. See `SupportsTools.tools`."""
-        return self._queries.tools
+        """Return the queries that models may call, and SQL. See `SupportsTools.tools`."""
+        found = list(self._queries.tools)
+        if self._caller_sql is not None:
+            name = self._link(()) if self._link is not None else self._engine.name
+            found.append(sql_tool(f"SQLite, {name}"))
+        return found
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> ToolResult:
-        """Return the rows of a query. See `SupportsTools.call_tool`."""
+        """Return the rows of a query or a statement. See `SupportsTools.call_tool`."""
+        if name == TOOL_NAME and self._caller_sql is not None:
+            given, limit = arguments.get("parameters", {}), arguments.get("limit")
+            found = await self._caller_sql.run(arguments["sql"], given, limit)
+            page = pages.RowPage(
+                "Result", pages.query_columns(found.columns), found.rows, found.more
+            )
+            return self._documents.table_result(page, budget=request.budget)
         return await self._documents.call_query(name, arguments, budget=request.budget)
 
     async def complete(

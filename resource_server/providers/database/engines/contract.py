@@ -87,8 +87,7 @@ class SqlPolicy(NamedTuple):
     """What callers' SQL may read: the same object as long as neither schema nor policy changes."""
 
     tables: tuple[VisibleTable, ...]
-    hidden: tuple[TableName, ...] = ()
-    """The other tables and views of the users, which do not exist for callers."""
+    """All other tables and views do not exist for callers."""
 
 
 class RefusedStatement(InvalidParameter):

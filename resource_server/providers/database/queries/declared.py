@@ -86,7 +86,7 @@ class DeclaredQuery:
             _check_name(given)
         try:
             tokens = sql_tokenizer.statement(query.sql, engine)
-            _check_select(tokens)
+            check_select(tokens)
         except ValueError as error:
             raise ValueError(f"sql: {error}") from None
         self.references = sql_tokenizer.references(tokens, engine)
@@ -95,7 +95,7 @@ class DeclaredQuery:
         """Parameters in its SQL, each once, in order."""
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
-        self.sql, self.order = _positional(tokens, engine)
+        self.sql, self.order = positional(tokens, engine)
         if engine in ("mysql", "mariadb") and _loses_order(tokens):
             self.sql += f"\nLIMIT {self._max_rows + 1}"
         """SQL with placeholders, and the parameter names in placeholder order."""
@@ -343,13 +343,18 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_select(tokens: Sequence[SqlToken]) -> None:
+def check_select(tokens: Sequence[SqlToken]) -> None:
+    """Check that a statement begins like a SELECT.
+
+    Raises:
+        ValueError: it does not.
+    """
     first = next((token for token in tokens if token.kind not in ("space", "open")), None)
     if first is None or first.kind != "word" or first.text.lower() not in _FIRST_WORDS:
         raise ValueError("is not a SELECT; begin with select, with or values")
 
 
-def _positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tuple[str, ...]]:
+def positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tuple[str, ...]]:
     """Return SQL with placeholders, and the parameter names in placeholder order."""
     order: list[str] = []
     pieces: list[str] = []

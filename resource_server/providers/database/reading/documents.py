@@ -432,6 +432,10 @@ class Documents:
         if not self._queries.get(name).is_tool:
             raise ResourceNotFound
         page = await self._result(name, arguments, parameters.value_from_json)
+        return self.table_result(page, budget=budget)
+
+    def table_result(self, page: pages.RowPage, *, budget: int) -> ToolResult:
+        """Return rows as structured data and as a Markdown table; as `call_query`."""
         room = max(1, min(self._limits.bytes, budget - _MARGIN))
         table = pages.write_table(page, max_bytes=room, cell=self._limits.cell)
         structured: dict[str, Any] = {"columns": table.columns, "rows": table.rows}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from resource_server.providers.database.engines.contract import (
@@ -50,11 +50,12 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     quoted,
     read_schema,
 )
+from resource_server.providers.database.queries import sql_tokenizer
 
 _BARRIER: Final = "LIMIT -1"
 """Keeps the conditions of a caller outside of a view: they would run on hidden rows."""
 _INTERNAL: Final = ("sqlite_", "pragma_")
-_INTERNAL_TABLE: Final = re.compile(r"sqlite_(?!version\b)\w*", re.IGNORECASE)
+_INTERNAL_TABLE: Final = re.compile(r"(?:sqlite_(?!version\b)|pragma_)\w*", re.IGNORECASE)
 _MISSING_TABLE: Final = re.compile(r"no such (?:table|view): (.+)", re.DOTALL)
 _MISSING_COLUMN: Final = re.compile(r"no such column: (.+)", re.DOTALL)
 _PROHIBITED: Final = re.compile(r"access to (.+) is prohibited", re.DOTALL)
@@ -173,6 +174,8 @@ class _Views:
         self._policy = policy
         self._encoding = encoding
         self.inner: set[str] = set()
+        self.read_by_conditions: set[str] = set()
+        """Tables that conditions of the manifest name; a name of SQL that reads them."""
         self.public: set[str] = set()
         self.masks: set[str] = set()
         self.unrestricted = {
@@ -202,9 +205,24 @@ class _Views:
         source = f"{quoted(self.schema)}.{quoted(table.name.name)}"
         where = "" if table.where is None else f" WHERE ({table.where}\n) {_BARRIER}"
         body = f"SELECT {', '.join(columns) or '1 AS nothing'} FROM {source}{where}"  # noqa: S608
+        named = self._named_in(table.where)
+        body = f"WITH {', '.join(named)} {body}" if named else body
         self._database.execute(f"CREATE TEMP VIEW {quoted(inner)} AS {body}").close()
         listed = ", ".join(map(quoted, table.columns or ())) or "1 AS nothing"
         return f"SELECT {listed} FROM temp.{quoted(inner)}"  # noqa: S608 - quoted
+
+    def _named_in(self, condition: str | None) -> Sequence[str]:
+        """Return a common table expression for each table of the file that a condition names."""
+        if condition is None:
+            return ()
+        tokens = sql_tokenizer.statement(condition, "sqlite")
+        words = {folded(token.identifier) for token in tokens if token.identifier is not None}
+        found = [name for name in self._file.entries if folded(name) in words]
+        self.read_by_conditions.update(found)
+        return [
+            f"{quoted(name)} AS (SELECT * FROM {quoted(self.schema)}.{quoted(name)})"  # noqa: S608
+            for name in found
+        ]
 
     def _column(self, name: str, masker: Masker | None) -> str:
         column = quoted(name)
@@ -225,9 +243,8 @@ class _PolicyAuthorizer:
     def __init__(self, views: _Views, schema: SqliteSchema, modules: list[str]) -> None:
         self._views = views
         self._shadows = schema.shadows
-        self._readers = views.inner | {
-            name for name, entry in schema.entries.items() if entry.type == "view"
-        }
+        file_views = {name for name, entry in schema.entries.items() if entry.type == "view"}
+        self._readers = views.inner | views.read_by_conditions | file_views
         self._modules = frozenset(map(folded, modules)) - EPONYMOUS
         self._public = frozenset(map(folded, views.public))
         self.direct = False
@@ -298,7 +315,9 @@ def _random_name() -> str:
     return f"v{secrets.token_hex(16)}"
 
 
-def _no_table(name: str) -> RefusedStatement:
+def _no_table(written: str) -> RefusedStatement:
+    # In one spelling: SQLite has that of the statement or that of a hidden table.
+    name = folded(written).removeprefix("temp.")
     return RefusedStatement(f"no such table: {name}", table=name)
 
 

@@ -1,0 +1,181 @@
+"""SQL of callers: one SELECT against what the policy shows, as the tool `query_database`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from resource_server import access
+from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.provider.tools import Tool
+from resource_server.providers.database.engines.contract import (
+    EngineName,
+    RefusedStatement,
+    Rows,
+    SqlEngine,
+    SqlPolicy,
+    Statement,
+    VisibleTable,
+)
+from resource_server.providers.database.engines.reflection import TableInfo, TableName
+from resource_server.providers.database.options import ReadLimits
+from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.queries import parameters, sql_tokenizer
+from resource_server.providers.database.queries.declared import (
+    TOOL_RESULT,
+    check_select,
+    positional,
+)
+from resource_server.providers.database.queries.parameters import echo
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
+from resource_server.runtime.near_name import did_you_mean
+from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.timing import Timing
+
+TOOL_NAME: Final = "query_database"
+_MAX_CHARACTERS: Final = 100_000
+"""Maximum characters of a statement."""
+_MAX_PARAMETERS: Final = 200
+_BURST: Final = 30
+"""Statements of one caller without a wait between them."""
+_MAX_NAMED: Final = 3
+"""Maximum tables named in a refusal."""
+
+
+def sql_tool(title: str) -> Tool:
+    """Return the definition of the tool; `title` is what a model knows of the database."""
+    return Tool(
+        name=TOOL_NAME,
+        title="Query a database",
+        description=f"Rows of one SELECT ({title}). Columns of a table: …/~schema.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "sql": {"type": "string", "description": "With :name for parameters"},
+                "parameters": {"type": "object"},
+                "limit": {"type": "integer", "minimum": 1, "description": "Rows; default 100"},
+            },
+            "required": ["sql"],
+            "additionalProperties": False,
+        },
+        output_schema=TOOL_RESULT,
+    )
+
+
+class CallerSql:
+    """Runs the SQL of callers on one database."""
+
+    def __init__(
+        self,
+        engine: SqlEngine,
+        policy: Policy,
+        exposed_tables: ExposedTableCache,
+        limits: ReadLimits,
+        *,
+        timing: Timing,
+    ) -> None:
+        self._engine = engine
+        self._name: EngineName = "sqlite"
+        self._policy = policy
+        self._exposed = exposed_tables
+        self._limits = limits
+        self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
+        self._infos: Sequence[TableInfo] | None = None
+        self._visible = SqlPolicy(())
+
+    async def run(self, sql: str, given: Mapping[str, Any], limit: int | None) -> Rows:
+        """Return the rows of a statement.
+
+        Raises:
+            InvalidParameter: a parameter is unknown, missing or unusable.
+            RefusedStatement: as `SqlEngine.ask`, with near names.
+            ResourceBusy: the caller has sent too many statements.
+        """
+        wait_s = self._rates.take(access.current().subject)
+        if wait_s:
+            raise ResourceBusy(f"too many statements; wait {max(wait_s, 0.1):.1f} s")
+        statement = self._statement(sql, given)
+        most = min(limit or self._limits.rows, self._limits.max_rows)
+        visible = await self._policy_now()
+        try:
+            return await self._engine.ask(
+                statement, visible, limit=most, within=self._limits.query_timeout
+            )
+        except RefusedStatement as error:
+            raise InvalidParameter(await self._advised(error, sql)) from None
+
+    def _statement(self, sql: str, given: Mapping[str, Any]) -> Statement:
+        if len(sql) > _MAX_CHARACTERS:
+            raise InvalidParameter(f"sql: more than {_MAX_CHARACTERS} characters")
+        try:
+            sql.encode()
+            tokens = sql_tokenizer.statement(sql, self._name)
+            check_select(tokens)
+        except UnicodeEncodeError:
+            raise InvalidParameter("sql: is not Unicode") from None
+        except ValueError as error:
+            raise InvalidParameter(f"sql: {error}") from None
+        text, order = positional(tokens, self._name)
+        used = set(order)
+        problems = [f"there is no :{echo(name)} in the SQL" for name in given if name not in used]
+        problems += [f":{name} has no value" for name in used if name not in given]
+        if problems:
+            raise InvalidParameter("; ".join(sorted(problems)[:5]))
+        if len(order) > _MAX_PARAMETERS:
+            raise InvalidParameter(f"more than {_MAX_PARAMETERS} parameters")
+        return Statement(text, tuple([self._value(name, given[name]) for name in order]))
+
+    def _value(self, name: str, value: object) -> object:
+        if value is None:
+            return None
+        is_text = isinstance(value, str)
+        if not isinstance(value, str | bool | int | float):
+            raise InvalidParameter(f":{name} must be text, a number, true, false or null")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InvalidParameter(f":{name} is not a number of 64 bits")
+        if is_text and "\0" in value:
+            raise InvalidParameter(f":{name} has a NUL")
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            raise InvalidParameter(f":{name} is not Unicode") from None
+        return parameters.driver_value(value, self._name)
+
+    async def _policy_now(self) -> SqlPolicy:
+        """Return what is visible in the current schema; the same object while it is the same."""
+        infos = await self._exposed.infos()
+        if infos is not self._infos:
+            found = [await self._table(info.name) for info in infos]
+            self._visible = SqlPolicy(tuple([each for each in found if each is not None]))
+            self._infos = infos
+        return self._visible
+
+    async def _table(self, name: TableName) -> VisibleTable | None:
+        options = self._policy.of(name)
+        if options is None or not options.rows:
+            return None
+        if not self._policy.restricts(name):
+            return VisibleTable(name)
+        try:
+            view = (await self._exposed.get(name)).view
+        except ResourceNotFound:
+            return None
+        return VisibleTable(name, view.table.column_names, view.maskers, options.where)
+
+    async def _advised(self, error: RefusedStatement, sql: str) -> str:
+        """Return the refusal with near names, and the tables that the statement names."""
+        visible = {table.name.name for table in self._visible.tables}
+        if error.table is not None:
+            return f"{error}{did_you_mean(error.table, visible)}"
+        if error.column is None:
+            return str(error)
+        folded = {name.casefold(): name for name in visible}
+        tokens = sql_tokenizer.statement(sql, self._name)
+        words = [token.identifier.casefold() for token in tokens if token.identifier is not None]
+        named = list(dict.fromkeys(folded[word] for word in words if word in folded))[:_MAX_NAMED]
+        columns: list[str] = []
+        for name in named:
+            columns += (await self._exposed.get(TableName(None, name))).column_names
+        listed = ", ".join(f"{name}/~schema" for name in named)
+        near = did_you_mean(error.column, columns)
+        return f"{error}{near}" + (f" (columns: {listed})" if listed else "")
