@@ -19,12 +19,21 @@ from tests.protocol.wire import EVERY, MODERN
 
 pytestmark = pytest.mark.anyio
 
-NAMES = ["list_resources", "read_resource", "resource_metadata", "search_resources", "customers"]
+NAMES = [
+    "list_resources",
+    "read_resource",
+    "resource_metadata",
+    "search_resources",
+    "query_table",
+    "customers",
+    "query_database",
+]
 MANIFEST = """
 roots: {project: {path: project}}
 databases:
   shop:
     url: sqlite:///shop.db
+    sql: true
     queries:
       customers:
         sql: select name from customers where country = :country
@@ -38,13 +47,17 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("read_resource", {"uri": "file:///project"}),
     ("resource_metadata", {"uri": "sqlite://shop/customers"}),
     ("search_resources", {"query": "darjeeling"}),
+    ("query_table", {"uri": "sqlite://shop/customers", "where": {"country": "DE"}}),
     ("customers", {"country": "DE"}),
+    ("query_database", {"sql": "select count(*) as n from customers"}),
 ]
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("read_resource", {"uri": "file:///project/none"}),
     ("read_resource", {"uri": 5}),
     ("customers", {"country": "DEU"}),
     ("customers", {}),
+    ("query_table", {"uri": "sqlite://shop/customers", "sort": "nothing"}),
+    ("query_database", {"sql": "delete from customers"}),
 ]
 
 

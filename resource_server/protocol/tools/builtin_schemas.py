@@ -167,25 +167,25 @@ def search_tool(*, has_expressions: bool) -> Tool:
 QUERY_TABLE_TOOL = Tool(
     name=QUERY_TABLE,
     title="Query a table",
-    description="Rows of a table that match, in any order; or how many (count); or groups (by) "
-    "with counts and sums.",
+    description="Rows of a table that match `where`, sorted; or their count; or groups by columns, "
+    "with aggregates (sort: -sum.total). Several names: a,b.",
     input_schema=_object(
         ("uri",),
-        uri={**_TEXT, "description": "The table; its columns are at …/~schema"},
+        uri=_TEXT,
         where={
             "type": "object",
-            "description": '{"status": "paid", "total.gt": 100}; operators: ne lt le gt ge in like',
+            "description": '{"status": "paid", "total.gt": 9}; ne lt le gt ge in like',
         },
-        sort={**_TEXT, "description": "a,-b (descending)"},
+        sort={**_TEXT, "description": "a,-b"},
         columns=_TEXT,
         count=_FLAG,
-        by={**_TEXT, "description": "Columns of groups; sort by sum.total, count"},
+        by=_TEXT,
         sum=_TEXT,
         min=_TEXT,
         max=_TEXT,
         avg=_TEXT,
         limit=_NUMBER,
-        format={**_TEXT, "description": "csv (default), markdown, json"},
+        format=_TEXT,
     ),
 )
 """Offered where tables are served."""

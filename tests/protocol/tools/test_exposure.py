@@ -297,7 +297,7 @@ async def test_a_search_never_finds_hidden_resources(
 
 async def test_a_query_tool_returns_only_what_its_query_may_read(client: LocalClient) -> None:
     tools = (await client.request("tools/list"))["tools"]
-    for tool in tools[4:]:
+    for tool in tools[5:]:
         found = await result(client, tool["name"])
         assert "ada" in str(found)
         refusal(await result(client, tool["name"], sql="select pin from people"))

@@ -1,0 +1,174 @@
+"""The tool `query_database`: SQL of callers on a database whose manifest allows it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from resource_server.access import Access, Caller, acting
+from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
+from resource_server.providers.database.provider import Database
+from tests.protocol.tools.tooled import called, refusal
+from tests.protocol.wire import Wire, server_of
+
+pytestmark = pytest.mark.anyio
+
+LATEST = "2025-11-25"
+SQL = """
+create table orders (id integer primary key, status text, total integer, card text, note text);
+insert into orders values (1, 'paid', 10, '41111111', 'x'), (2, 'draft', 20, '42222222', 'y'),
+  (3, 'open', 30, '43333333', 'z');
+create table staff (id integer primary key, name text);
+insert into staff values (1, 'Ada');
+create table audit (id integer primary key);
+"""
+TABLES: dict[str, TableOptions | Literal[False]] = {
+    "orders": TableOptions(
+        columns=ColumnOptions(hide=("note",), mask={"card": "last4"}), where="status <> 'draft'"
+    ),
+    "audit": False,
+    "staff": TableOptions(access=Access(scopes=("hr",))),
+}
+
+
+def shop(path: Path, **options: Any) -> Database:
+    if not (path / "shop.db").exists():
+        with sqlite3.connect(path / "shop.db") as database:
+            database.executescript(SQL)
+        database.close()
+    given: dict[str, Any] = {"tables": TABLES, "sql": True, **options}
+    return Database(f"sqlite:///{path / 'shop.db'}", **given)
+
+
+@pytest.fixture
+async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
+    server = await server_of(shop(tmp_path))
+    async with server.catalog:
+        yield Wire(server, LATEST)
+
+
+async def rows(wire: Wire, sql: str, **arguments: object) -> Any:
+    result = await called(wire, "query_database", LATEST, sql=sql, **arguments)
+    assert not result.get("isError"), result
+    return result["structuredContent"]["rows"]
+
+
+async def refused(wire: Wire, sql: str, **arguments: object) -> str:
+    return refusal(await called(wire, "query_database", LATEST, sql=sql, **arguments))
+
+
+async def test_a_statement_sees_the_visible_rows_columns_and_masks(wire: Wire) -> None:
+    assert await rows(wire, "select * from orders order by id") == [
+        [1, "paid", 10, "…1111"],
+        [3, "open", 30, "…3333"],
+    ]
+
+
+async def test_parameters_are_bound_by_their_names(wire: Wire) -> None:
+    sql = "select id from orders where status = :status and total < :most or :status = :no"
+    given = {"status": "paid", "most": 99.5, "no": None}
+    assert await rows(wire, sql, parameters=given) == [[1]]
+
+
+async def test_a_result_over_its_limit_says_so(wire: Wire) -> None:
+    result = await called(wire, "query_database", LATEST, sql="select id from orders", limit=1)
+    assert result["structuredContent"]["truncated"] is True
+    assert "More rows follow" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments", "reason"),
+    [
+        ("select note from orders", {}, "No such column: note"),
+        ("select crd from orders", {}, "did you mean 'card'? (columns: orders/~schema)"),
+        ("select * from audit", {}, "No such table: audit"),
+        ("select * from ordrs", {}, "No such table: ordrs; did you mean 'orders'?"),
+        ("delete from orders", {}, "is not a SELECT"),
+        ("select 1; select 2", {}, "sql"),
+        ("", {}, "is empty"),
+        ("select :a, :b", {"parameters": {"c": 1}}, ":a has no value; :b has no value"),
+        ("select :a", {"parameters": {"a": [1]}}, ":a must be text"),
+        ("select :a", {"parameters": {"a": 2**64}}, "64 bits"),
+        ("select :a", {"parameters": {"a": "\0"}}, "NUL"),
+        (f"select '{'x' * 100_001}'", {}, "more than 100000 characters"),
+        ("select json('x')", {}, "alformed JSON"),
+    ],
+)
+async def test_a_refusal_says_why_in_visible_names(
+    wire: Wire, sql: str, arguments: dict[str, Any], reason: str
+) -> None:
+    assert reason.casefold() in (await refused(wire, sql, **arguments)).casefold()
+
+
+async def test_a_caller_reads_only_the_tables_of_its_scopes(wire: Wire) -> None:
+    assert await rows(wire, "select name from staff") == [["Ada"]]
+    with acting(Caller(subject="guest", scopes=frozenset())):
+        assert "No such table: staff" in await refused(wire, "select name from staff")
+        assert len(await rows(wire, "select id from orders")) == 2
+    with acting(Caller(subject="boss", scopes=frozenset(["hr"]))):
+        assert await rows(wire, "select name from staff") == [["Ada"]]
+
+
+async def _names(wire: Wire) -> set[str]:
+    return {tool["name"] for tool in (await wire.result("tools/list", {}))["tools"]}
+
+
+async def test_the_tool_is_offered_only_where_the_manifest_allows_it(tmp_path: Path) -> None:
+    for sql, scopes, offered in (
+        (False, frozenset[str](), False),
+        (True, frozenset[str](), True),
+        (Access(scopes=("sql",)), frozenset[str](), False),
+        (Access(scopes=("sql",)), frozenset(["sql"]), True),
+    ):
+        server = await server_of(shop(tmp_path, sql=sql))
+        async with server.catalog:
+            with acting(Caller(subject="someone", scopes=scopes)):
+                assert ("query_database" in await _names(Wire(server, LATEST))) is offered
+
+
+async def test_tables_without_exposed_rows_are_not_read(tmp_path: Path) -> None:
+    server = await server_of(shop(tmp_path, tables={"staff": TableOptions(rows=False)}))
+    async with server.catalog:
+        assert "No such table: staff" in await refused(Wire(server, LATEST), "select * from staff")
+
+
+async def test_a_statement_beyond_its_deadline_ends(tmp_path: Path) -> None:
+    limits = ReadLimits(query_timeout=type(ReadLimits().query_timeout)(0.2))
+    server = await server_of(shop(tmp_path, limits=limits))
+    endless = (
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+    )
+    async with server.catalog:
+        assert "Time limit" in await refused(Wire(server, LATEST), endless)
+
+
+async def test_a_caller_who_sends_many_statements_is_told_to_wait(wire: Wire) -> None:
+    for _ in range(30):
+        await wire.result(
+            "tools/call", {"name": "query_database", "arguments": {"sql": "select 1"}}
+        )
+    assert "too many" in (await refused(wire, "select 1")).casefold()
+
+
+async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
+    wire: Wire, tmp_path: Path
+) -> None:
+    assert len(await rows(wire, "select * from orders")) == 2
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("alter table orders add column place text default 'here'")
+    database.close()
+    found: Any = None
+    for _ in range(100):
+        found = await rows(wire, "select * from orders where id = 1")
+        if len(found[0]) == 5:
+            break
+    assert found == [[1, "paid", 10, "…1111", "here"]]
+
+
+def test_sql_of_callers_is_refused_on_other_engines() -> None:
+    with pytest.raises(ValueError, match="only SQLite"):
+        Database("postgresql://localhost/shop", sql=True)
