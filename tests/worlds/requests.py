@@ -17,7 +17,10 @@ MAX_PAGES = 30
 MAX_SEEN = 50
 """Seen URIs that are remembered."""
 
-_BUILT_IN = ("list_resources", "read_resource", "resource_metadata", "search_resources")
+_BUILT_IN = (
+    *("list_resources", "read_resource", "resource_metadata", "search_resources"),
+    *("query_table", "query_database"),
+)
 _OPTIONAL = ("format", "n")
 """URI parameters that are completed although no template has them."""
 SUFFIXES = (
@@ -41,6 +44,18 @@ SUFFIXES = (
     "?columns=id,secret",
     "?columns=secret",
     "?after=x",
+    "?count",
+    "?sort=-id&limit=1",
+    "?sort=secret",
+    "?where.num.gt=1&count",
+    "?where.secret=hush",
+    "?where.pin.like=h%25",
+    "/~rows?sort=-num,name&limit=2",
+    "/~rows?where.shown.ne=1&count",
+    "/~summary?by=num&max=name",
+    "/~summary?by=pin",
+    "/~summary?sum=num&by=note&sort=-count",
+    "/~summary?max=secret",
     "/~schema",
     "/~rows",
     "/~rows?limit=1",
@@ -55,6 +70,18 @@ SUFFIXES = (
 """Endings put behind a URI: parameters of every document, and guesses below it."""
 
 
+_SELECTIONS: Sequence[Mapping[str, Any]] = (
+    {"count": True},
+    {"where": {"num.gt": 1}, "sort": "-num,id", "limit": 2},
+    {"where": {"secret": "hush"}},
+    {"where": {"name.like": "%n%"}, "count": True},
+    {"by": "note", "sum": "num", "sort": "-count"},
+    {"by": "pin"},
+    {"sort": "pin"},
+    {"by": "shown", "min": "id", "max": "name"},
+)
+"""Arguments of `query_table` beside the URI."""
+
 _PARTS: Sequence[Mapping[str, Any]] = (
     {"lines": "1-2", "number": True},
     {"lines": "2-"},
@@ -64,6 +91,36 @@ _PARTS: Sequence[Mapping[str, Any]] = (
     {"rows": 1},
 )
 """Arguments of `read_resource` beside the URI."""
+
+
+STATEMENTS: Sequence[str] = (
+    "select * from people order by id, name, num, note",
+    "select count(*), max(num), min(id), sum(num) from people",
+    "select id from people where 100 / (num - :i) > -1000 order by id",
+    "select id from people where abs(num - 9223372036854775807 - :i) > 0 order by id",
+    "select id from people where json(note) is not null order by id",
+    "select pin, count(*) from people group by pin order by pin",
+    "select id from people where pin = :n order by id",
+    "select id from people where pin > :n order by pin, id",
+    "select o.id, p.name from orders o left join people p on p.id = o.person order by o.id",
+    "select secret from people order by id",
+    "select id from people order by secret, id",
+    "select shown from people order by id",
+    "select extra from people order by id",
+    "select id, row_number() over (order by id) as r from people order by id",
+    "select count(*) from vault",
+    "select count(*) from main.people",
+    "with people as (select 1 as id) select * from people",
+    "with v as (select * from other_vault) select count(*) from v",
+    "select id from orders where exists (select 1 from vault) order by id",
+    "select * from seen order by id",
+    "select * from blocked",
+    "select count(*) from people a natural join people b",
+    "select word from words where word = :n",
+    "select * from sqlite_sequence",
+    "select count(*) from sqlite_schema",
+)
+"""SQL of callers about tables of `twin_databases`."""
 
 
 def misspelt(uri: str) -> Sequence[str]:
@@ -357,6 +414,22 @@ class Conversation:
             "resources/read", uri=f"{queries[step.place % len(queries)]}?n={quote(word, safe='')}"
         )
 
+    async def query_table(self, uri: str, word: str, step: Step) -> None:
+        for selection in _SELECTIONS:
+            await self._call("query_table", uri=uri, **selection)
+        await self._call("query_table", uri=uri, where={"name": word}, count=True)
+
+    async def query_database(self, uri: str, word: str, step: Step) -> None:
+        if "query_database" not in self.known.tools:
+            return
+        path = uri.partition("://")[2].partition("/")[2]
+        table = quote(path.partition("/")[0][:40], safe="") or "people"
+        named = (f'select * from "{table}"', f'select count(*) from "{table}"')  # noqa: S608
+        for sql in (*STATEMENTS, *named):
+            given: dict[str, Any] = {"n": word} if ":n" in sql else {}
+            given |= {"i": step.place} if ":i" in sql else {}
+            await self._call("query_database", sql=sql, parameters=given)
+
     async def prompt(self, uri: str, word: str, step: Step) -> None:
         for name, prompt in self.known.prompts.items():
             path = uri.partition("://")[2].split("/", 1)[-1]
@@ -385,6 +458,8 @@ _STEPS: Mapping[str, Callable[[Conversation, str, str, Step], Awaitable[None]]] 
     "complete": Conversation.complete_word,
     "query": Conversation.query,
     "prompt": Conversation.prompt,
+    "query table": Conversation.query_table,
+    "query database": Conversation.query_database,
 }
 
 steps = st.builds(

@@ -42,7 +42,9 @@ class DatabaseTwins:
     def options(self, url: str) -> Mapping[str, Any]:
         """Return the options of the database in the manifest."""
         options: dict[str, Any] = {"url": url, "tables": self.tables, "queries": self.queries}
-        if self.engine != "sqlite":
+        if self.engine == "sqlite":
+            options["sql"] = True
+        else:
             options["interval"] = "20ms"
         if self.engine == "postgresql":
             options["schemas"] = ["public"]

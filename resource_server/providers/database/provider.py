@@ -169,7 +169,12 @@ class Database:
         self._caller_sql: CallerSql | None = None
         if self.sql and isinstance(engine, SqlEngine):
             self._caller_sql = CallerSql(
-                engine, self._policy, self._exposed, self.limits, timing=self.timing
+                engine,
+                self._policy,
+                self._exposed,
+                self.limits,
+                link=self._uri,
+                timing=self.timing,
             )
         self._search = DatabaseSearch(self._exposed, self._queries, self._tree, self._documents)
 

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from resource_server import access
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.provider import Link
 from resource_server.provider.tools import Tool
+from resource_server.providers.database.addressing.address import DefinitionAddress, address_path
 from resource_server.providers.database.engines.contract import (
     EngineName,
     RefusedStatement,
@@ -72,6 +74,7 @@ class CallerSql:
         exposed_tables: ExposedTableCache,
         limits: ReadLimits,
         *,
+        link: Link,
         timing: Timing,
     ) -> None:
         self._engine = engine
@@ -79,6 +82,7 @@ class CallerSql:
         self._policy = policy
         self._exposed = exposed_tables
         self._limits = limits
+        self._link = link
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
         self._infos: Sequence[TableInfo] | None = None
         self._visible = SqlPolicy(())
@@ -176,6 +180,7 @@ class CallerSql:
         columns: list[str] = []
         for name in named:
             columns += (await self._exposed.get(TableName(None, name))).column_names
-        listed = ", ".join(f"{name}/~schema" for name in named)
+        tables = [DefinitionAddress(TableName(None, name)) for name in named]
+        listed = ", ".join(self._link(address_path(table)) for table in tables)
         near = did_you_mean(error.column, columns)
         return f"{error}{near}" + (f" (columns: {listed})" if listed else "")

@@ -84,7 +84,7 @@ async def test_a_result_over_its_limit_says_so(wire: Wire) -> None:
     ("sql", "arguments", "reason"),
     [
         ("select note from orders", {}, "No such column: note"),
-        ("select crd from orders", {}, "did you mean 'card'? (columns: orders/~schema)"),
+        ("select crd from orders", {}, "did you mean 'card'? (columns: test://one/orders/~schema)"),
         ("select * from audit", {}, "No such table: audit"),
         ("select * from ordrs", {}, "No such table: ordrs; did you mean 'orders'?"),
         ("delete from orders", {}, "is not a SELECT"),
