@@ -28,6 +28,8 @@ NAMES = [
     "customers",
     "query_database",
 ]
+CONTENT_ONLY = ("read_resource", "query_table")
+"""What is read comes as content only."""
 MANIFEST = """
 roots: {project: {path: project}}
 databases:
@@ -109,10 +111,11 @@ async def test_the_python_client_calls_each_tool(
         results = [await client.call_tool(name, arguments) for name, arguments in CALLS]
         assert not any(result.is_error for result in results)
         structured = [result.structured_content is not None for result in results]
-        # What is read comes as content only.
-        has_some = [name != "read_resource" for name, _ in CALLS]
+        has_some = [name not in CONTENT_ONLY for name, _ in CALLS]
         assert structured == [each and revision >= "2025-06-18" for each in has_some]
-        listed, _, read, picture, *_, found, queried = (result.content for result in results)
+        listed, _, read, picture, _, _, found, selected, queried, counted = (
+            result.content for result in results
+        )
         assert isinstance(listed[0], TextContent)
         assert "file:///project/" in listed[0].text
         assert isinstance(read[0], TextContent)
@@ -121,8 +124,12 @@ async def test_the_python_client_calls_each_tool(
         assert isinstance(found[0], TextContent)
         assert "3: Of darjeeling there is enough." in found[0].text
         assert "file:///project/tea.md (1)" in found[0].text
+        assert isinstance(selected[0], TextContent)
+        assert selected[0].text == "id,name,country\r\n1,Ada,DE\r\n"
         assert isinstance(queried[0], TextContent)
         assert "| Ada |" in queried[0].text
+        assert isinstance(counted[0], TextContent)
+        assert "| 2 |" in counted[0].text
         for name, arguments in REFUSED:
             refused = await client.call_tool(name, arguments)
             assert refused.is_error
@@ -147,10 +154,10 @@ async def test_changed_tools_notify_the_client(
         (tmp_path / "mcp-resources.yaml").write_text(MANIFEST)
         target = reach(command, transport)
         async with connect(target, "2025-11-25", message_handler=take) as client:
-            assert len((await client.list_tools()).tools) == 5
+            assert len((await client.list_tools()).tools) == len(NAMES)
             (tmp_path / "mcp-resources.yaml").write_text(MANIFEST + "tools: {queries: false}\n")
             await asyncio.wait_for(told.get(), 20)
-            assert [tool.name for tool in (await client.list_tools()).tools] == NAMES[:4]
+            assert [tool.name for tool in (await client.list_tools()).tools] == NAMES[:5]
 
 
 # -- TypeScript
@@ -174,7 +181,7 @@ def test_the_typescript_clients_call_each_tool(
         REFUSED
     )
     structured = ["structuredContent" in each for each in results[: len(CALLS)]]
-    has_some = [name != "read_resource" for name, _ in CALLS]
+    has_some = [name not in CONTENT_ONLY for name, _ in CALLS]
     assert structured == [each and asked_in >= "2025-06-18" for each in has_some]
     assert results[2]["content"][0]["text"].startswith("# Tea\n")
     assert results[3]["content"][0]["type"] == "image"

@@ -62,6 +62,10 @@ class KeyType(ABC):
     def parse(self, tag: str, body: str) -> object:
         """Return the value of a segment, canonical or not; the tag is empty for plain text."""
 
+    def meanings(self, tag: str, body: str) -> Sequence[object]:
+        """Return the values that a filter may mean, the likeliest first. Raises as `parse`."""
+        return (self.parse(tag, body),)
+
     def bind(self, value: Any) -> object:
         """Return a value in the form that the driver binds."""
         return value
@@ -411,7 +415,9 @@ def parse_time(text: str) -> time:
 
 
 def parse_datetime(text: str) -> datetime:
-    """Return an ISO 8601 date and time; in UTC if it has an offset."""
+    """Return an ISO 8601 date and time, midnight of a date alone; in UTC if it has an offset."""
+    if _DATE.fullmatch(text):
+        return datetime.fromisoformat(text)
     value = datetime.fromisoformat(_matched(_DATETIME, text))
     return value if value.tzinfo is None else value.astimezone(UTC)
 

@@ -189,7 +189,10 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
     texts = _listed(value) if operator == "in" else [value]
     if not 0 < len(texts) <= _MAX_VALUES:
         raise InvalidParameter(f"{_echo(name)} must have 1 to {_MAX_VALUES} values")
-    return Filter(column, operator, tuple([_value(found, found.key_type, each) for each in texts]))
+    read = [_values(found, found.key_type, each) for each in texts]
+    if operator in ("eq", "ne", "in"):
+        return Filter(column, operator, tuple([value for values in read for value in values]))
+    return Filter(column, operator, read[0][:1])
 
 
 def _listed(value: str) -> Sequence[str]:
@@ -200,8 +203,8 @@ def _listed(value: str) -> Sequence[str]:
     return rows[0] if rows else [""]
 
 
-def _value(column: Column, type: KeyType, text: str) -> object:
-    """Return a value in the form that the driver binds."""
+def _values(column: Column, type: KeyType, text: str) -> Sequence[object]:
+    """Return the values that a text may mean, in the form that the driver binds."""
     shown = f"{_echo(text)!r} is no value of {_echo(column.name)}: {column.type or 'any type'}"
     if len(text) > uris.MAX_URI_LENGTH:
         raise InvalidParameter(shown)
@@ -209,7 +212,7 @@ def _value(column: Column, type: KeyType, text: str) -> object:
         if tag and text[0] != "~":
             break
         try:
-            return type.bind(type.parse(tag, body))
+            return [type.bind(each) for each in type.meanings(tag, body)]
         except (ValueError, LookupError, ArithmeticError):
             continue
     values = f"; one of {', '.join(map(_echo, column.values[:10]))}" if column.values else ""

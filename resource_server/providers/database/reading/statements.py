@@ -478,11 +478,9 @@ class Statements:
         match filter.operator:
             case "null":
                 return column.is_(None) if filter.values[0] else column.is_not(None)
-            case "eq":
-                return column == bound[0]
             case "ne":
-                return column != bound[0]
-            case "in":
+                return sa.and_(*(column != each for each in bound))
+            case "eq" | "in":
                 return sa.or_(*(column == each for each in bound))
             case "like":
                 return self._likes(self._any_text(filter.column), bound[0])

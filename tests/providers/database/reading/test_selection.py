@@ -114,6 +114,51 @@ async def test_a_filter_gives_the_rows_that_match(owner: Owner, parameters: str)
         assert counted["rows"] == [{"count": len(FILTERS[parameters])}]
 
 
+SPELLINGS = {
+    "where.code=5": ["integer", "text"],
+    "where.code=~i5": ["integer"],
+    "where.code=~t5": ["text"],
+    "where.code.ne=5": ["word", "stamp"],
+    "where.code.in=5,tea": ["integer", "text", "word"],
+    "where.code.gt=5": ["text", "word", "stamp"],
+    "where.code.ge=u": ["stamp"],
+    "where.at=2026-11-20T10:00:00Z": ["word"],
+    "where.at=2026-11-20 10:00:00": ["integer"],
+    "where.at=1700000000": ["text"],
+    "where.at.ge=2026-11-20T00:00:00": ["word"],
+    "where.at.ge=2026-11-20": ["integer", "word"],
+    "where.at.lt=1800000000": ["text"],
+}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("parameters", SPELLINGS)
+async def test_a_filter_of_sqlite_means_every_spelling_of_its_text(
+    owner: Owner, parameters: str
+) -> None:
+    await owner.run(
+        "create table codes (id integer primary key, name text, code, at datetime)",
+        "insert into codes values (1, 'integer', 5, '2026-11-20 10:00:00'),"
+        " (2, 'text', '5', 1700000000), (3, 'word', 'tea', '2026-11-20T10:00:00Z'),"
+        " (4, 'stamp', 'x', null), (5, 'none', null, null)",
+    )
+    async with served(owner) as it:
+        rows = (await it.json(f"codes/~rows?{parameters.replace(' ', '%20')}"))["rows"]
+    assert [row["name"] for row in rows] == SPELLINGS[parameters]
+
+
+async def test_a_date_is_the_start_of_its_day_in_a_column_of_times(owner: Owner) -> None:
+    await owner.run(
+        "create table events (id integer primary key, placed timestamp)",
+        "insert into events values (1, '2026-11-19 23:59:59'), (2, '2026-11-20 00:00:00'),"
+        " (3, '2026-11-20 10:00:00'), (4, '2026-11-21 00:00:00')",
+    )
+    async with served(owner) as it:
+        day = "where.placed.ge=2026-11-20&where.placed.lt=2026-11-21"
+        rows = (await it.json(f"events/~rows?{day}"))["rows"]
+    assert [row["id"] for row in rows] == [2, 3]
+
+
 async def test_pages_go_on_with_their_filters_and_their_order(owner: Owner) -> None:
     await owner.run(*ORDERS)
     async with served(owner) as it:

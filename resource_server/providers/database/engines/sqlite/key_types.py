@@ -6,9 +6,10 @@ and UUIDs are stored as text; the canonical text of such a value is plain.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -21,9 +22,11 @@ Collation: TypeAlias = Literal["BINARY", "NOCASE", "RTRIM"]
 """SQLite's own collations. A program may add others, which this connection does not know."""
 
 _SPAN = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d(?:\.\d{6})?", re.ASCII)
+_TYPED = re.compile("~[irtb]")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
 _TEXTUAL = frozenset(("text", "json", "other"))
+_SEVERAL = frozenset(("any", "blob", "date", "time", "datetime", "uuid"))
 _NOT_FINITE = frozenset(("nan", "inf", "-inf"))
 
 
@@ -77,6 +80,26 @@ class StoredValues(KeyType):
                 return segments.decode_bytes(body)
             case _:
                 raise ValueError
+
+    def meanings(self, tag: str, body: str) -> Sequence[object]:
+        """Return what plain text may mean in a column of several spellings or storage classes.
+
+        A number comes before text, and a date, a time or a UUID as given before its canonical form.
+        """
+        if tag or self.kind not in _SEVERAL:
+            return super().meanings(tag, body)
+        if _TYPED.match(body):
+            raise ValueError("a typed form")
+        found: list[object] = []
+        with contextlib.suppress(ValueError, ArithmeticError):
+            found.append(_numeric(body))
+        if self.kind not in _PLAIN:
+            return *found, body
+        with contextlib.suppress(ValueError, ArithmeticError):
+            found += [body, self._plain(body)]
+        if not found:
+            raise ValueError("not a value of this kind")
+        return tuple(dict.fromkeys(found))
 
     def bind(self, value: Any) -> object:
         """Return the value; text that is not UTF-8 as `RawText`, which the driver cannot bind."""
