@@ -192,7 +192,7 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
     read = [_values(found, found.key_type, each) for each in texts]
     if operator in ("eq", "ne", "in"):
         return Filter(column, operator, tuple([value for values in read for value in values]))
-    return Filter(column, operator, read[0][:1])
+    return Filter(column, operator, (read[0][0],))
 
 
 def _listed(value: str) -> Sequence[str]:
@@ -203,7 +203,7 @@ def _listed(value: str) -> Sequence[str]:
     return rows[0] if rows else [""]
 
 
-def _values(column: Column, type: KeyType, text: str) -> Sequence[object]:
+def _values(column: Column, type: KeyType, text: str) -> list[object]:
     """Return the values that a text may mean, in the form that the driver binds."""
     shown = f"{_echo(text)!r} is no value of {_echo(column.name)}: {column.type or 'any type'}"
     if len(text) > uris.MAX_URI_LENGTH:
