@@ -10,7 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from resource_server.access import Access, Caller, acting
-from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
+from resource_server.providers.database.options import (
+    CallerSqlOptions,
+    ColumnOptions,
+    ReadLimits,
+    TableOptions,
+)
 from resource_server.providers.database.provider import Database
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import Wire, server_of
@@ -121,8 +126,8 @@ async def test_the_tool_is_offered_only_where_the_manifest_allows_it(tmp_path: P
     for sql, scopes, offered in (
         (False, frozenset[str](), False),
         (True, frozenset[str](), True),
-        (Access(scopes=("sql",)), frozenset[str](), False),
-        (Access(scopes=("sql",)), frozenset(["sql"]), True),
+        (CallerSqlOptions(scopes=("sql",)), frozenset[str](), False),
+        (CallerSqlOptions(scopes=("sql",)), frozenset(["sql"]), True),
     ):
         server = await server_of(shop(tmp_path, sql=sql))
         async with server.catalog:
