@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal
 
@@ -150,7 +150,7 @@ class World:
 
 
 @contextmanager
-def _world(engine: str) -> Iterator[World]:
+def _world(engine: str) -> Generator[World]:
     with ExitStack() as stack:
         if engine == "postgresql":
             from tests.providers.database.postgres_databases import empty_postgres_database
