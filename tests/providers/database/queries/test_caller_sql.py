@@ -174,6 +174,8 @@ async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
     assert found == [[1, "paid", 10, "…1111", "here"]]
 
 
-def test_sql_of_callers_is_refused_on_other_engines() -> None:
-    with pytest.raises(ValueError, match="only SQLite"):
+def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
+    with pytest.raises(ValueError, match=r"needs a login .* sql --policy"):
         Database("postgresql://localhost/shop", sql=True)
+    with pytest.raises(ValueError, match="a file needs no login"):
+        Database("sqlite:///shop.db", sql=CallerSqlOptions(url="postgresql://localhost/shop"))
