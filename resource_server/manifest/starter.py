@@ -60,20 +60,24 @@ databases:
     {url}
     title: {title}
     # Every table and view is served read-only, unless a rule below says otherwise. A name may be
-    # a pattern, and the first match counts: "audit_*": false hides all matching tables.
+    # a pattern, and the first match counts: "audit_*": false, above the names, hides all matching
+    # tables. A view that shows a hidden or masked column of its tables is hidden, too.
     # `resource-server check` lists what is hidden, and privileges that are too broad.
+"""
+_SQL = """\
+    # sql: true                       # models may send one SELECT: the tool query_database
 """
 _TAIL = """\
     # queries:                        # documents with parameters
-    #   newest:
-    #     title: The newest rows
-    #     sql: select * from {table} limit :count
+    #   some_rows:
+    #     title: Some rows
+    #     sql: {sql}
     #     parameters:
     #       count: {{type: integer, default: 10, maximum: 100}}
     # limits: {{rows: 100, max_rows: 1000, timeout: 2s, query_timeout: 10s}}
 """
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+_STATEMENT = re.compile(r"[a-z0-9_.*: ]+")
 _WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 _SECRET = re.compile(r"passw|secret|token|salt|api_?key|card(?!i)|cvv|iban|ssn", re.IGNORECASE)
 _PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
@@ -108,11 +112,15 @@ class SurveyedDatabase(NamedTuple):
     """Comment after the URL."""
     tables: Sequence[SurveyedTable]
     schemas: Sequence[str] = ()
+    example: str | None = None
+    """A table as SQL names it, for the example of a query."""
+    takes_sql: bool = False
+    """Whether `sql: true` is possible."""
 
 
 def database_manifest(database: SurveyedDatabase) -> str:
     """Return the text of a manifest for a database."""
-    name, title, url, note, tables, schemas = database
+    name, title, url, note, tables, schemas, example, takes_sql = database
     head = _HEAD.format(
         schema=SCHEMA_NAME,
         name=_key(name),
@@ -129,8 +137,11 @@ def database_manifest(database: SurveyedDatabase) -> str:
         lines += [f"      {line}\n" for line in _tables(shown[:MAX_TABLES])]
         if (rest := len(tables) - min(len(shown), MAX_TABLES)) > 0:
             lines.append(f"    # and {rest:,} others, served without options\n")
-        first = next((each.name for each in shown if each.table is not None), shown[0].name)
-        lines.append(_TAIL.format(table=first if _NAME.fullmatch(first) else "…"))
+        lines.append(_SQL if takes_sql else "")
+        statement = f"select * from {example or '…'} limit :count"  # noqa: S608
+        if not _STATEMENT.fullmatch(statement):
+            statement = _quoted(statement.replace("${", "$${"))
+        lines.append(_TAIL.format(sql=statement))
     return "".join(lines)
 
 
@@ -138,14 +149,18 @@ def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
     for found in tables:
         name, table = _key(glob.escape(found.name)), found.table
         if table is None:
-            yield f"{name}: false  # cannot be read: it refers to a missing table"
+            # Not `false`: that would silence the warning of `check`.
+            yield f"{name}:  # cannot be read: it refers to a missing table"
             continue
         yield f"{name}:  # {', '.join(_facts(table, found.rows))}"
         if table.comment and _is_text(table.comment):
             yield f"  description: {_quoted(table.comment.replace('${', '$${'))}"
-        if table.key_kind == "none":
-            yield "  # key: [id]  # columns that identify a row; rows then have URIs"
-        if columns := _columns(table.column_names):
+        if private := [column for column in table.key if _is_private(column)]:
+            yield f"  # false  # hide it: URIs of rows contain {', '.join(map(_key, private))}"
+            continue
+        if (column := _key_column(table)) is not None:
+            yield f"  # key: [{_key(column)}]  # columns that identify a row; rows then have URIs"
+        if columns := _columns(table):
             yield f"  # columns: {{{columns}}}"
         if names := _texts(table):
             yield f"  # search: [{', '.join(map(_key, names))}]  # columns to search"
@@ -168,15 +183,36 @@ def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
             yield f"key {', '.join(map(_key, table.key))}"
 
 
-def _columns(names: Iterable[str]) -> str:
-    """Return suggestions of columns to hide or mask, judged by their names."""
-    names = [name for name in names if _is_text(name)]
+def _key_column(table: Table) -> str | None:
+    """Return a suggestion for the key of a table without one, or None."""
+    names = [
+        column.name
+        for column in table.columns
+        if column.key_type is not None and _is_text(column.name) and not _is_private(column.name)
+    ]
+    if table.key_kind != "none" or not names:
+        return None
+    return min(names, key=lambda name: (name.casefold() != "id", not name.endswith("_id")))
+
+
+def _columns(table: Table) -> str:
+    """Return suggestions of columns to hide or mask, judged by their names.
+
+    A view gets none: they would consent to its other columns, which may be hidden ones renamed.
+    """
+    if table.type in ("view", "materialized view"):
+        return ""
+    names = [name for name in table.column_names if _is_text(name)]
     hide = [name for name in names if _SECRET.search(name)]
-    mask = [name for name in names if _PERSONAL.search(name) and name not in hide]
+    mask = [name for name in names if _is_private(name) and name not in hide]
     found = [f"hide: [{', '.join(map(_key, hide))}]"] if hide else []
     if mask:
         found.append(f"mask: {{{', '.join(f'{_key(name)}: hash' for name in mask)}}}")
     return ", ".join(found)
+
+
+def _is_private(name: str) -> bool:
+    return bool(_SECRET.search(name) or _PERSONAL.search(name))
 
 
 def _texts(table: Table) -> Sequence[str]:
@@ -184,7 +220,7 @@ def _texts(table: Table) -> Sequence[str]:
     if table.key_kind == "none":
         return ()
     names = [c.name for c in table.columns if c.kind == "text" and _SPOKEN.search(c.name)]
-    return [name for name in names if not _SECRET.search(name) and _is_text(name)]
+    return [name for name in names if not _is_private(name) and _is_text(name)]
 
 
 def _key(text: str) -> str:

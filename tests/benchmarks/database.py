@@ -19,7 +19,7 @@ from typing import Any
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
-from tests.benchmarks import commits, orders, rows, servers, services
+from tests.benchmarks import commits, orders, questions, rows, servers, services
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
@@ -40,6 +40,7 @@ def run(*, quick: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         _reads(scratch / "shop.db", quick=quick)
+        questions.show(scratch / "questions", quick=quick)
         _depths(scratch / "depths", quick=quick)
         commits.show(scratch / "commits", quick=quick)
         _schemas(scratch / "schemas", quick=quick)

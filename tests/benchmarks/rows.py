@@ -40,7 +40,7 @@ def opened(database: Path, stack: ExitStack) -> Mapping[str, Asked]:
     asked: dict[str, Asked] = {
         servers.OURS: Ours(stack.enter_context(Client(servers.ours(database))), database.stem)
     }
-    if command := servers.dbhub(database):
+    if command := servers.dbhub(f"sqlite:///{database}"):
         asked[servers.DBHUB] = Dbhub(stack.enter_context(Client(command)))
     port = free_port()
     if command := servers.datasette(database, port):
@@ -57,6 +57,13 @@ def cursor_in(uri: str) -> str:
     """Return where a page begins, as its URI has it."""
     (cursor,) = parse_qs(urlsplit(uri).query)["after"]
     return cursor
+
+
+def of_dbhub(result: Json) -> list[Json]:
+    """Return the rows in a result of dbhub's `execute_sql`, of one statement."""
+    data = json.loads(result["content"][0]["text"])["data"]
+    # Since 1.0, each statement has its own.
+    return data["statements"][0]["rows"] if "statements" in data else data["rows"]
 
 
 class Ours:
@@ -96,8 +103,7 @@ class Dbhub:
 
     def rows(self, count: int) -> list[Json]:
         """See `Asked.rows`."""
-        (content,) = self._client.request("tools/call", **self._params(count))["content"]
-        return json.loads(content["text"])["data"]["rows"]
+        return of_dbhub(self._client.request("tools/call", **self._params(count)))
 
     def rate(self, count: int, *, window: int, seconds: float) -> float:
         """See `Asked.rate`."""

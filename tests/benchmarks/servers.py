@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.benchmarks.client import ROOT
 
@@ -31,6 +32,16 @@ EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
 def ours(source: Path) -> list[str]:
     """Return the command that serves a folder or manifest with this server."""
     return [sys.executable, "-m", "resource_server", "serve", str(source)]
+
+
+def ours_unlimited(source: Path) -> list[str]:
+    """Return the command that serves a manifest without the rate limit of SQL of callers."""
+    limit = "resource_server.providers.database.queries.caller_sql._BURST"
+    return [
+        *(sys.executable, "-c"),
+        "import resource_server.providers.database.queries.caller_sql;"
+        f"{limit} = 10**9; from resource_server.cli import main; main({['serve', str(source)]!r})",
+    ]
 
 
 def floor(folder: Path) -> list[str]:
@@ -81,13 +92,20 @@ def node(name: str, *arguments: str, scope: str = "@modelcontextprotocol") -> li
     return [program, str(script), *arguments] if program and script.is_file() else None
 
 
-def dbhub(database: Path) -> list[str] | None:
-    """Return the command of dbhub, or None where it is not installed.
+def dbhub(url: str) -> list[str] | None:
+    """Return the command of dbhub for the URL of a database, or None where it is not installed.
 
     It needs Node 22.5, which `tests/clients` brings along (the npm package `node`).
     """
-    source = f"sqlite://{database.resolve()}"
-    command = node(DBHUB, "--transport", "stdio", "--dsn", source, scope="@bytebase")
+    source = urlsplit(url)
+    # It wants a colon after the user, and has to be told to do without TLS.
+    name, at, host = source.netloc.rpartition("@")
+    login = f"{name}{'' if ':' in name else ':'}{at}{host}"
+    scheme = {"postgresql": "postgres", "mysql": "mariadb"}.get(source.scheme, source.scheme)
+    server = f"{scheme}://{login}{source.path}?sslmode=disable"
+    # A file has one slash fewer than with SQLAlchemy.
+    dsn = url.replace("////", "///") if scheme == "sqlite" else server
+    command = node(DBHUB, "--transport", "stdio", "--dsn", dsn, scope="@bytebase")
     newer = ROOT / "tests/clients/node_modules/node/bin/node"
     return [str(newer), *command[1:]] if command and newer.is_file() else command
 

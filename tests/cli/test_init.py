@@ -121,7 +121,7 @@ def test_a_database_manifest_is_written_beside_it_and_names_its_tables(
     assert (spec.base, spec.title) == ("sqlite://my-shop/", "My shop")
     assert spec.options["url"] == f"sqlite:///{quote(str(shop))}"
     assert spec.options["tables"] == {
-        "broken": False,
+        "broken": None,
         "customers": None,
         "mails": None,
         "notes": None,
@@ -148,6 +148,32 @@ def test_a_database_manifest_can_be_printed_instead_of_written(
     assert printed.status == 0
     assert run("init", "sqlite:///My shop.db", "-o", "-") == printed
     assert not (shop.parent / NAME).exists()
+
+
+@pytest.mark.parametrize("pattern", ["*.csv", "[a-b]/**/*.csv?table=all%20of%20it"])
+def test_a_manifest_of_data_files_serves_what_the_pattern_does(
+    run: Run, tmp_path: Path, pattern: str
+) -> None:
+    pytest.importorskip("duckdb")
+    for file in (tmp_path / "c.csv", tmp_path / "a" / "d [1]" / "x.csv"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("id,name\n1,one\n", "utf-8")
+    source = f"files:{tmp_path}/{pattern}"
+    assert run("init", source).out == f"wrote {tmp_path / NAME}\n"
+    listed = run("list", source).out
+    assert " rows  Rows of " in listed
+    assert run("list", tmp_path / NAME).out == listed
+
+
+def test_sql_of_callers_is_proposed_where_it_is_possible(run: Run, shop: Path) -> None:
+    written = run("init", shop, "-o", "-").out
+    assert "    # sql: true  " in written
+    manifest = shop.parent / NAME
+    manifest.write_text(written.replace("    # sql: true", "    sql: true"), "utf-8")
+    done = run("check", manifest)
+    assert "  sql        takes SQL of callers (query_database)\n" in done.out
+    manifest.write_text(written, "utf-8")
+    assert "SQL of callers" not in run("check", manifest).out
 
 
 def test_a_table_that_is_slow_to_count_is_not_counted(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pathlib
 import re
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given
@@ -20,6 +21,7 @@ from resource_server.manifest.starter import (
     database_manifest,
 )
 from resource_server.providers.database.engines.reflection import Column, KeyKind, Table, TableName
+from resource_server.providers.database.engines.sqlite.key_types import StoredValues
 from resource_server.providers.database.options import TableOptions
 
 
@@ -33,7 +35,10 @@ def table(
     return Table(
         TableName(None, name),
         "view" if key_kind == "none" else "table",
-        tuple(Column(column, "TEXT", "text") for column in ("id", *columns)),
+        tuple(
+            Column(column, "TEXT", "text", key_type=StoredValues("text"))
+            for column in ("id", *columns)
+        ),
         key=key,
         key_kind=key_kind,
         comment=comment,
@@ -76,7 +81,7 @@ def test_each_table_has_its_facts_its_comment_and_suggested_options() -> None:
         "      sales:  # view, no key",
         "        # key: [id]  # columns that identify a row; rows then have URIs",
         "      file:  # 3 rows, rows are addressed by their number",
-        "      broken: false  # cannot be read: it refers to a missing table",
+        "      broken:  # cannot be read: it refers to a missing table",
         '      "odd[[][*]]":  # key id',
     ]
 
@@ -89,6 +94,52 @@ def test_columns_are_proposed_for_search_by_name_except_secrets() -> None:
     assert text.count("# search:") == 1
 
 
+@pytest.mark.parametrize(
+    ("columns", "key"),
+    [
+        (("name", "id"), "[id]"),
+        (("number", "customer_id"), "[customer_id]"),
+        (("total", "email"), "[total]"),
+        (("email", "token"), None),
+    ],
+)
+def test_a_key_is_proposed_of_a_column_that_it_can_be(
+    columns: tuple[str, ...], key: str | None
+) -> None:
+    view = table("v", *columns, key=(), key_kind="none")
+    view = msgspec.structs.replace(view, columns=view.columns[1:])
+    text = database_manifest(database(SurveyedTable("v", view)))
+    proposed = re.search(r"# key: (\S+)", text)
+    assert (proposed and proposed[1]) == key
+
+
+def test_a_key_that_may_be_secret_hides_the_table(tmp_path: pathlib.Path) -> None:
+    sessions = table("sessions", "token", "email", key=("id", "token"))
+    text = database_manifest(database(SurveyedTable("sessions", sessions)))
+    assert "        # false  # hide it: URIs of rows contain token\n" in text
+    assert "columns:" not in text
+    file = tmp_path / "m.yaml"
+    file.write_text(text.replace("# false", "false"), "utf-8")
+    assert load(file).mounts[0].options["tables"] == {"sessions": False}
+
+
+def test_no_columns_of_views_are_proposed_as_that_would_be_consent() -> None:
+    view = table("logins", "password", "email", key=(), key_kind="none")
+    text = database_manifest(database(SurveyedTable("logins", view)))
+    assert "columns:" not in text
+
+
+@pytest.mark.parametrize("name", ["orders", '"Order"', '"a: b # ${HOME}"', "`x`.`y`"])
+def test_the_proposed_query_names_a_table_as_sql_does(tmp_path: pathlib.Path, name: str) -> None:
+    text = database_manifest(database(*SHOP)._replace(example=name))
+    start = text.index("    # queries:")
+    file = tmp_path / "m.yaml"
+    file.write_text(text[:start] + re.sub("(?m)^    # ", "    ", text[start:]), "utf-8")
+    manifest = load(file)
+    found: Any = plugins.load_provider(manifest.mounts[0], manifest)
+    assert found.queries["some_rows"].sql.split(" from ")[1] == f"{name} limit :count"
+
+
 def test_a_written_manifest_loads_and_changes_no_defaults(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
     found_there = database(*SHOP, SurveyedTable("", table("")), title="${shop} 🍵 \x7f")
@@ -99,7 +150,6 @@ def test_a_written_manifest_loads_and_changes_no_defaults(tmp_path: pathlib.Path
     found: Any = plugins.load_provider(spec, manifest)
     assert found.url == f"sqlite:///{tmp_path}/shop.db"
     assert found.tables.pop("customers") == TableOptions(description="One per 5 ${customer}.\nYes.")
-    assert found.tables.pop("broken") is False
     assert all(options == TableOptions() for options in found.tables.values())
 
 
@@ -115,7 +165,7 @@ def test_options_in_comments_load_once_uncommented(tmp_path: pathlib.Path) -> No
     found: Any = plugins.load_provider(manifest.mounts[0], manifest)
     assert found.tables["customers"].columns.mask == {"email": "hash"}
     assert found.tables["sales"].key == ("id",)
-    assert found.queries["newest"].parameters["count"].maximum == 100
+    assert found.queries["some_rows"].parameters["count"].maximum == 100
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5, unique=True), st.text())

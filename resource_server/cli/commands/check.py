@@ -185,6 +185,8 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     listed: bool = True
     access: Mapping[str, Sequence[str]] = {}
     """The required scopes, by the option that requires them."""
+    sql: bool = False
+    """Whether callers may send SQL of their own."""
     resources: int = 0
     more: bool = False
     converts: Mapping[str, int] = {}
@@ -208,6 +210,7 @@ async def _report_mount(
         return report
     report.abilities = _abilities(mount)
     report.access = _access(mount)
+    report.sql = provider == "database" and bool(spec.options.get("sql"))
     try:
         report.watch = _watch(mount)
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
@@ -378,6 +381,8 @@ def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
         yield "converts", registry.counted_kinds(report.converts)
     for option, scopes in report.access.items():
         yield "access", f"{option}: {', '.join(scopes)}"
+    if report.sql:
+        yield "sql", "takes SQL of callers (query_database)"
     for template in report.templates:
         yield "template", template
     yield from _hidden_facts(report)

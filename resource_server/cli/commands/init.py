@@ -21,7 +21,7 @@ def command(source: str, force: bool, to: str | None) -> int:
     log_output.log_to_stderr(0)
     url = sources.database_of(source)
     if url is not None:
-        path = pathlib.Path(url.database).parent if url.is_file else pathlib.Path()
+        path = url.folder if url.is_file else pathlib.Path()
         return runner.run(_of_database(url, path, to, force=force))
     path = pathlib.Path(source)
     if not path.is_dir():

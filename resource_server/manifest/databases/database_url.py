@@ -23,6 +23,7 @@ _LOGIN = re.compile(r"(?:postgres(?:ql)?|mysql|mariadb)://[^/?]*[@:]", re.IGNORE
 _PARTS = re.compile(r"([^:/?@]*)://([^/?]*)(/[^?]*)?(\?.*)?", re.DOTALL)
 FILES = "files:"
 """Start of a URL that is a pattern of data files."""
+_WILDCARD = re.compile(r"[*?[]")
 _WRONG_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SPECIAL = (
     "misplaced special characters; write '@', ':', '/', '?', '%' in a user, password or name "
@@ -56,6 +57,21 @@ class DatabaseUrl:
     def is_pattern(self) -> bool:
         """Whether `database` is a pattern of data files."""
         return self.text.startswith(FILES)
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The folder of its file, or of all files that match its pattern."""
+        parent = pathlib.Path(self.database).parent
+        while self.is_pattern and _WILDCARD.search(str(parent)):
+            parent = parent.parent
+        return parent
+
+    def relative(self) -> str:
+        """Return the URL of its file as a manifest in `folder` names it."""
+        path = pathlib.Path(self.database).relative_to(self.folder)
+        if self.is_pattern:
+            return f"{FILES}{_pattern(path)}{_query(self.table)}"
+        return f"{self.engine}:///{quote(os.fsencode(path))}"
 
 
 def is_database_url(argument: str) -> bool:
@@ -99,10 +115,17 @@ def file_url(engine: str, path: pathlib.Path) -> DatabaseUrl:
 
 def data_files_url(pattern: pathlib.Path, table: str | None = None) -> DatabaseUrl:
     """Return the URL of data files, each a table, or all together the table of this name."""
-    absolute = str(pattern.absolute())
-    query = "" if table is None else f"?table={quote(table, safe='')}"
-    written = quote(os.fsencode(absolute), safe="/*[]!")
-    return DatabaseUrl(f"{FILES}{written}{query}", "duckdb", absolute, table=table)
+    absolute = pattern.absolute()
+    text = f"{FILES}{_pattern(absolute)}{_query(table)}"
+    return DatabaseUrl(text, "duckdb", str(absolute), table=table)
+
+
+def _pattern(pattern: pathlib.Path) -> str:
+    return quote(os.fsencode(pattern), safe="/*[]!")
+
+
+def _query(table: str | None) -> str:
+    return "" if table is None else f"?table={quote(table, safe='')}"
 
 
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:

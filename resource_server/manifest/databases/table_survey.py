@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
 import time
-from urllib.parse import quote_from_bytes
+from collections.abc import Sequence
 
 from resource_server.errors import DeadlineExceeded, ResourceError, ResourceNotFound
 from resource_server.manifest import sources
@@ -17,7 +16,7 @@ from resource_server.manifest.starter import (
     database_manifest,
 )
 from resource_server.providers.database.engines.contract import Engine, Statement
-from resource_server.providers.database.engines.reflection import Table, TableInfo
+from resource_server.providers.database.engines.reflection import VIEWS, Table, TableInfo
 from resource_server.providers.database.provider import Database
 
 VARIABLE = "DATABASE_URL"
@@ -26,6 +25,8 @@ _COUNT_S = 0.25
 """Timeout for counting the rows of one table; then statistics give an estimate."""
 _ALL_COUNTS_S = 5.0
 """Time budget for counting all tables."""
+_SEARCHED = ("public", "main")
+"""Schemas in which engines look for a table without one."""
 
 
 async def starter_manifest(url: DatabaseUrl) -> str:
@@ -37,9 +38,7 @@ async def starter_manifest(url: DatabaseUrl) -> str:
     name, title = sources.database_name(url)
     base = f"{url.engine}://{name}/..."
     if url.is_file:
-        file = pathlib.Path(url.database).name.encode("utf-8", "surrogateescape")
-        scheme = "files:" if url.is_pattern else f"{url.engine}:///"
-        written = f"{scheme}{quote_from_bytes(file)}"
+        written = url.relative()
         note = f"relative to this file; URIs are {base}"
     elif url.secrets:
         written, note = f"${{{VARIABLE}}}", f"contains a password; URIs are {base}"
@@ -47,7 +46,11 @@ async def starter_manifest(url: DatabaseUrl) -> str:
         written, note = url.text.replace("${", "$${"), f"URIs are {base}"
     async with Database(url=url.text) as database:
         found, schemas = await survey_tables(database.engine)
-    return database_manifest(SurveyedDatabase(name, title, written, note, found, schemas))
+        example = _example(database.engine, found)
+    is_sqlite = database.engine.name == "sqlite"
+    return database_manifest(
+        SurveyedDatabase(name, title, written, note, found, schemas, example, takes_sql=is_sqlite)
+    )
 
 
 async def survey_tables(engine: Engine) -> tuple[list[SurveyedTable], list[str]]:
@@ -73,6 +76,23 @@ def _name(info: TableInfo) -> str:
     """Return the name of a table in a manifest."""
     schema, name = info.name
     return name if schema is None else f"{schema}.{name}"
+
+
+def _example(engine: Engine, found: Sequence[SurveyedTable]) -> str | None:
+    """Return a table as SQL names it, preferably not a view, which a policy may hide."""
+    tables = [each.table for each in found if each.table is not None]
+    if not tables:
+        return None
+
+    def rank(table: Table) -> tuple[bool, bool]:
+        return table.type in VIEWS, table.name.schema not in (None, *_SEARCHED)
+
+    schema, name = min(tables, key=rank).name
+    quote = engine.dialect.identifier_preparer.quote
+    # Queries name a table with a policy without its schema.
+    if schema is None or schema in _SEARCHED:
+        return quote(name)
+    return f"{quote(schema)}.{quote(name)}"
 
 
 async def _table(engine: Engine, info: TableInfo) -> Table | None:

@@ -69,7 +69,7 @@ def shop_set(database: Path) -> QuestionSet:
     usual = (str(database.parent), USUAL_FOLDER)
     ours = Asked(servers.OURS, _ours(database.parent), "", OUR_MARKS, usual)
     peer = None
-    if command := servers.dbhub(database):
+    if command := servers.dbhub(f"sqlite:///{database}"):
         peer = Asked(servers.DBHUB, command, "", r'"truncated": true', usual)
     return QuestionSet("a shop's database", shop.QUESTIONS, database, ours, peer)
 
