@@ -566,19 +566,30 @@ def _has_text(column: Column, engine: str) -> bool:
     return column.kind != "blob" and not textless
 
 
-def masker(mask: Mask, key: bytes) -> Masker:
+class ValueMask(NamedTuple):
+    """Masks values of the driver; NULL stays NULL. See `masker`."""
+
+    kind: Mask
+    key: bytes
+
+    def __call__(self, value: object) -> str | None:
+        """Return the masked value."""
+        match self.kind:
+            case "hash":
+                return None if value is None else _hash(value, self.key)
+            case "redact":
+                return None if value is None else REDACTED
+            case "last4":
+                return _last4(value)
+
+
+def masker(mask: Mask, key: bytes) -> ValueMask:
     """Return the function that masks a value of the driver; NULL stays NULL.
 
     `hash`: twelve characters of base32, the same for equal values. `redact`: a constant. `last4`:
     the last four characters of texts and numbers with at least eight.
     """
-    match mask:
-        case "hash":
-            return lambda value: None if value is None else _hash(value, key)
-        case "redact":
-            return lambda value: None if value is None else REDACTED
-        case "last4":
-            return _last4
+    return ValueMask(mask, key)
 
 
 def _last4(value: object) -> str | None:

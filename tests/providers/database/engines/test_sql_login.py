@@ -15,20 +15,17 @@ from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
     ResourceBusy,
-    ResourceError,
 )
 from resource_server.manifest.databases.owner_sql import exposed_tables
 from resource_server.manifest.databases.policy_sql import policy_sql
-from resource_server.providers.database.engines.contract import SqlEngine, SqlPolicy, Statement
+from resource_server.providers.database.engines.contract import SqlPolicy, Statement
 from resource_server.providers.database.engines.factory import make_sql_login
 from resource_server.providers.database.engines.sql_login import SqlLogin
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
-from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.caller_sql import CallerSql
-from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.option_types import Duration
-from resource_server.runtime.timing import Timing
+from tests.providers.database.asking import answer, caller_sql
 from tests.providers.database.engines.server_attacks import costly, statements
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.servers import with_parts
@@ -132,21 +129,8 @@ class World:
     async def asking(self, limits: ReadLimits | None = None) -> AsyncGenerator[CallerSql]:
         """Open what answers callers."""
         provider = self.provider()
-        limits = limits or ReadLimits()
-        timing = Timing(statement_interval_s=1e-6)
-        policy = Policy(TABLES, provider.engine.name)
         async with provider, self.login() as login:
-            assert isinstance(login, SqlEngine)
-            exposed = ExposedTableCache(provider.engine, policy, limits, timing, "refuse")
-            yield CallerSql(
-                login,
-                provider.engine.name,
-                policy,
-                exposed,
-                limits,
-                link=lambda path, query=None: "/".join(path),
-                timing=timing,
-            )
+            yield caller_sql(provider.engine, TABLES, ask=login, limits=limits)
 
 
 @contextmanager
@@ -209,15 +193,6 @@ def one(engine: str) -> Iterator[World]:
 def two(engine: str) -> Iterator[World]:
     with _world(engine) as world:
         yield world
-
-
-async def answer(callers: CallerSql, sql: str) -> object:
-    """Return all that a caller gets for a statement."""
-    try:
-        found = await callers.run(sql, {}, 50)
-    except ResourceError as error:
-        return type(error).__name__, str(error)
-    return found.columns, [tuple(row) for row in found.rows], found.more
 
 
 @pytest.mark.slow
