@@ -63,8 +63,14 @@ class KeyType(ABC):
         """Return the value of a segment, canonical or not; the tag is empty for plain text."""
 
     def meanings(self, tag: str, body: str) -> Sequence[object]:
-        """Return the values that a filter may mean, the likeliest first. Raises as `parse`."""
-        return (self.parse(tag, body),)
+        """Return the values that a filter may mean, the likeliest first. Raises as `parse`.
+
+        A date in a column of dates and times is the start of its day.
+        """
+        try:
+            return (self.parse(tag, body),)
+        except ValueError:
+            return (self.parse(tag, start_of_day(body)),)
 
     def bind(self, value: Any) -> object:
         """Return a value in the form that the driver binds."""
@@ -409,15 +415,18 @@ def parse_date(text: str) -> date:
     return date.fromisoformat(_matched(_DATE, text))
 
 
+def start_of_day(text: str) -> str:
+    """Return the first moment of an ISO 8601 date, as text."""
+    return f"{_matched(_DATE, text)}T00:00:00"
+
+
 def parse_time(text: str) -> time:
     """Return an ISO 8601 time of day, perhaps with an offset."""
     return time.fromisoformat(_matched(_TIME, text))
 
 
 def parse_datetime(text: str) -> datetime:
-    """Return an ISO 8601 date and time, midnight of a date alone; in UTC if it has an offset."""
-    if _DATE.fullmatch(text):
-        return datetime.fromisoformat(text)
+    """Return an ISO 8601 date and time; in UTC if it has an offset."""
     value = datetime.fromisoformat(_matched(_DATETIME, text))
     return value if value.tzinfo is None else value.astimezone(UTC)
 

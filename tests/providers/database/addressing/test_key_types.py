@@ -194,10 +194,9 @@ def test_numbers_that_are_not_finite_are_ordered_as_in_postgresql() -> None:
 
 def test_dates_and_uuids_are_read_in_the_forms_of_their_standards() -> None:
     assert parse_datetime("2026-11-20T12:00+02:00") == parse_datetime("2026-11-20 10:00:00Z")
-    assert parse_datetime("2026-11-20") == parse_datetime("2026-11-20T00:00")
     assert str(parse_time("10:00+02:03:04")) == "10:00:00+02:03:04"
     assert parse_uuid("0" * 31 + "A") == parse_uuid("00000000-0000-0000-0000-00000000000a")
-    for text in ("now", "2026-11", "2026-W01-1T00:00", "\u0662026-11-20T10:00:00"):
+    for text in ("now", "2026-11-20", "2026-W01-1T00:00", "\u0662026-11-20T10:00:00"):
         with pytest.raises(ValueError, match=r"^$|\w"):
             parse_datetime(text)
     for text in ("24:00", "10", "10:60:00", "\u0661\u0660:00:00"):

@@ -96,7 +96,7 @@ class StoredValues(KeyType):
         if self.kind not in _PLAIN:
             return *found, body
         with contextlib.suppress(ValueError, ArithmeticError):
-            found += [body, self._plain(body)]
+            found += [body, *super().meanings(tag, body)]
         if not found:
             raise ValueError("not a value of this kind")
         return tuple(dict.fromkeys(found))
