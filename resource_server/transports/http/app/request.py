@@ -100,6 +100,8 @@ class Exchange:
     """Messages in a batch; 0 if the body is none."""
     mount: str | None = None
     """The requested mount, if an observer looked it up."""
+    tool: str | None = None
+    """The called tool, likewise."""
     cors_headers: Headers = ()
     """Headers added to any response to a web page."""
 

@@ -15,6 +15,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.errors import ResourceServerError
 from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
+from resource_server.protocol.tools.registry import TOOL_NAME
 from resource_server.transports.http.app.request import AsgiScope, Exchange, HttpRequest
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,8 @@ class AccessLog:
         self._server = server
 
     def received(self, exchange: Exchange, request: HttpRequest, body: bytes) -> None:
-        """Look up the requested mount."""
+        """Look up the requested mount and tool."""
+        exchange.tool = _tool(exchange.decoded)
         target = target_of(self._server.catalog, exchange.decoded)
         exchange.mount = None if target is None else target.mount
 
@@ -43,6 +45,7 @@ class AccessLog:
             "subject": None if subject is None else subject_digest(subject),
             "method": exchange.method,
             "mount": exchange.mount,
+            "tool": exchange.tool,
             # None if the client disconnected before the end of the response.
             "status": exchange.status if exchange.is_complete else None,
             "code": exchange.error_code,
@@ -50,6 +53,14 @@ class AccessLog:
             "bytes": exchange.sent_bytes,
         }
         logger.info("%s", _encode(line).decode())
+
+
+def _tool(message: JsonRpcMessage | None) -> str | None:
+    """Return the name of the called tool; None without one, or if no tool can have the name."""
+    if message is None or message.method != "tools/call":
+        return None
+    name = message.param("name")
+    return name if isinstance(name, str) and TOOL_NAME.fullmatch(name) else None
 
 
 def subject_digest(subject: str) -> str:

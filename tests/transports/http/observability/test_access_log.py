@@ -24,7 +24,7 @@ from tests.transports.program import (
 GIVEN = "0123456789abcdef"
 GUARDED = f"{{auth: {{tokens: [{{token: {GIVEN}, subject: ada@example.org}}]}}}}"
 BEARER = {"authorization": f"Bearer {GIVEN}"}
-MEMBERS = ["time", "address", "subject", "method", "mount", "status", "code", "ms", "bytes"]
+MEMBERS = "time address subject method mount tool status code ms bytes".split()
 
 
 def logged(program: Program) -> list[Any]:
@@ -65,6 +65,18 @@ def test_each_request_is_one_line(tmp_path: Path) -> None:
     assert (first["address"], first["subject"]) == ("127.0.0.1", None)
     assert first["bytes"] == len(answer.body)
     assert first["ms"] > 0
+
+
+def test_a_called_tool_is_named_without_its_arguments(tmp_path: Path) -> None:
+    with running(project(tmp_path), "--access-log") as program:
+        for name in ("search_resources", "no such\ntool"):
+            program.ask(modern("tools/call", {"name": name, "arguments": {"query": "needle"}}))
+        lines = logged(program)
+    assert [(line["method"], line["tool"]) for line in lines] == [
+        ("tools/call", "search_resources"),
+        ("tools/call", None),
+    ]
+    assert "needle" not in str(lines)
 
 
 def test_a_client_that_left_has_no_status(tmp_path: Path) -> None:
