@@ -129,8 +129,7 @@ class CallerSql:
             sql.encode()
             tokens = sql_tokenizer.statement(sql, self._name)
             check_select(tokens)
-            if self._name not in ("sqlite", "duckdb"):
-                check_names(tokens, self._name)
+            check_names(tokens, self._name)
         except UnicodeEncodeError:
             raise InvalidParameter("sql: is not Unicode") from None
         except ValueError as error:
