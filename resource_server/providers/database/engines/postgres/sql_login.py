@@ -144,12 +144,19 @@ def _time(value: Any) -> time:
     return key_types.parse_time(value)
 
 
+def _moment(value: Any) -> datetime:
+    try:
+        return key_types.parse_datetime(value)
+    except ValueError:
+        return key_types.parse_datetime(key_types.start_of_day(value))
+
+
 def _instant(value: Any) -> datetime:
-    return key_types.parse_datetime(value).replace(tzinfo=UTC)
+    return _moment(value).replace(tzinfo=UTC)
 
 
 def _local(value: Any) -> datetime:
-    found = key_types.parse_datetime(value)
+    found = _moment(value)
     key_types.require(found.tzinfo is None, "without a time zone")
     return found
 

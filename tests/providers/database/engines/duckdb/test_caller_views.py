@@ -132,7 +132,8 @@ class Arena:
         found = await answer(callers, written, given)
         if len(found) == 3 and "order by" not in sql:
             found = found[0], sorted(found[1], key=repr), found[2]
-        return repr(found).replace(folder, "{dir}")
+        # Names are folded to lower case.
+        return repr(found).replace(folder, "{dir}").replace(folder.lower(), "{dir}")
 
 
 @pytest.fixture(scope="module")
