@@ -36,7 +36,9 @@ pytestmark = pytest.mark.anyio
 
 TABLES: Mapping[str, TableOptions | Literal[False]] = {
     "orders": TableOptions(
-        columns=ColumnOptions(hide=("card",), mask={"mail": "redact"}), where="status <> 'draft'"
+        columns=ColumnOptions(hide=("card",), mask={"mail": "redact"}),
+        # Dearer than a caller's conditions, which an optimizer would evaluate first.
+        where="replace(replace(replace(status, 'x', 'y'), 'x', 'y'), 'x', 'y') <> 'draft'",
     ),
     **{name: options for name, options in SCHEMAS.items() if name != "orders"},
 }
@@ -59,6 +61,8 @@ select id from orders where cast(status as int) > 0
 select id from orders where try_cast(status as int) is null order by id
 select id from orders where total::tinyint > 0 order by id
 select sum(total::tinyint) as n from orders
+select id from orders where (case when total > 100 then total - 6600 else 1 end)::tinyint = 1
+select id from orders where (total * total * (total > 9000)::int)::smallint = 0 order by id
 select id from orders where json(status) is not null
 select id from orders where status::json is not null
 select id from orders where strptime(status, '%Y') is not null
