@@ -177,5 +177,7 @@ async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
 def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
     with pytest.raises(ValueError, match=r"needs a login .* sql --policy"):
         Database("postgresql://localhost/shop", sql=True)
+    with pytest.raises(ValueError, match="take no SQL"):
+        Database("duckdb:///shop.duckdb", sql=True)
     with pytest.raises(ValueError, match="a file needs no login"):
         Database("sqlite:///shop.db", sql=CallerSqlOptions(url="postgresql://localhost/shop"))

@@ -115,7 +115,7 @@ select * from (with "{dir}/secret.csv" as (select 1) select 1) q, "{dir}/secret.
 
 @asynccontextmanager
 async def _asking(url: str, tables: Any, **more: Any) -> AsyncGenerator[CallerSql]:
-    async with Database(url=url, tables=tables, sql=True) as database:
+    async with Database(url=url, tables=tables) as database:
         yield caller_sql(database.engine, tables, **more)
 
 
