@@ -150,8 +150,7 @@ class CallerSqlOptions:
     """How callers may send SQL of their own."""
 
     url: str | None = field(default=None, repr=False)
-    """PostgreSQL, MySQL and MariaDB: a login that can read nothing but the views that
-    `resource-server sql --policy` prints, such as `postgresql://shop_sql:…@host/shop`."""
+    """A login of a database server; not in use: servers take no SQL of callers."""
     scopes: tuple[Scope, ...] = ()
     """Required scopes; a caller needs all of them."""
 

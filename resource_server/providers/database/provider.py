@@ -40,11 +40,7 @@ from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.database_search import DatabaseSearch
 from resource_server.providers.database.diagnosis import Diagnosis
 from resource_server.providers.database.engines.contract import Engine, EngineName, SqlEngine
-from resource_server.providers.database.engines.factory import (
-    engine_name,
-    make_engine,
-    make_sql_login,
-)
+from resource_server.providers.database.engines.factory import engine_name, make_engine
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sql_login import SqlLogin
 from resource_server.providers.database.formats import pages
@@ -155,26 +151,16 @@ class Database:
         )
 
     def _check_sql(self, name: EngineName) -> Access:
-        """Return the scopes that SQL needs, and make the login for it that a server needs."""
+        """Return the scopes that SQL needs."""
         given = self.sql if isinstance(self.sql, CallerSqlOptions) else None
         scopes = given.scopes if given is not None else ()
-        if name in ("sqlite", "duckdb"):
-            if given is not None and given.url is not None:
-                raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")
-            if name == "duckdb":
-                # Its optimizer lets conditions of a caller run on hidden rows.
-                raise ValueError("sql: DuckDB databases and data files take no SQL of callers")
-            return Access(scopes=scopes)
-        if given is None or given.url is None:
-            raise ValueError(
-                "sql: a database server needs a login that reads the views of the policy alone; "
-                "write `sql: {url: …}` with the one that `resource-server sql --policy` prints"
-            )
-        self._sql_login = make_sql_login(given.url, self.policy_digest)
-        # The views of a server show the same to every caller.
-        tables = [each.access.scopes for each in self.tables.values() if each]
-        every = dict.fromkeys(scope for each in (scopes, *tables) for scope in each)
-        return Access(scopes=tuple(every))
+        if given is not None and given.url is not None and name in ("sqlite", "duckdb"):
+            raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")
+        if name != "sqlite":
+            # DuckDB's optimizer lets conditions of a caller run on hidden rows; on servers, the
+            # check of names (`statement_gate`) is evaded, so callers reach the catalog.
+            raise ValueError("sql: only SQLite databases take SQL of callers")
+        return Access(scopes=scopes)
 
     def _use(self, engine: Engine) -> None:
         """Read the database through an engine."""

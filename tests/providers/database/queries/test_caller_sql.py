@@ -174,10 +174,15 @@ async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
     assert found == [[1, "paid", 10, "…1111", "here"]]
 
 
-def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
-    with pytest.raises(ValueError, match=r"needs a login .* sql --policy"):
-        Database("postgresql://localhost/shop", sql=True)
-    with pytest.raises(ValueError, match="take no SQL"):
-        Database("duckdb:///shop.duckdb", sql=True)
+def test_sql_of_callers_is_refused_where_nothing_confines_it() -> None:
+    login = CallerSqlOptions(url="postgresql://localhost/shop")
+    for url, sql in (
+        ("postgresql://localhost/shop", True),
+        ("postgresql://localhost/shop", login),
+        ("mariadb://localhost/shop", login),
+        ("duckdb:///shop.duckdb", True),
+    ):
+        with pytest.raises(ValueError, match="only SQLite databases"):
+            Database(url, sql=sql)
     with pytest.raises(ValueError, match="a file needs no login"):
         Database("sqlite:///shop.db", sql=CallerSqlOptions(url="postgresql://localhost/shop"))
