@@ -159,15 +159,6 @@ class Policy:
             for rule in self._rules
         )
 
-    def digest(self, *more: object) -> str:
-        """Return a digest of the rules that views of the policy carry, and of more."""
-        rules = [
-            (rule.pattern, o and (o.columns.hide, o.columns.mask, o.where, o.rows, o.expose))
-            for rule in self._rules
-            for o in [rule.options]
-        ]
-        return blake2b(msgspec.json.encode([rules, *more]), digest_size=16).hexdigest()
-
     @property
     def hashes_change(self) -> bool:
         """Whether a mask gives other values after every start."""
@@ -566,30 +557,19 @@ def _has_text(column: Column, engine: str) -> bool:
     return column.kind != "blob" and not textless
 
 
-class ValueMask(NamedTuple):
-    """Masks values of the driver; NULL stays NULL. See `masker`."""
-
-    kind: Mask
-    key: bytes
-
-    def __call__(self, value: object) -> str | None:
-        """Return the masked value."""
-        match self.kind:
-            case "hash":
-                return None if value is None else _hash(value, self.key)
-            case "redact":
-                return None if value is None else REDACTED
-            case "last4":
-                return _last4(value)
-
-
-def masker(mask: Mask, key: bytes) -> ValueMask:
+def masker(mask: Mask, key: bytes) -> Masker:
     """Return the function that masks a value of the driver; NULL stays NULL.
 
     `hash`: twelve characters of base32, the same for equal values. `redact`: a constant. `last4`:
     the last four characters of texts and numbers with at least eight.
     """
-    return ValueMask(mask, key)
+    match mask:
+        case "hash":
+            return lambda value: None if value is None else _hash(value, key)
+        case "redact":
+            return lambda value: None if value is None else REDACTED
+        case "last4":
+            return _last4
 
 
 def _last4(value: object) -> str | None:

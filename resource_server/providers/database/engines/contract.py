@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -21,22 +21,8 @@ ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
 """Tables and views with their columns: "*" for all of them, "" for none, such as by `count(*)`."""
 
 
-class Masker(Protocol):
-    """Masks a value of the driver; NULL stays NULL."""
-
-    @property
-    def kind(self) -> Literal["hash", "redact", "last4"]:
-        """How it masks, for engines that mask by SQL of their own."""
-        ...
-
-    @property
-    def key(self) -> bytes:
-        """Key of `hash`."""
-        ...
-
-    def __call__(self, value: object) -> str | None:
-        """Return the masked value."""
-        ...
+Masker: TypeAlias = Callable[[object], str | None]
+"""Masks a value of the driver; NULL stays NULL."""
 
 
 class Statement(NamedTuple):

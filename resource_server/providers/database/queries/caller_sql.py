@@ -26,26 +26,15 @@ from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.declared import (
     TOOL_RESULT,
     check_select,
-    loses_order,
     positional,
 )
 from resource_server.providers.database.queries.parameters import echo
-from resource_server.providers.database.queries.sql_names import sql_names
-from resource_server.providers.database.queries.statement_gate import check_names
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.runtime.timing import Timing
 
 TOOL_NAME: Final = "query_database"
-DIALECTS: Final[Mapping[EngineName, str]] = {
-    "sqlite": "SQLite",
-    "postgresql": "PostgreSQL",
-    "mariadb": "MariaDB",
-    "mysql": "MySQL",
-    "duckdb": "DuckDB",
-}
-"""What a model knows the engines by."""
 _MAX_CHARACTERS: Final = 100_000
 """Maximum characters of a statement."""
 _MAX_PARAMETERS: Final = 200
@@ -81,7 +70,6 @@ class CallerSql:
     def __init__(
         self,
         engine: SqlEngine,
-        name: EngineName,
         policy: Policy,
         exposed_tables: ExposedTableCache,
         limits: ReadLimits,
@@ -90,7 +78,7 @@ class CallerSql:
         timing: Timing,
     ) -> None:
         self._engine = engine
-        self._name: EngineName = name
+        self._name: EngineName = "sqlite"
         self._policy = policy
         self._exposed = exposed_tables
         self._limits = limits
@@ -98,8 +86,6 @@ class CallerSql:
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
         self._infos: Sequence[TableInfo] | None = None
         self._visible = SqlPolicy(())
-        self._names: Mapping[str, TableName] = {}
-        """Visible tables by their names in SQL."""
 
     async def run(self, sql: str, given: Mapping[str, Any], limit: int | None) -> Rows:
         """Return the rows of a statement.
@@ -112,10 +98,10 @@ class CallerSql:
         wait_s = self._rates.take(access.current().subject)
         if wait_s:
             raise ResourceBusy(f"too many statements; wait {max(wait_s, 0.1):.1f} s")
+        statement = self._statement(sql, given)
         most = min(limit or self._limits.rows, self._limits.max_rows)
         visible = await self._policy_now()
         try:
-            statement = self._statement(sql, given)
             return await self._engine.ask(
                 statement, visible, limit=most, within=self._limits.query_timeout
             )
@@ -129,14 +115,11 @@ class CallerSql:
             sql.encode()
             tokens = sql_tokenizer.statement(sql, self._name)
             check_select(tokens)
-            check_names(tokens, self._name)
         except UnicodeEncodeError:
             raise InvalidParameter("sql: is not Unicode") from None
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
         text, order = positional(tokens, self._name)
-        if self._name in ("mysql", "mariadb") and loses_order(tokens):
-            text += f"\nLIMIT {self._limits.max_rows + 1}"
         used = set(order)
         problems = [f"there is no :{echo(name)} in the SQL" for name in given if name not in used]
         problems += [f":{name} has no value" for name in used if name not in given]
@@ -168,7 +151,6 @@ class CallerSql:
         if infos is not self._infos:
             found = [await self._table(info.name) for info in infos]
             self._visible = SqlPolicy(tuple([each for each in found if each is not None]))
-            self._names = sql_names(table.name for table in self._visible.tables)
             self._infos = infos
         return self._visible
 
@@ -186,17 +168,19 @@ class CallerSql:
 
     async def _advised(self, error: RefusedStatement, sql: str) -> str:
         """Return the refusal with near names, and the tables that the statement names."""
+        visible = {table.name.name for table in self._visible.tables}
         if error.table is not None:
-            return f"{error}{did_you_mean(error.table, self._names)}"
+            return f"{error}{did_you_mean(error.table, visible)}"
         if error.column is None:
             return str(error)
-        folded = {name.casefold(): table for name, table in self._names.items()}
+        folded = {name.casefold(): name for name in visible}
         tokens = sql_tokenizer.statement(sql, self._name)
         words = [token.identifier.casefold() for token in tokens if token.identifier is not None]
         named = list(dict.fromkeys(folded[word] for word in words if word in folded))[:_MAX_NAMED]
         columns: list[str] = []
-        for table in named:
-            columns += (await self._exposed.get(table)).column_names
-        listed = ", ".join(self._link(address_path(DefinitionAddress(table))) for table in named)
+        for name in named:
+            columns += (await self._exposed.get(TableName(None, name))).column_names
+        tables = [DefinitionAddress(TableName(None, name)) for name in named]
+        listed = ", ".join(self._link(address_path(table)) for table in tables)
         near = did_you_mean(error.column, columns)
         return f"{error}{near}" + (f" (columns: {listed})" if listed else "")

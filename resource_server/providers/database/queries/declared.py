@@ -96,7 +96,7 @@ class DeclaredQuery:
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
         self.sql, self.order = positional(tokens, engine)
-        if engine in ("mysql", "mariadb") and loses_order(tokens):
+        if engine in ("mysql", "mariadb") and _loses_order(tokens):
             self.sql += f"\nLIMIT {self._max_rows + 1}"
         """SQL with placeholders, and the parameter names in placeholder order."""
 
@@ -378,7 +378,7 @@ def positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tup
     return "".join(pieces), tuple(order)
 
 
-def loses_order(tokens: Sequence[SqlToken]) -> bool:
+def _loses_order(tokens: Sequence[SqlToken]) -> bool:
     """Return whether the statement ends with ORDER BY and no LIMIT.
 
     MariaDB ignores such an ORDER BY once the statement is in parentheses.

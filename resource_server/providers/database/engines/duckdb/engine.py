@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from resource_server.conversion.sandbox import PROTECTIONS
@@ -31,10 +30,7 @@ from resource_server.providers.database.engines.contract import (
     Engine,
     EngineName,
     Privilege,
-    RefusedStatement,
     Rows,
-    SqlEngine,
-    SqlPolicy,
     Statement,
     TruncatedValue,
     UnfitParameter,
@@ -54,19 +50,16 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Failed,
     Open,
     Opened,
-    PolicyView,
     RefusalReason,
     Refused,
     Result,
     Run,
-    SqlViews,
     portable,
 )
 from resource_server.providers.database.engines.duckdb.process import WorkerLost, WorkerProcess
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.providers.database.queries.sql_names import sql_names
 from resource_server.runtime import extras
 from resource_server.runtime.eager import settle
 
@@ -78,7 +71,6 @@ _log = logging.getLogger(__name__)
 OWN_SLOTS = 3
 SLOW_SLOTS = 2
 AUTHOR_SLOTS = 2
-CALLER_SLOTS = 2
 _CATALOG_TIMEOUT_S = 5.0
 _OPEN_TIMEOUT_S = 30.0
 _MAX_ATTEMPTS = 5
@@ -128,8 +120,6 @@ class DuckdbEngine:
         self._own = Slots(OWN_SLOTS)
         self._slow = Slots(SLOW_SLOTS)
         self._author = Slots(AUTHOR_SLOTS)
-        self._callers = Slots(CALLER_SLOTS)
-        self._views: tuple[SqlPolicy, SqlViews] | None = None
         self._is_closed = False
         self._was_opened = False
         self._next_walk = 0.0
@@ -307,37 +297,6 @@ class DuckdbEngine:
                 raise MountUnavailable(NO_FILE) from None
             raise InvalidParameter("the database refuses this query") from None
 
-    async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
-    ) -> Rows:
-        """Run a caller's statement. See `SqlEngine.ask`."""
-        if self._views is None or self._views[0] is not policy:
-            self._views = policy, self._policy_views(policy)
-        job = Run(0, statement.sql, _bound(statement.parameters), limit, policy=self._views[1])
-        return _rows(await self._run(job, within=within, slots=(self._callers,)))
-
-    def _policy_views(self, policy: SqlPolicy) -> SqlViews:
-        tables = {table.name: table for table in policy.tables}
-        views: list[PolicyView] = []
-        key = b""
-        for name, table in sql_names(tables).items():
-            shown = tables[table]
-            words = sql_tokenizer.statement(shown.where, "duckdb") if shown.where else ()
-            views.append(
-                PolicyView(
-                    name,
-                    table.schema or "main",
-                    table.name,
-                    shown.columns,
-                    {column: mask.kind for column, mask in shown.masks.items()},
-                    shown.where,
-                    tuple({each.identifier.lower() for each in words if each.identifier}),
-                )
-            )
-            for mask in shown.masks.values():
-                key = mask.key
-        return SqlViews(tuple(views), blake2b(key, digest_size=16, person=b"sql").hexdigest())
-
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
         """Prepare a query without running it. See `Engine.check`."""
         job = Run(0, sql, (None,) * len(parameters), 0, is_author=True, only_prepare=True)
@@ -395,8 +354,7 @@ class DuckdbEngine:
                     raise MountUnavailable(reason)
                 broken = state
                 continue
-            is_caller = job.policy is not None
-            raise _error(answer, is_author=job.is_author, is_caller=is_caller)
+            raise _error(answer, is_author=job.is_author)
         raise ResourceBusy(told)
 
     # -- the worker
@@ -524,7 +482,7 @@ class _Refusal(InvalidParameter):
     """The database refuses a statement."""
 
 
-def _error(answer: Failed, *, is_author: bool, is_caller: bool) -> Exception:
+def _error(answer: Failed, *, is_author: bool) -> Exception:
     match answer.failure:
         case "stopped":
             return DeadlineExceeded()
@@ -534,9 +492,6 @@ def _error(answer: Failed, *, is_author: bool, is_caller: bool) -> Exception:
             return UnfitParameter()
         case "missing" if not is_author:
             return ResourceNotFound()
-        case _ if is_caller:
-            told = answer.message or "the database refuses this statement"
-            return RefusedStatement(told, table=answer.table, column=answer.column)
         case _:
             return _Refusal(answer.message or "the database refuses this statement")
 
@@ -579,4 +534,3 @@ def _is_text(text: str) -> bool:
 
 
 _: type[Engine] = DuckdbEngine
-__: type[SqlEngine] = DuckdbEngine

@@ -35,7 +35,6 @@ Failure: TypeAlias = Literal["refused", "missing", "unfit", "stopped", "memory",
 not fit, it was cancelled, it needs too much memory, or the worker must be replaced."""
 
 
-MaskKind: TypeAlias = Literal["hash", "redact", "last4"]
 RefusalReason: TypeAlias = Literal["locked", "damaged", "version", "missing", "extra"]
 
 
@@ -65,29 +64,6 @@ class Open(msgspec.Struct, frozen=True, tag=True):
     tables: tuple[DataTable, ...] = ()
 
 
-class PolicyView(msgspec.Struct, frozen=True):
-    """What callers' SQL may read of one table, as a view."""
-
-    name: str
-    """The view's name, which callers write."""
-    schema: str
-    table: str
-    columns: tuple[str, ...] | None
-    """The visible columns; None for all."""
-    masks: dict[str, MaskKind] = {}
-    where: str | None = None
-    named: tuple[str, ...] = ()
-    """Names in the condition, in lower case: some may be tables."""
-
-
-class SqlViews(msgspec.Struct, frozen=True):
-    """The policy of callers' SQL."""
-
-    views: tuple[PolicyView, ...]
-    key: str
-    """Key of `hash` masks."""
-
-
 class Run(msgspec.Struct, frozen=True, tag=True):
     """Runs one statement and returns at most `limit` rows."""
 
@@ -99,8 +75,6 @@ class Run(msgspec.Struct, frozen=True, tag=True):
     """Whether it is a query of the manifest."""
     only_prepare: bool = False
     """Whether to return only the names of the columns."""
-    policy: SqlViews | None = None
-    """Of a caller's statement: what exists for it."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
@@ -144,9 +118,6 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     id: int
     failure: Failure
     message: str = ""
-    table: str | None = None
-    column: str | None = None
-    """A name of a caller's statement that nothing visible has."""
     """DuckDB's words, for the author of a query."""
 
 

@@ -8,7 +8,7 @@ functions compute from their arguments alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -40,11 +40,7 @@ WHERE NOT internal AND database_name = current_database()"""
 
 
 class RefusedQuery(Exception):
-    """A query is refused; the message is for its author. `table` is a name that is not visible."""
-
-    def __init__(self, message: str, *, table: str | None = None) -> None:
-        super().__init__(message)
-        self.table = table
+    """A query is refused; the message is for the manifest's author."""
 
 
 class KnownTables:
@@ -97,41 +93,6 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables) -
     """
     if sql in known.approved:
         return
-    nodes = _nodes(connection, sql)
-    tables = {name for schema, name in known.tables if schema == "main"}
-    defined = _all_defined(nodes, known, tables)
-    for node in nodes:
-        _check_node(node, known)
-        if node.get("type") == "BASE_TABLE":
-            _check_table(node, defined, known)
-    if len(known.approved) >= _MAX_APPROVED:
-        known.approved.clear()
-    known.approved.add(sql)
-
-
-def check_caller(
-    connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables, visible: Container[str]
-) -> None:
-    """Check that a caller's statement names visible tables alone, in lower case, and no schema.
-
-    Raises:
-        RefusedQuery: it does not.
-        duckdb.Error: it cannot be parsed.
-    """
-    nodes = _nodes(connection, sql)
-    defined = _all_defined(nodes, known, visible)
-    for node in nodes:
-        function = str(node.get("function_name", "")).lower()
-        if function in known.telling or node.get("schema") or node.get("catalog"):
-            raise RefusedQuery(f"no such function or type: {function or node.get('type_name')}")
-        _check_node(node, known)
-        if node.get("type") == "BASE_TABLE":
-            *schema, name = _name_of(node)
-            if schema or not (name in defined or name in visible):
-                raise RefusedQuery(f"no such table: {name}", table=name)
-
-
-def _nodes(connection: duckdb.DuckDBPyConnection, sql: str) -> Sequence[Mapping[str, Any]]:
     ((text,),) = connection.execute(syntax.PARSE, [sql]).fetchall()
     try:
         parsed: Any = json.loads(str(text))
@@ -141,21 +102,19 @@ def _nodes(connection: duckdb.DuckDBPyConnection, sql: str) -> Sequence[Mapping[
         raise RefusedQuery(str(parsed.get("error_message", "cannot be parsed")))
     if len(parsed["statements"]) != 1:
         raise RefusedQuery("holds more than one statement; write one")
-    return list(syntax.nodes(parsed))
-
-
-def _all_defined(
-    nodes: Sequence[Mapping[str, Any]], known: KnownTables, tables: Container[str]
-) -> set[str]:
-    """Return the common table expressions. `tables` are names that a query may read without one."""
+    nodes = list(syntax.nodes(parsed))
     defined = {str(name).lower() for node in nodes for name in _defined(node)}
     for name in defined & known.internal:
         raise RefusedQuery(f"defines {name}, which DuckDB has already; choose another name")
     for name in defined:
         # Where it is not in scope, DuckDB would take it for the name of a file.
-        if name not in tables and _FILE_SIGNS & set(name):
+        if ("main", name) not in known.tables and _FILE_SIGNS & set(name):
             raise RefusedQuery(f"defines {name}, which could be a file; choose another name")
-    return defined
+    for node in nodes:
+        _check_node(node, defined, known)
+    if len(known.approved) >= _MAX_APPROVED:
+        known.approved.clear()
+    known.approved.add(sql)
 
 
 def _defined(node: Mapping[str, Any]) -> Sequence[str]:
@@ -166,7 +125,7 @@ def _defined(node: Mapping[str, Any]) -> Sequence[str]:
     return [*names, node["cte_name"]] if node.get("cte_name") else names
 
 
-def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:
+def _check_node(node: Mapping[str, Any], defined: set[str], known: KnownTables) -> None:
     kind = str(node.get("type"))
     function = str(node.get("function_name", "")).lower()
     if function in known.telling:
@@ -181,12 +140,8 @@ def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:
         name = syntax.function_of(node)
         if name not in syntax.FUNCTIONS:
             raise RefusedQuery(f"calls {name}(), which may read more than tables")
-
-
-def _name_of(node: Mapping[str, Any]) -> Sequence[str]:
-    """Return the parts of a table's name, in lower case."""
-    parts = (node.get("catalog_name"), node.get("schema_name"), node["table_name"])
-    return [str(part).lower() for part in parts if part]
+    if kind == "BASE_TABLE":
+        _check_table(node, defined, known)
 
 
 def _check_table(node: Mapping[str, Any], defined: set[str], known: KnownTables) -> None:

@@ -24,12 +24,10 @@ import msgspec
 
 from resource_server.conversion import sandbox
 from resource_server.providers.database.engines.duckdb import (
-    caller_views,
     data_tables,
     parsed_query,
     value_readers,
 )
-from resource_server.providers.database.engines.duckdb.caller_views import CallerConnection
 from resource_server.providers.database.engines.duckdb.messages import (
     LENGTH,
     LOGS,
@@ -47,7 +45,6 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Request,
     Result,
     Run,
-    SqlViews,
     decode_request,
     framed,
     portable,
@@ -55,8 +52,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
 
 OWN_THREADS: Final = 3
 AUTHOR_THREADS: Final = 2
-CALLER_THREADS: Final = 2
-"""Statements that run at the same time: ours, queries of the manifest, and SQL of callers."""
+"""Statements that run at the same time: ours, and queries of the manifest."""
 _MEMORY: Final = "512MB"
 _ADDRESS_SPACE: Final = 4 * 1024 * 1024 * 1024
 """DuckDB reserves far more than it uses; its own limit is what counts."""
@@ -108,8 +104,6 @@ _FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
     (duckdb.Error, "refused"),
     (MemoryError, "memory"),
 )
-_OUTER: Final = frozenset(("stopped", "memory", "broken"))
-"""Failures that are none of a caller's statement."""
 
 
 def main() -> None:
@@ -132,8 +126,6 @@ class _Database(NamedTuple):
     """Kept open for its connections."""
     connections: Sequence[duckdb.DuckDBPyConnection]
     """One for each thread."""
-    callers: Sequence[CallerConnection]
-    """The same for callers."""
     known: parsed_query.KnownTables
     answer: Opened
 
@@ -145,7 +137,6 @@ class _Worker:
         self._sending = threading.Lock()
         self._own: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._author: queue.SimpleQueue[Run] = queue.SimpleQueue()
-        self._callers: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running: dict[int, duckdb.DuckDBPyConnection] = {}
         self._cancelled = set[int]()
@@ -156,15 +147,10 @@ class _Worker:
         for place, connection in enumerate(self._opened.connections):
             waiting = self._own if place < OWN_THREADS else self._author
             threading.Thread(target=self._run_all, args=(connection, waiting), daemon=True).start()
-        for each in self._opened.callers:
-            arguments = (each.connection, self._callers, each)
-            threading.Thread(target=self._run_all, args=arguments, daemon=True).start()
         self._send(self._opened.answer)
         try:
             while True:
                 match _take(self._channel):
-                    case Run(policy=SqlViews()) as job:
-                        self._callers.put(job)
                     case Run(is_author=True) as job:
                         self._author.put(job)
                     case Run() as job:
@@ -189,10 +175,7 @@ class _Worker:
                 connection.interrupt()
 
     def _run_all(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        waiting: queue.SimpleQueue[Run],
-        callers: CallerConnection | None = None,
+        self, connection: duckdb.DuckDBPyConnection, waiting: queue.SimpleQueue[Run]
     ) -> None:
         while True:
             job = waiting.get()
@@ -200,12 +183,7 @@ class _Worker:
                 self._running[job.id] = connection
                 is_cancelled = job.id in self._cancelled
             try:
-                if is_cancelled:
-                    answer = Failed(job.id, "stopped")
-                elif callers is not None:
-                    answer = self._run_caller(callers, job)
-                else:
-                    answer = self._run(connection, job)
+                answer = Failed(job.id, "stopped") if is_cancelled else self._run(connection, job)
             finally:
                 with self._lock:
                     del self._running[job.id]
@@ -230,28 +208,22 @@ class _Worker:
         except Exception as error:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
 
-    def _run_caller(self, callers: CallerConnection, job: Run) -> Answer:
-        assert job.policy is not None  # noqa: S101 - what this queue takes
-        try:
-            callers.prepare(job.sql, job.policy)
-            if job.only_prepare:
-                described = _described(callers.connection, job)
-                return Result(job.id, tuple(name for name, _ in described), [])
-            prepared = _prepared(callers.connection, job)
-            callers.connection.execute(prepared.sql, list(job.parameters))
-            return _result(callers.connection, job, prepared)
-        except (parsed_query.RefusedQuery, duckdb.Error, MemoryError) as error:
-            if isinstance(error, parsed_query.RefusedQuery) or _failure(error) not in _OUTER:
-                return caller_views.refusal(job, error) or Failed(job.id, "refused")
-            return Failed(job.id, _failure(error))
-        except Exception:
-            return Failed(job.id, "refused", "a value cannot be read")
-
     def _prepared(self, connection: duckdb.DuckDBPyConnection, job: Run) -> _Prepared:
+        """Return the statement with casts of the values that the driver would change."""
         known = self._statements.get(job.sql)
         if known is not None:
             return known
-        prepared = _prepared(connection, job)
+        columns = _described(connection, job)
+        readers = [value_readers.reader(type) for _, type in columns]
+        sql = job.sql
+        if any(readers):
+            names = [f"v{place}" for place in range(len(columns))]
+            each = ", ".join(
+                f"{name if reader is None else reader.select(name)} AS {data_tables.quoted(column)}"
+                for name, reader, (column, _) in zip(names, readers, columns, strict=True)
+            )
+            sql = f"SELECT {each} FROM ({job.sql}\n) AS v({', '.join(names)})"  # noqa: S608
+        prepared = _Prepared(sql, tuple(name for name, _ in columns), readers)
         if len(self._statements) >= _MAX_STATEMENTS:
             self._statements.clear()
         self._statements[job.sql] = prepared
@@ -304,18 +276,15 @@ def _opened(opening: Open) -> _Database | Refused:
     except (duckdb.Error, OSError) as error:
         return Refused(_reason(error))
     connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
-    callers = [CallerConnection(database.cursor(), known) for _ in range(CALLER_THREADS)]
-    for connection in (*connections, *(each.connection for each in callers)):
+    for connection in connections:
         connection.execute(_UTC)
-    for each in callers:
-        each.connection.execute(caller_views.SEARCH_PATH)
     if opening.database is None:
         for connection in connections[:OWN_THREADS]:
             connection.execute(f"SET search_path = '{NUMBERED}'")
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
     answer = Opened(protections, digest, tuple(problems), bool(known.tables))
-    return _Database(database, connections, callers, known, answer)
+    return _Database(database, connections, known, answer)
 
 
 def _database(path: str) -> duckdb.DuckDBPyConnection:
@@ -377,21 +346,6 @@ def _described(connection: duckdb.DuckDBPyConnection, job: Run) -> Sequence[tupl
     """Return the names and types of the columns of a statement, without running it."""
     described = connection.execute(f"DESCRIBE {job.sql}", list(job.parameters) or None)
     return [(str(row[0]), str(row[1])) for row in described.fetchall()]
-
-
-def _prepared(connection: duckdb.DuckDBPyConnection, job: Run) -> _Prepared:
-    """Return the statement with casts of the values that the driver would change."""
-    columns = _described(connection, job)
-    readers = [value_readers.reader(type) for _, type in columns]
-    sql = job.sql
-    if any(readers):
-        names = [f"v{place}" for place in range(len(columns))]
-        each = ", ".join(
-            f"{name if reader is None else reader.select(name)} AS {data_tables.quoted(column)}"
-            for name, reader, (column, _) in zip(names, readers, columns, strict=True)
-        )
-        sql = f"SELECT {each} FROM ({job.sql}\n) AS v({', '.join(names)})"  # noqa: S608
-    return _Prepared(sql, tuple(name for name, _ in columns), readers)
 
 
 def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared) -> Result:
