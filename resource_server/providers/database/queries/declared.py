@@ -96,9 +96,12 @@ class DeclaredQuery:
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
         self.sql, self.order = positional(tokens, engine)
+        """SQL with placeholders, and the parameter names in placeholder order."""
+        self.text = query.sql.rstrip().rstrip(";")
+        """SQL as its author writes it."""
         if engine in ("mysql", "mariadb") and _loses_order(tokens):
             self.sql += f"\nLIMIT {self._max_rows + 1}"
-        """SQL with placeholders, and the parameter names in placeholder order."""
+            self.text += f"\nLIMIT {self._max_rows + 1}"
 
     @property
     def is_complete(self) -> bool:
@@ -283,12 +286,16 @@ class DeclaredQueries:
             InvalidParameter: it would read hidden data; the message does not reveal that.
         """
         query = self.get(name)
-        (_, values), limit = query.bind(given, read)
+        bound = query.bind(given, read)
         try:
-            sql = await self._required_rewriter.sql(query.sql, query.references)
+            rewritten = await self._required_rewriter.rewritten(query.text)
         except ValueError:
             raise InvalidParameter("the database refuses this query") from None
-        return BoundQuery(Statement(sql, values), limit)
+        if rewritten is None:
+            return bound
+        values = dict(zip(query.order, bound.statement.parameters, strict=True))
+        in_order = tuple([values[each] for each in rewritten.order])
+        return BoundQuery(Statement(rewritten.sql, in_order), bound.limit)
 
     async def refusal(self, name: str, rewriter: QueryRewriter | None = None) -> str | None:
         """Return why a query is refused, or None; for the manifest's author. Runs nothing.
@@ -296,10 +303,10 @@ class DeclaredQueries:
         `rewriter` replaces the default one, for a caller with fewer scopes.
         """
         query = self.get(name)
+        used = rewriter or self._required_rewriter
         try:
-            await (rewriter or self._required_rewriter).check(
-                query.sql, query.references, query.order
-            )
+            rewritten = await used.rewritten(query.text)
+            await used.engine.check(*(rewritten or (query.sql, query.order)))
         except ValueError as error:
             return str(error)
         return None

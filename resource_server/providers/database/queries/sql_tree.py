@@ -1,6 +1,7 @@
-"""The SQL of callers as a syntax tree: resolved, then written anew from the tree.
+"""One SELECT as a syntax tree: resolved, then written anew from the tree.
 
-The text of a caller never reaches a database: not its comments, spellings or odd literals, which a
+The tables of a declared query are replaced by their visible parts. The SQL of a caller is confined
+as a whole. Its text never reaches a database: not its comments, spellings or odd literals, which a
 parser and a database might read in two ways. The SQL that is written instead is canonical. Every
 name is quoted, every bare word is in the engine's vocabulary, every table is a visible one or a
 common table expression of the statement, and values that need escapes are parameters.
@@ -9,8 +10,9 @@ common table expression of the statement, and values that need escapes are param
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.dialect import Dialect
@@ -33,8 +35,9 @@ _DIALECTS: Final[Mapping[EngineName, str]] = {
     "mariadb": "mysql",
     "duckdb": "duckdb",
 }
-_OURS: Final = "~"
-"""Start of the names that stand for parameters in the tree; no name of a caller has it."""
+TablePath: TypeAlias = tuple[str, ...]
+"""Name of a table as it is written: perhaps a database, perhaps a schema, then the name."""
+
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^'\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
@@ -55,6 +58,8 @@ _REFUSED_NODES: Final[Mapping[type[exp.Expr], str]] = {
     exp.UnicodeString: "write strings with escapes as parameters",
     exp.Introducer: "character sets are not available",
 }
+_POSTGRESQL_NAME_BYTES: Final = 63
+"""Maximum bytes of an identifier; longer ones are truncated."""
 _CANONICAL: Final = re.compile(
     r"""
     (?P<space>\s+)
@@ -89,6 +94,8 @@ class SqlTree:
         if "\0" in sql:
             raise ValueError("holds a NUL character")
         self._engine: EngineName = engine
+        self._mark = f"~{secrets.token_hex(8)}_"
+        """Start of names that stand for something else in the tree; nobody can guess it."""
         self._dialect = Dialect.get_or_raise(_DIALECTS[engine])
         self._used: list[str] = []
         try:
@@ -130,7 +137,7 @@ class SqlTree:
         """
         try:
             confined = _Confined(self._tree, self._engine, tables, schema)
-            literals = confined.literals(len(self._used))
+            literals = confined.literals(self._mark, len(self._used))
             generator = self._dialect.generator(
                 identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
             )
@@ -140,6 +147,77 @@ class SqlTree:
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
         return self._placed(text, [*(values[name] for name in self._used), *literals])
+
+    def tables(self) -> frozenset[TablePath]:
+        """Return the tables that it reads, common table expressions excepted."""
+        return frozenset([self._path(table) for table in self._real_tables(self._tree)])
+
+    def definitions(self) -> frozenset[str]:
+        """Return the names of its common table expressions."""
+        return frozenset(
+            [self._folded(cte.args["alias"].this) for cte in self._tree.find_all(exp.CTE)]
+        )
+
+    def replaced(self, sources: Mapping[TablePath, str]) -> tuple[str, tuple[str, ...]]:
+        """Return SQL that reads other sources, and its parameters in placeholder order.
+
+        Args:
+            sources: what is read in the place of tables: subqueries or quoted names.
+
+        Raises:
+            ValueError: it uses a table in a way that these sources do not allow; for its author.
+        """
+        tree = self._tree.copy()
+        texts: list[str] = []
+        for table in self._real_tables(tree):
+            source = sources.get(self._path(table))
+            if source is None:
+                continue
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=table.this.copy()))
+            for part in ("db", "catalog", "only"):
+                table.set(part, None)
+            table.set("this", exp.to_identifier(f"{self._mark}t{len(texts)}", quoted=True))
+            texts.append(source)
+        try:
+            generator = self._dialect.generator(comments=False, unsupported_level=ErrorLevel.RAISE)
+            text = generator.generate(tree, copy=False)
+        except (SqlglotError, RecursionError):
+            raise ValueError("has syntax that this database lacks") from None
+        text = re.sub(rf'["`]{self._mark}t(\d+)["`]', lambda found: texts[int(found[1])], text)
+        numbered = self._engine in ("postgresql", "duckdb")
+        order: list[str] = []
+
+        def placeholder(found: re.Match[str]) -> str:
+            name = self._used[int(found[1])]
+            if not (numbered and name in order):
+                order.append(name)
+            return f"${order.index(name) + 1}" if numbered else "%s"
+
+        if not numbered:
+            text = text.replace("%", "%%")
+        return re.sub(rf'["`]{self._mark}(\d+)["`]', placeholder, text), tuple(order)
+
+    def _real_tables(self, tree: exp.Expr) -> list[exp.Table]:
+        return [
+            table
+            for table in tree.find_all(exp.Table)
+            if isinstance(table.this, exp.Identifier) and _definition(table, self._folded) is None
+        ]
+
+    def _path(self, table: exp.Table) -> TablePath:
+        return tuple(
+            [self._folded(part) for part in table.parts if isinstance(part, exp.Identifier)]
+        )
+
+    def _folded(self, name: exp.Identifier) -> str:
+        """Return a name as the engine compares it."""
+        text = name.name
+        if self._engine != "postgresql":
+            return text.casefold() if self._engine == "duckdb" else text
+        if not name.quoted:
+            text = "".join([c.lower() if c.isascii() else c for c in text])
+        return text.encode(errors="replace")[:_POSTGRESQL_NAME_BYTES].decode(errors="ignore")
 
     def _placed(self, text: str, values: Sequence[object]) -> Statement:
         """Return canonical SQL with placeholders; every bare word in it is checked."""
@@ -159,11 +237,12 @@ class SqlTree:
                 if text[place : place + 1] == "(":
                     raise RefusedStatement(f"no such function: {piece.lower()}")
                 raise RefusedStatement(f"sql: {piece} is not available here")
-            if match.lastgroup == "name" and piece[1] == _OURS:
-                name = names[int(piece[2:-1])]
+            if match.lastgroup == "name" and piece.startswith(self._mark, 1):
+                index = int(piece[len(self._mark) + 1 : -1])
+                name = names[index]
                 if not (numbered and name in order):
                     order.append(name)
-                    bound.append(values[int(piece[2:-1])])
+                    bound.append(values[index])
                 piece = f"${order.index(name) + 1}" if numbered else "%s"
             elif not numbered:
                 piece = piece.replace("%", "%%")
@@ -182,13 +261,11 @@ class SqlTree:
         place = 0
         while place < len(tokens):
             token = tokens[place]
-            if token.token_type == TokenType.IDENTIFIER and token.text.startswith(_OURS):
-                raise ValueError(f"has a name that begins with {_OURS}")
             following = tokens[place + 1] if place + 1 < len(tokens) else None
             if following is not None and _is_parameter(sql, token, following):
                 token = Token(
                     TokenType.IDENTIFIER,
-                    f"{_OURS}{len(self._used)}",
+                    f"{self._mark}{len(self._used)}",
                     line=token.line,
                     col=token.col,
                     start=token.start,
@@ -221,14 +298,14 @@ class _Confined:
         self._refuse_nodes()
         self._outputs: dict[int, frozenset[str]] = {}
         found = [
-            (table, _definition(table, self._folded)) for table in self.tree.find_all(exp.Table)
+            (table, _definition(table, self._identifier)) for table in self.tree.find_all(exp.Table)
         ]
         self._definitions = {id(table): cte for table, cte in found if cte is not None}
         if engine != "duckdb":
             self._check_columns()
         self._rename(found)
 
-    def literals(self, used: int) -> list[object]:
+    def literals(self, mark: str, used: int) -> list[object]:
         """Put names of ours in the place of strings that need escapes; return the strings."""
         found: list[object] = []
         for node in list(self.tree.find_all(exp.Literal, exp.RawString)):
@@ -236,13 +313,16 @@ class _Confined:
             if isinstance(node, exp.RawString) or (
                 node.is_string and not _PLAIN_TEXT.fullmatch(text)
             ):
-                name = exp.to_identifier(f"{_OURS}{used + len(found)}", quoted=True)
+                name = exp.to_identifier(f"{mark}{used + len(found)}", quoted=True)
                 node.replace(exp.Column(this=name))
                 found.append(text)
         return found
 
     def _folded(self, name: str) -> str:
         return name.casefold() if self._engine == "duckdb" else name
+
+    def _identifier(self, name: exp.Identifier) -> str:
+        return self._folded(name.name)
 
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
@@ -391,11 +471,11 @@ def _below(source: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
         yield from _below(join.this)
 
 
-def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | None:
+def _definition(table: exp.Table, folded: Callable[[exp.Identifier], str]) -> exp.CTE | None:
     """Return the common table expression that a table names, if any."""
     if not isinstance(table.this, exp.Identifier) or table.db:
         return None
-    name = folded(table.name)
+    name = folded(table.this)
     child: exp.Expr = table
     node = table.parent
     while node is not None:
@@ -407,7 +487,7 @@ def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | Non
         elif (clause := node.args.get("with_")) is not None and clause is not child:
             known = clause.expressions
         for cte in known:
-            if folded(cte.alias) == name:
+            if folded(cte.args["alias"].this) == name:
                 return cte
         child, node = node, node.parent
     return None

@@ -104,13 +104,12 @@ try_strptime typeof ubigint uhugeint uinteger unbin unhex unicode unnest usmalli
 weekday weekofyear year yearweek
 """
 
+_EVERY: Final = _KEYWORDS + _TYPES + _UNITS + _COMMON
+
 VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {
-    engine: frozenset((_KEYWORDS + _TYPES + _UNITS + _COMMON + own).split())
-    for engine, own in (
-        ("postgresql", _POSTGRESQL),
-        ("mysql", _MYSQL),
-        ("mariadb", _MYSQL),
-        ("duckdb", _DUCKDB),
-    )
+    "postgresql": frozenset((_EVERY + _POSTGRESQL).split()),
+    "mysql": frozenset((_EVERY + _MYSQL).split()),
+    "mariadb": frozenset((_EVERY + _MYSQL).split()),
+    "duckdb": frozenset((_EVERY + _DUCKDB).split()),
 }
 """Words in lower case."""

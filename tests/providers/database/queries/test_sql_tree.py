@@ -115,7 +115,6 @@ select * from only_there
 with d as (delete from orders returning *) select * from d
 select $1
 select ?
-select "~0"
 select query_to_xml('select 1', true, true, '')
 select xmlelement(name a)
 select U&'\\0041'
