@@ -225,6 +225,9 @@ async def test_a_query_reads_visible_tables_columns_and_rows(owner: Owner, sql: 
     await owner.run(*SHOP)
     found = await answer(owner, sql, CONSENTED)
     expected = ANSWERED[sql]
+    if expected is None and owner.engine == "mariadb":
+        assert found is None  # only SELECTs can be confined there
+        return
     if expected is None:
         assert found == await answer(owner, sql, {})
     else:
@@ -502,7 +505,8 @@ async def test_a_name_is_resolved_through_the_search_path(owner: Owner) -> None:
             assert await answer(owner, sql, tables) == expected, sql
         tables = {"orders": TableOptions(columns=ColumnOptions(hide=("x",)))}
         assert await answer(owner, "select max(id) as n from orders", tables) == [{"n": 7}]
-        assert await answer(owner, "select max(id) as n from other.orders", tables) is None
+        found = await answer(owner, "select max(id) as n from other.orders", tables)
+        assert found == [{"n": 2}]
     finally:
         await owner.run("drop schema other cascade")
 
