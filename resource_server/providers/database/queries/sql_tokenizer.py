@@ -250,7 +250,8 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[SqlToken]:
                 yield SqlToken("space", " ")
             case "block":
                 place = _end_of_block(sql, place, nested=engine in ("postgresql", "duckdb"))
-                yield SqlToken("space", " ")
+                # A space would join two strings of PostgreSQL that the comment keeps apart.
+                yield SqlToken("space", "/**/")
             case "ident":
                 yield SqlToken("word", text)
             case "word" | "name" | "space" | "open" | "close" | "end":
