@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +23,6 @@ from resource_server.providers.database.engines.duckdb import syntax
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.sql_tokenizer import (
-    EDGE,
     OURS,
     NameReference,
 )
@@ -34,7 +32,7 @@ _CATALOG_S = 5.0
 """Timeout of a catalog query for names."""
 _MANY = 1_000_000
 _MAIN = "main"
-"""The schema of SQLite's tables, and of DuckDB's where no other is named."""
+"""The schema of DuckDB's tables where no other is named."""
 
 _PATH = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))::text"
 _TABLES = """
@@ -45,7 +43,7 @@ LEFT JOIN pg_catalog.pg_namespace wn ON wn.oid = w.relnamespace
 WHERE c.relname = ANY ($1::text[]) AND c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S')"""
 
 _FAILS = "SELECT 1 AS nothing FROM (SELECT 1 AS one) AS one WHERE (SELECT 1 UNION SELECT 2) = 1"
-"""Fails when it is read: the subquery has two rows. (SQLite would use the first.)"""
+"""Fails when it is read: the subquery has two rows."""
 
 _AFTER = frozenset(("from", "join", "only", "straight_join", "table"))
 """Words before the name of a table, and rarely before the name of a column."""
@@ -59,7 +57,6 @@ _HOMES: Mapping[EngineName, Sequence[str | None]] = {
 }
 """Schemas of unqualified names, as far as a statement alone can tell."""
 _AMBIGUOUS = "which names several tables that differ only in case"
-_END = f"\n{EDGE}"
 _WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 
@@ -123,16 +120,6 @@ class QueryRewriter:
             raise ValueError(refused)
         return written
 
-    async def check(
-        self, sql: str, references: Sequence[NameReference], order: Sequence[str]
-    ) -> None:
-        """Let the database prepare the rewritten statement; `order` are its parameters.
-
-        Raises:
-            ValueError: it is refused here or by the database; for the manifest's author.
-        """
-        await self._engine.check(await self.sql(sql, references), order)
-
     async def _write(self, sql: str, references: Sequence[NameReference]) -> str:
         if self._engine.name == "duckdb":
             await self._refuse_unseen(sql, references)
@@ -144,8 +131,8 @@ class QueryRewriter:
         for name, shadow in shadows.items():
             body = None if shadow.table is None else await self._body(shadow.table)
             if body is None:
-                shown.append(self._expression(name, self._nothing(name)))
-            elif body:
+                shown.append(self._expression(name, _FAILS))
+            else:
                 ours = f"{OURS}{len(bodies)}"
                 bodies.append(self._expression(ours, body))
                 shown.append(self._expression(name, _select("*", self._quoted(ours))))
@@ -154,7 +141,7 @@ class QueryRewriter:
         if self._is_mysql:
             return self._joined(sql, references, bodies, shown)
         # Two levels, so that the manifest's conditions read the tables, not their shadows.
-        inner = f"WITH {', '.join(shown)} {_around(EDGE + sql + _END)}"
+        inner = f"WITH {', '.join(shown)} {_around(sql)}"
         return f"WITH {', '.join(bodies)} {_around(inner)}" if bodies else inner
 
     def _joined(
@@ -284,7 +271,7 @@ class QueryRewriter:
     # -- visible parts
 
     async def _body(self, name: TableName) -> str | None:
-        """Return a SELECT of the visible part of a table, None if hidden, "" if not to shadow."""
+        """Return a SELECT of the visible part of a table, or None if it is hidden."""
         options = self._policy.of(name)
         if options is None:
             return None
@@ -294,9 +281,6 @@ class QueryRewriter:
             view = self._policy.view(await self._engine.table(name))
         except ResourceNotFound:
             return None
-        if view.table.type == "virtual table" and options.where is None:
-            # Its search arguments are no columns; the authorizer guards the columns.
-            return ""
         columns = [name for name in view.table.column_names if name not in view.masked]
         listed = ", ".join(map(self._quoted, columns)) or "1 AS nothing"
         body = _select(listed, await self._qualified(name))
@@ -311,13 +295,7 @@ class QueryRewriter:
         An engine may otherwise run a query's condition first, on hidden rows, and its errors
         would reveal their values.
         """
-        match self._engine.name:
-            case "postgresql" | "duckdb":
-                return "OFFSET 0"
-            case "sqlite":
-                return "LIMIT -1"
-            case "mysql" | "mariadb":
-                return f"LIMIT {2**64 - 1}"
+        return f"LIMIT {2**64 - 1}" if self._is_mysql else "OFFSET 0"
 
     async def _qualified(self, name: TableName) -> str:
         schema = name.schema if name.schema is not None else await self._home()
@@ -329,14 +307,8 @@ class QueryRewriter:
 
     def _expression(self, name: str, select: str) -> str:
         """Return a common table expression, merged into its reader if nothing prevents it."""
-        sqlite = self._engine.name == "sqlite" and sqlite3.sqlite_version_info >= (3, 35)
-        merged = "NOT MATERIALIZED " if sqlite or self._engine.name == "postgresql" else ""
+        merged = "NOT MATERIALIZED " if self._engine.name == "postgresql" else ""
         return f"{self._quoted(name)} AS {merged}({select})"
-
-    def _nothing(self, name: str) -> str:
-        if self._engine.name == "sqlite":
-            return _select("*", self._quoted(f"{name}, which is hidden"))
-        return _FAILS
 
 
 def scopes_of(
@@ -370,7 +342,7 @@ def _around(sql: str) -> str:
 
 
 class _WithoutSchemas:
-    """Resolves names on SQLite, MySQL, MariaDB and in data files.
+    """Resolves names on MySQL, MariaDB and in data files.
 
     `homes` are the names of the schema of all tables.
     """

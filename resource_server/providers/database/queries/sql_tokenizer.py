@@ -80,8 +80,6 @@ _DIALECTS: dict[EngineName, str] = {
 }
 OURS = "~rows "
 """Prefix of generated names; the SQL of a manifest must not contain it."""
-EDGE = f"/*{OURS}*/"
-"""Marks the start and end of a manifest's SQL inside generated SQL."""
 _NAME_BYTES = 63
 """Maximum bytes of a PostgreSQL identifier; longer ones are truncated."""
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
