@@ -76,7 +76,7 @@ class QueryRewriter:
     """Confines declared queries to what the manifest exposes."""
 
     def __init__(self, engine: Engine, policy: Policy, exposed_tables: ExposedTableCache) -> None:
-        self.engine = engine
+        self._engine = engine
         self._policy = policy
         self._exposed = exposed_tables
         self._database: str | None = None
@@ -114,7 +114,7 @@ class QueryRewriter:
         # The import takes 0.15 s; a policy that restricts nothing does without it.
         from resource_server.providers.database.queries.sql_tree import SqlTree
 
-        tree = SqlTree(text, self.engine.name)
+        tree = SqlTree(text, self._engine.name)
         names = await self._names(tree.tables())
         sources: dict[TablePath, str] = {}
         for path in tree.tables():
@@ -133,7 +133,7 @@ class QueryRewriter:
                         f"defines {name}, a name in the `where` of {table.name}; choose another"
                     )
             sources[path] = f"({body})"
-        if self.engine.name == "duckdb":
+        if self._engine.name == "duckdb":
             await self._refuse_unseen(tree, sources)
         return Rewritten(*tree.replaced(sources)) if sources else None
 
@@ -141,10 +141,10 @@ class QueryRewriter:
 
     @property
     def _is_mysql(self) -> bool:
-        return self.engine.name in ("mysql", "mariadb")
+        return self._engine.name in ("mysql", "mariadb")
 
     async def _names(self, paths: Iterable[TablePath]) -> _TableResolver:
-        if self.engine.name == "postgresql":
+        if self._engine.name == "postgresql":
             schemas = [str(schema) for (schema,) in await self._ask(_PATH)]
             wholes: dict[TableName, TableName] = {}
             every = [path[-1] for path in paths]
@@ -152,12 +152,12 @@ class QueryRewriter:
                 part = TableName(str(schema), str(name))
                 wholes[part] = TableName(str(whole_schema), str(whole)) if whole else part
             return _InSchemas(self._policy, schemas, wholes)
-        tables = [info.name for info in await self.engine.tables()]
+        tables = [info.name for info in await self._engine.tables()]
         home = await self._home()
-        if self.engine.name != "duckdb":
+        if self._engine.name != "duckdb":
             return _WithoutSchemas(self._policy, (home,), tables)
         ((database,),) = await self._ask("SELECT current_database()")
-        if self.engine.has_schemas:
+        if self._engine.has_schemas:
             return _InDuckdb(self._policy, str(database), tables)
         return _WithoutSchemas(self._policy, (home, str(database)), tables)
 
@@ -172,7 +172,7 @@ class QueryRewriter:
 
     async def _ask(self, sql: str, *parameters: object) -> Sequence[tuple[object, ...]]:
         statement = Statement(sql, parameters)
-        return (await self.engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
+        return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
 
     async def _refuse_unseen(self, tree: SqlTree, sources: Mapping[TablePath, str]) -> None:
         """Refuse restricted tables that only DuckDB's own parser finds."""
@@ -199,7 +199,7 @@ class QueryRewriter:
         if options is None:
             return None
         try:
-            view = self._policy.view(await self.engine.table(name))
+            view = self._policy.view(await self._engine.table(name))
         except ResourceNotFound:
             return None
         columns = [name for name in view.table.column_names if name not in view.masked]
@@ -216,11 +216,7 @@ class QueryRewriter:
         An engine may otherwise run a query's condition first, on hidden rows, and its errors
         would reveal their values.
         """
-        match self.engine.name:
-            case "mysql" | "mariadb":
-                return f"LIMIT {2**64 - 1}"
-            case _:
-                return "OFFSET 0"
+        return f"LIMIT {2**64 - 1}" if self._is_mysql else "OFFSET 0"
 
     async def _qualified(self, name: TableName) -> str:
         schema = name.schema if name.schema is not None else await self._home()

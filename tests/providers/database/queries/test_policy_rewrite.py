@@ -567,15 +567,6 @@ async def test_natural_joins_use_only_visible_columns(owner: Owner) -> None:
     assert await answer(owner, "select 1 from c natural join orders", hidden) == [{"1": 1}]
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_queries_cannot_use_the_reserved_names_of_tables(owner: Owner) -> None:
-    await owner.run(*SHOP)
-    with pytest.raises(ValueError, match="is reserved"):
-        await answer(
-            owner, 'with "~rows 0" as (select card from orders) select * from "~rows 0"', {}
-        )
-
-
 # -- MariaDB
 
 
