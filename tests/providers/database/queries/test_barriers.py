@@ -120,6 +120,7 @@ async def test_a_querys_condition_still_fails_on_visible_rows(owner: Owner) -> N
         assert await outcome(owner, tables, sql, 2) == "refused", condition
 
 
+@pytest.mark.parametrize("url", ["postgresql", "mariadb", "duckdb"], indirect=True)
 async def test_a_query_of_a_table_without_where_uses_its_index(owner: Owner) -> None:
     await owner.run(*SHOP)
     await owner.insert("parts", *((number, number, "n") for number in range(100, 3000)))
@@ -138,8 +139,6 @@ async def test_a_query_of_a_table_without_where_uses_its_index(owner: Owner) -> 
     finally:
         await engine.close()
     assert rewritten is not None
-    written = rewritten.sql
-    explain = "explain query plan" if owner.engine == "sqlite" else "explain"
-    plan = str(await owner.rows(f"{explain} {written.replace('> 0', '> ?')}", 0))
-    used = ("USING INTEGER PRIMARY KEY", "Index Scan", "'const'", "Filters:")
+    plan = str(await owner.rows(f"explain {rewritten.sql.replace('> 0', '> ?')}", 0))
+    used = ("Index Scan", "'const'", "Filters:")
     assert any(word in plan for word in used), plan

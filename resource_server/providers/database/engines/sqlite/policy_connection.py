@@ -233,6 +233,8 @@ class _PolicyAuthorizer:
         if schema == self._views.file:
             if table in self._shadows:
                 return not self.is_direct
+            if not column and not self._views.is_everything:
+                return True  # rows of what one of our views names; nothing else has this name
             return table in self._views.unrestricted or by in self._readers
         if schema is None:
             return not column  # rows of what the statement names, which is never the file's own
