@@ -9,11 +9,11 @@ common table expression of the statement, and values that need escapes are param
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from sqlglot import ErrorLevel, exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import Token, TokenType
@@ -23,21 +23,30 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Statement,
 )
+from resource_server.providers.database.queries.sql_dialects import DIALECTS
 from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
 
 MAX_CHARACTERS: Final = 20_000
 """Maximum characters of a statement: parsing takes about 20 ms per 1,000."""
-_DIALECTS: Final[Mapping[EngineName, str]] = {
-    "postgresql": "postgres",
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "duckdb": "duckdb",
-}
 _OURS: Final = "~"
-"""Start of the names that stand for parameters in the tree; no name of a caller has it."""
+"""Start of the names that stand for parameters in the tree, each tree with a secret of its own."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^'\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
+_WITH: Final = "with_"
+"""Start of the names of common table expressions in canonical SQL."""
+_MAX_NAME_BYTES: Final = 63
+"""PostgreSQL shortens longer names, so that two of a statement would be one."""
+_PADDING: Final = frozenset(("lpad", "rpad"))
+"""Functions that make text of any length from a number."""
+_LENGTH_DIGITS: Final = 4
+_SCALAR: Final = frozenset(
+    """
+    generate_series json_object_keys jsonb_object_keys regexp_matches regexp_split_to_table
+    string_to_table unnest
+    """.split()
+)
+"""Functions in FROM whose only column has the name of their alias."""
 _FUNCTION_COLUMNS: Final = frozenset(("key", "value", "ordinality"))
 """Columns of functions in FROM without a list of columns."""
 _FIRST: Final = frozenset(
@@ -64,12 +73,15 @@ _CANONICAL: Final = re.compile(
   | (?P<bits>[xXbB]'[0-9A-Fa-f]*')
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<operator>
-        <=> | ->> | -> | \#>> | \#> | @> | <@ | <= | >= | <> | != | \|\| | :: | && | << | >> | =>
-      | !~\* | !~ | ~\* | ~ | // | \*\* | -(?!-) | /(?!\*) | [+*%<>=(),.\[\]{}:|&^?]
+        <=> | ->> | -> | @@ | \#>> | \#> | @> | <@ | <= | >= | <> | != | \|\| | :: | && | << | >>
+      | => | !~\* | !~ | ~\* | ~ | // | \*\* | -(?!-) | /(?!\*) | [+*%<>=(),.\[\]{}:|&^?]
     )
     """,
     re.VERBOSE,
 )
+
+_COMMENT_OR_VARIABLE: Final = frozenset("#@")
+"""Characters of operators that MySQL and MariaDB lack."""
 
 
 class SqlTree:
@@ -89,8 +101,9 @@ class SqlTree:
         if "\0" in sql:
             raise ValueError("holds a NUL character")
         self._engine: EngineName = engine
-        self._dialect = Dialect.get_or_raise(_DIALECTS[engine])
+        self._dialect = DIALECTS[engine]()
         self._used: list[str] = []
+        self._own = f"{_OURS}{secrets.token_hex(8)}:"
         try:
             tokens = self._tokens(sql)
             parser = self._dialect.parser(error_level=ErrorLevel.RAISE)
@@ -129,7 +142,7 @@ class SqlTree:
             RefusedStatement: it names anything else, or has what no statement may have.
         """
         try:
-            confined = _Confined(self._tree, self._engine, tables, schema)
+            confined = _Confined(self._tree, self._engine, tables, schema, self._own)
             literals = confined.literals(len(self._used))
             generator = self._dialect.generator(
                 identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
@@ -139,6 +152,8 @@ class SqlTree:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
+        if self._engine != "duckdb":  # it has structs
+            _check_names(text, confined.qualified)
         return self._placed(text, [*(values[name] for name in self._used), *literals])
 
     def _placed(self, text: str, values: Sequence[object]) -> Statement:
@@ -159,13 +174,16 @@ class SqlTree:
                 if text[place : place + 1] == "(":
                     raise RefusedStatement(f"no such function: {piece.lower()}")
                 raise RefusedStatement(f"sql: {piece} is not available here")
-            if match.lastgroup == "name" and piece[1] == _OURS:
-                name = names[int(piece[2:-1])]
+            if match.lastgroup == "name" and piece[1:].startswith(self._own):
+                number = int(piece[1 + len(self._own) : -1])
+                name = names[number]
                 if not (numbered and name in order):
                     order.append(name)
-                    bound.append(values[int(piece[2:-1])])
+                    bound.append(values[number])
                 piece = f"${order.index(name) + 1}" if numbered else "%s"
             elif not numbered:
+                if match.lastgroup == "operator" and not _COMMENT_OR_VARIABLE.isdisjoint(piece):
+                    raise RefusedStatement(f"sql: {piece} is not available here")
                 piece = piece.replace("%", "%%")
             pieces.append(piece)
         return Statement("".join(pieces), tuple(bound))
@@ -182,13 +200,11 @@ class SqlTree:
         place = 0
         while place < len(tokens):
             token = tokens[place]
-            if token.token_type == TokenType.IDENTIFIER and token.text.startswith(_OURS):
-                raise ValueError(f"has a name that begins with {_OURS}")
             following = tokens[place + 1] if place + 1 < len(tokens) else None
             if following is not None and _is_parameter(sql, token, following):
                 token = Token(
                     TokenType.IDENTIFIER,
-                    f"{_OURS}{len(self._used)}",
+                    f"{self._own}{len(self._used)}",
                     line=token.line,
                     col=token.col,
                     start=token.start,
@@ -201,6 +217,29 @@ class SqlTree:
         return found
 
 
+def _check_names(text: str, qualified: Container[tuple[str, str]]) -> None:
+    """Refuse names in canonical SQL that are called, or dotted other than `qualified` ones.
+
+    The tree has neither. This stands here in case that something else writes them.
+
+    Raises:
+        RefusedStatement: there is one.
+    """
+    found = [(str(m.lastgroup), m[0]) for m in _CANONICAL.finditer(text) if m.lastgroup != "space"]
+    ends = [("", "")] * 2
+    for (_, first), (kind, name), (_, sign), (_, last) in zip(
+        (ends[:1] + found), found, found[1:] + ends[:1], found[2:] + ends, strict=False
+    ):
+        if sign == "(" and kind == "name" and first != "AS" and not name[1:].startswith(_WITH):
+            raise RefusedStatement(f"no such function: {name}")
+        if sign == "." and (_unquoted(name), _unquoted(last)) not in qualified:
+            raise RefusedStatement(f"sql: {name}.{last} is not available here")
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace(name[0] * 2, name[0]) if name[0] in '"`' else name
+
+
 class _Confined:
     """One tree whose tables and qualified columns are resolved."""
 
@@ -210,16 +249,20 @@ class _Confined:
         engine: EngineName,
         tables: Mapping[str, Sequence[str]],
         schema: str | None,
+        own: str,
     ) -> None:
         self._engine: EngineName = engine
+        self._own = own
         self._tables = {self._folded(name): name for name in tables}
         self._columns = tables
         self._schema = schema
         self.tree: exp.Expr = tree.copy()
         if engine != "duckdb":  # it compares quoted names without case, too
-            self.tree = normalize_identifiers(self.tree, dialect=_DIALECTS[engine])
+            self.tree = normalize_identifiers(self.tree, dialect=DIALECTS[engine])
         self._refuse_nodes()
         self._outputs: dict[int, frozenset[str]] = {}
+        self.qualified: set[tuple[str, str]] = set()
+        """Names with a dot between them: tables with their schema or their columns."""
         found = [
             (table, _definition(table, self._folded)) for table in self.tree.find_all(exp.Table)
         ]
@@ -236,7 +279,7 @@ class _Confined:
             if isinstance(node, exp.RawString) or (
                 node.is_string and not _PLAIN_TEXT.fullmatch(text)
             ):
-                name = exp.to_identifier(f"{_OURS}{used + len(found)}", quoted=True)
+                name = exp.to_identifier(f"{self._own}{used + len(found)}", quoted=True)
                 node.replace(exp.Column(this=name))
                 found.append(text)
         return found
@@ -249,6 +292,12 @@ class _Confined:
             for kind, problem in _REFUSED_NODES.items():
                 if isinstance(node, kind):
                     raise RefusedStatement(f"sql: {problem}")
+            if isinstance(node, exp.Identifier):
+                self._refuse_name(node.name)
+            if isinstance(node, exp.Anonymous) and node.name.lower() in _PADDING:
+                _check_padding(node)
+            if isinstance(node, exp.Table) and node.args.get("rows_from"):
+                raise RefusedStatement("sql: ROWS FROM is not available")
             if isinstance(node, exp.DataType) and node.this == exp.DType.USERDEFINED:
                 raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
             if isinstance(node, exp.Anonymous) and isinstance(node.this, exp.Identifier):
@@ -258,10 +307,16 @@ class _Confined:
                     "sql: write columns as table.column, and nothing else with dots"
                 )
 
+    def _refuse_name(self, name: str) -> None:
+        if name.startswith(_OURS) and not name.startswith(self._own):
+            raise RefusedStatement(f"sql: has a name that begins with {_OURS}")
+        if self._engine == "postgresql" and len(name.encode()) > _MAX_NAME_BYTES:
+            raise RefusedStatement(f"sql: has a name of more than {_MAX_NAME_BYTES} bytes")
+
     def _rename(self, tables: Sequence[tuple[exp.Table, exp.CTE | None]]) -> None:
         """Name every table by what it was resolved to, so that no other reading finds anything."""
         definitions = list(self.tree.find_all(exp.CTE))
-        names = {id(cte): f"with_{place}" for place, cte in enumerate(definitions)}
+        names = {id(cte): f"{_WITH}{place}" for place, cte in enumerate(definitions)}
         for table, cte in tables:
             if not isinstance(table.this, exp.Identifier):
                 continue  # a function
@@ -273,6 +328,7 @@ class _Confined:
                 continue
             table.set("this", exp.to_identifier(self._visible(table), quoted=True))
             if self._schema is not None:
+                self.qualified.add((self._schema, table.name))
                 table.set("db", exp.to_identifier(self._schema, quoted=True))
         for cte in definitions:
             cte.args["alias"].set("this", exp.to_identifier(names[id(cte)], quoted=True))
@@ -288,7 +344,12 @@ class _Confined:
     # -- qualified columns
 
     def _check_columns(self) -> None:
-        """Refuse `x.f` unless `x` has a column `f`: PostgreSQL would call the function `f`."""
+        """Refuse `x.f` unless `x` has a column `f`: PostgreSQL would call the function `f`.
+
+        It calls functions of scalar values alone, so every function in FROM that might be `x`, in
+        whatever scope, must have the column.
+        """
+        functions = self._named_functions()
         for column in self.tree.find_all(exp.Column):
             if not column.table:
                 continue
@@ -297,11 +358,25 @@ class _Confined:
             source = self._source(column)
             if source is None:
                 raise RefusedStatement(f"no such table: {column.table}", table=column.table)
+            self.qualified.add((column.table, column.name))
             if isinstance(column.this, exp.Star):
                 continue
-            if self._case(column.name) not in self._outputs_of(source):
-                written = f"{column.table}.{column.name}"
-                raise RefusedStatement(f"no such column: {written}", column=column.name)
+            for each in (source, *functions.get(column.table, ())):
+                if self._case(column.name) not in self._outputs_of(each):
+                    written = f"{column.table}.{column.name}"
+                    raise RefusedStatement(f"no such column: {written}", column=column.name)
+
+    def _named_functions(self) -> Mapping[str, Sequence[exp.Expr]]:
+        """Return the functions in FROM by their aliases, which they get if they have none."""
+        found: dict[str, list[exp.Expr]] = {}
+        for source in self.tree.find_all(exp.Table, exp.Lateral, exp.Unnest):
+            if not _is_function(source) or isinstance(source.parent, exp.Lateral):
+                continue
+            if not source.alias:
+                name = exp.to_identifier(_called(source) or "function", quoted=True)
+                source.set("alias", exp.TableAlias(this=name))
+            found.setdefault(source.alias, []).append(source)
+        return found
 
     def _case(self, name: str) -> str:
         return name if self._engine == "postgresql" else name.casefold()
@@ -347,7 +422,7 @@ class _Confined:
             case exp.Values():
                 yield from [f"column{place + 1}" for place in range(len(source.expressions))]
             case _:
-                yield from _FUNCTION_COLUMNS
+                yield from _function_columns(source)
 
     def _selected(self, select: exp.Select, selected: exp.Expr) -> Iterator[str]:
         if selected.is_star:
@@ -389,6 +464,43 @@ def _below(source: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
         yield from _below(source.this)
     for join in source.args.get("joins") or ():
         yield from _below(join.this)
+
+
+def _check_padding(call: exp.Anonymous) -> None:
+    length = call.expressions[1] if len(call.expressions) > 1 else None
+    if not isinstance(length, exp.Literal) or not length.name.isdecimal():
+        raise RefusedStatement(f"sql: write the length of {call.name.lower()} as a number")
+    if len(length.name) > _LENGTH_DIGITS:
+        raise RefusedStatement(f"sql: {call.name.lower()} to a length of more than 4 digits")
+
+
+def _is_function(source: exp.Expr) -> bool:
+    """Return whether something in FROM is a function, and no table or query."""
+    return isinstance(source, exp.Unnest) or not isinstance(
+        source.this, exp.Identifier | exp.Query | exp.Values
+    )
+
+
+def _function_columns(source: exp.Expr) -> Iterator[str]:
+    yield from _FUNCTION_COLUMNS
+    if _called(source) in _SCALAR and not source.alias_column_names:
+        yield source.alias
+    if isinstance(offset := source.args.get("offset"), exp.Identifier):
+        yield offset.name
+
+
+def _called(source: exp.Expr) -> str:
+    """Return the name of a function in FROM, or nothing if it has an unusual form."""
+    function = source if isinstance(source, exp.Unnest) else source.this
+    match function:
+        case exp.ExplodingGenerateSeries():
+            return "generate_series"
+        case exp.Anonymous() if isinstance(function.this, str):
+            return function.this.lower()
+        case exp.Func():
+            return function.sql_name().lower()
+        case _:
+            return ""
 
 
 def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | None:

@@ -74,7 +74,8 @@ percentile_disc period_add period_diff rand regexp_instr regexp_like regexp_repl
 sec_to_time sha sha1 sha2 soundex std str_to_date strcmp subdate substring_index subtime sysdate
 time_format time_to_sec timediff timestampadd timestampdiff to_base64 to_char to_days to_seconds
 truncate ucase unhex unix_timestamp utc_date utc_time utc_timestamp weekday weekofyear weight_string
-yearweek expansion language query mode
+yearweek expansion language query mode day_hour day_minute day_second hour_minute hour_second
+minute_second year_month utf8mb4_bin utf8mb4_general_ci utf8mb4_unicode_ci
 """
 _DUCKDB: Final = """
 age any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin array_agg
@@ -104,13 +105,21 @@ try_strptime typeof ubigint uhugeint uinteger unbin unhex unicode unnest usmalli
 weekday weekofyear year yearweek
 """
 
+_OWN: Final[Mapping[EngineName, str]] = {
+    "postgresql": _POSTGRESQL,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "duckdb": _DUCKDB,
+}
+_CALLED: Final[Mapping[EngineName, frozenset[str]]] = {
+    # The type `uuid`, as a function, tells the network address of the server.
+    "mysql": frozenset(("uuid",)),
+    "mariadb": frozenset(("uuid",)),
+}
+"""Types that are no harmless functions."""
 VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {
     engine: frozenset((_KEYWORDS + _TYPES + _UNITS + _COMMON + own).split())
-    for engine, own in (
-        ("postgresql", _POSTGRESQL),
-        ("mysql", _MYSQL),
-        ("mariadb", _MYSQL),
-        ("duckdb", _DUCKDB),
-    )
+    - _CALLED.get(engine, frozenset())
+    for engine, own in _OWN.items()
 }
 """Words in lower case."""
