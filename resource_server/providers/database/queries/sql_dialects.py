@@ -15,7 +15,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.postgres import Postgres
+from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.mysql import MySQLGenerator
+from sqlglot.generators.postgres import PostgresGenerator
+from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.parsers.postgres import PostgresParser
 
@@ -31,6 +34,10 @@ def _regexp(generator: Any, node: exp.RegexpLike) -> str:
     return str(generator.binary(node, "REGEXP"))
 
 
+def _without_parentheses(word: str, node: exp.Expr) -> str:
+    return f"{word}({node.name})" if node.this is not None else word
+
+
 class PostgresAsWritten(Postgres):
     """PostgreSQL's dialect."""
 
@@ -42,6 +49,15 @@ class PostgresAsWritten(Postgres):
             cast("Any", PostgresParser).FUNCTION_PARSERS,
             "CAST EXTRACT OVERLAY POSITION SUBSTRING TRIM",
         )
+
+    class Generator(PostgresGenerator):
+        """The generator."""
+
+        MULTI_ARG_DISTINCT = True
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", PostgresGenerator).TRANSFORMS,
+            exp.CurrentTime: lambda _self, node: _without_parentheses("CURRENT_TIME", node),
+        }
 
 
 class MysqlAsWritten(MySQL):
@@ -67,9 +83,33 @@ class MysqlAsWritten(MySQL):
         }
 
 
+class DuckdbAsWritten(DuckDB):
+    """DuckDB's dialect."""
+
+    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
+        """Return a path or key of JSON as it is written."""
+        return path
+
+    class Parser(DuckDBParser):
+        """The parser."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", DuckDBParser).FUNCTIONS, "COLUMNS STRUCT_PACK"
+        )
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", DuckDBParser).FUNCTION_PARSERS,
+            "CAST EXTRACT POSITION SUBSTRING TRIM TRY_CAST",
+        )
+
+    class Generator(DuckDBGenerator):
+        """The generator."""
+
+        MULTI_ARG_DISTINCT = True
+
+
 DIALECTS: Final[Mapping[EngineName, type[Dialect]]] = {
     "postgresql": PostgresAsWritten,
     "mysql": MysqlAsWritten,
     "mariadb": MysqlAsWritten,
-    "duckdb": DuckDB,
+    "duckdb": DuckdbAsWritten,
 }
