@@ -15,6 +15,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.postgres import Postgres
+from sqlglot.generator import Generator as BaseGenerator
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.mysql import MySQLGenerator
 from sqlglot.generators.postgres import PostgresGenerator
@@ -34,8 +35,12 @@ def _regexp(generator: Any, node: exp.RegexpLike) -> str:
     return str(generator.binary(node, "REGEXP"))
 
 
-def _without_parentheses(word: str, node: exp.Expr) -> str:
-    return f"{word}({node.name})" if node.this is not None else word
+def _current_time(_generator: Any, node: exp.CurrentTime) -> str:
+    return f"CURRENT_TIME({node.name})" if node.this is not None else "CURRENT_TIME"
+
+
+def _within_group(generator: Any, node: exp.WithinGroup) -> str:
+    return str(BaseGenerator.withingroup_sql(generator, node))
 
 
 class PostgresAsWritten(Postgres):
@@ -56,7 +61,7 @@ class PostgresAsWritten(Postgres):
         MULTI_ARG_DISTINCT = True
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **cast("Any", PostgresGenerator).TRANSFORMS,
-            exp.CurrentTime: lambda _self, node: _without_parentheses("CURRENT_TIME", node),
+            exp.CurrentTime: _current_time,
         }
 
 
@@ -94,7 +99,8 @@ class DuckdbAsWritten(DuckDB):
         """The parser."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = _some(
-            cast("Any", DuckDBParser).FUNCTIONS, "COLUMNS STRUCT_PACK"
+            cast("Any", DuckDBParser).FUNCTIONS,
+            "COLUMNS FIRST_VALUE LAG LAST_VALUE LEAD NTH_VALUE STRUCT_PACK",
         )
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
             cast("Any", DuckDBParser).FUNCTION_PARSERS,
@@ -105,6 +111,10 @@ class DuckdbAsWritten(DuckDB):
         """The generator."""
 
         MULTI_ARG_DISTINCT = True
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", DuckDBGenerator).TRANSFORMS,
+            exp.WithinGroup: _within_group,
+        }
 
 
 DIALECTS: Final[Mapping[EngineName, type[Dialect]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
 from sqlglot import ErrorLevel, exp
@@ -24,6 +24,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
 )
 from resource_server.providers.database.queries.sql_dialects import DIALECTS
+from resource_server.providers.database.queries.sql_sources import Sources
 from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
 
 MAX_CHARACTERS: Final = 20_000
@@ -40,15 +41,10 @@ _MAX_NAME_BYTES: Final = 63
 _PADDING: Final = frozenset(("lpad", "rpad"))
 """Functions that make text of any length from a number."""
 _LENGTH_DIGITS: Final = 4
-_SCALAR: Final = frozenset(
-    """
-    generate_series json_object_keys jsonb_object_keys regexp_matches regexp_split_to_table
-    string_to_table unnest
-    """.split()
+_SESSION_NAMES: Final = frozenset(
+    "user current_user session_user current_role current_catalog current_schema".split()
 )
-"""Functions in FROM whose only column has the name of their alias."""
-_FUNCTION_COLUMNS: Final = frozenset(("key", "value", "ordinality"))
-"""Columns of functions in FROM without a list of columns."""
+"""Names that DuckDB, quoted or not, takes for functions where there is no such column."""
 _FIRST: Final = frozenset(
     (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.TABLE, TokenType.FROM)
 )
@@ -260,16 +256,22 @@ class _Confined:
         if engine != "duckdb":  # it compares quoted names without case, too
             self.tree = normalize_identifiers(self.tree, dialect=DIALECTS[engine])
         self._refuse_nodes()
-        self._outputs: dict[int, frozenset[str]] = {}
-        self.qualified: set[tuple[str, str]] = set()
-        """Names with a dot between them: tables with their schema or their columns."""
         found = [
             (table, _definition(table, self._folded)) for table in self.tree.find_all(exp.Table)
         ]
         self._definitions = {id(table): cte for table, cte in found if cte is not None}
-        if engine != "duckdb":
+        self._sources = Sources(self.tree, self._columns_of, self._case)
+        if engine == "duckdb":
+            self._check_session_names()
+        else:
             self._check_columns()
+        if engine == "postgresql":
+            self._sources.make_unique()
         self._rename(found)
+        self.qualified = {
+            (column.table, column.name) for column in self.tree.find_all(exp.Column)
+        } | {(table.db, table.name) for table, _ in found}
+        """Names with a dot between them: tables with their schema or their columns."""
 
     def literals(self, used: int) -> list[object]:
         """Put names of ours in the place of strings that need escapes; return the strings."""
@@ -286,6 +288,9 @@ class _Confined:
 
     def _folded(self, name: str) -> str:
         return name.casefold() if self._engine == "duckdb" else name
+
+    def _case(self, name: str) -> str:
+        return name if self._engine == "postgresql" else name.casefold()
 
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
@@ -320,15 +325,11 @@ class _Confined:
         for table, cte in tables:
             if not isinstance(table.this, exp.Identifier):
                 continue  # a function
-            name = table.name
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
             if cte is not None:
                 table.set("this", exp.to_identifier(names[id(cte)], quoted=True))
                 continue
             table.set("this", exp.to_identifier(self._visible(table), quoted=True))
             if self._schema is not None:
-                self.qualified.add((self._schema, table.name))
                 table.set("db", exp.to_identifier(self._schema, quoted=True))
         for cte in definitions:
             cte.args["alias"].set("this", exp.to_identifier(names[id(cte)], quoted=True))
@@ -341,129 +342,36 @@ class _Confined:
             raise RefusedStatement(f"no such table: {written}", table=written)
         return name
 
-    # -- qualified columns
+    # -- columns
 
     def _check_columns(self) -> None:
-        """Refuse `x.f` unless `x` has a column `f`: PostgreSQL would call the function `f`.
-
-        It calls functions of scalar values alone, so every function in FROM that might be `x`, in
-        whatever scope, must have the column.
-        """
-        functions = self._named_functions()
+        """Refuse `x.f` unless `x` has a column `f`: PostgreSQL would call the function `f`."""
         for column in self.tree.find_all(exp.Column):
             if not column.table:
                 continue
             if column.db or column.catalog:
                 raise RefusedStatement(f"sql: write {column.table}.{column.name}, without a schema")
-            source = self._source(column)
+            source = self._sources.of(column)
             if source is None:
                 raise RefusedStatement(f"no such table: {column.table}", table=column.table)
-            self.qualified.add((column.table, column.name))
             if isinstance(column.this, exp.Star):
                 continue
-            for each in (source, *functions.get(column.table, ())):
-                if self._case(column.name) not in self._outputs_of(each):
-                    written = f"{column.table}.{column.name}"
-                    raise RefusedStatement(f"no such column: {written}", column=column.name)
+            if not self._sources.has(source, column.name):
+                written = f"{column.table}.{column.name}"
+                raise RefusedStatement(f"no such column: {written}", column=column.name)
 
-    def _named_functions(self) -> Mapping[str, Sequence[exp.Expr]]:
-        """Return the functions in FROM by their aliases, which they get if they have none."""
-        found: dict[str, list[exp.Expr]] = {}
-        for source in self.tree.find_all(exp.Table, exp.Lateral, exp.Unnest):
-            if not _is_function(source) or isinstance(source.parent, exp.Lateral):
+    def _check_session_names(self) -> None:
+        """Refuse names that DuckDB takes for those of the session unless there is a column."""
+        for column in self.tree.find_all(exp.Column):
+            name = column.name
+            if column.table or name.lower() not in _SESSION_NAMES:
                 continue
-            if not source.alias:
-                name = exp.to_identifier(_called(source) or "function", quoted=True)
-                source.set("alias", exp.TableAlias(this=name))
-            found.setdefault(source.alias, []).append(source)
-        return found
+            if not self._sources.is_read(column):
+                raise RefusedStatement(f"no such column: {name}", column=name)
 
-    def _case(self, name: str) -> str:
-        return name if self._engine == "postgresql" else name.casefold()
-
-    def _source(self, column: exp.Column) -> exp.Expr | None:
-        """Return what the table of a column names, in the nearest SELECT around it."""
-        node = column.parent
-        while node is not None:
-            if isinstance(node, exp.Select):
-                for alias, source in _sources(node):
-                    if alias == column.table:
-                        return source
-            node = node.parent
-        return None
-
-    def _outputs_of(self, source: exp.Expr) -> frozenset[str]:
-        """Return the columns of a table, a subquery, a definition or a function."""
-        if id(source) not in self._outputs:
-            self._outputs[id(source)] = frozenset()  # of what a recursive query reads of itself
-            found = frozenset(self._case(name) for name in self._columns_of(source))
-            self._outputs[id(source)] = found
-        return self._outputs[id(source)]
-
-    def _columns_of(self, source: exp.Expr) -> Iterator[str]:
-        alias = source.args.get("alias")
-        if isinstance(alias, exp.TableAlias):
-            yield from [column.name for column in alias.columns]
-        match source:
-            case exp.Table() if isinstance(source.this, exp.Identifier):
-                cte = self._definitions.get(id(source))
-                known = self._columns.get(self._visible(source)) if cte is None else None
-                yield from self._outputs_of(cte) if cte is not None else known or ()
-            case exp.SetOperation():
-                yield from self._outputs_of(source.this)
-            case exp.Select():
-                for selected in source.expressions:
-                    yield from self._selected(source, selected)
-            case exp.CTE() | exp.Subquery() | exp.Lateral() if isinstance(source.this, exp.Query):
-                yield from self._outputs_of(source.this)
-            case exp.Subquery():  # of a join
-                for _, inner in _below(source.this):
-                    yield from self._outputs_of(inner)
-            case exp.Values():
-                yield from [f"column{place + 1}" for place in range(len(source.expressions))]
-            case _:
-                yield from _function_columns(source)
-
-    def _selected(self, select: exp.Select, selected: exp.Expr) -> Iterator[str]:
-        if selected.is_star:
-            table = selected.table if isinstance(selected, exp.Column) else None
-            for alias, source in _sources(select):
-                if table is None or table == alias:
-                    yield from self._outputs_of(source)
-            return
-        name = selected.output_name
-        while not name and isinstance(selected, exp.Cast | exp.Paren):
-            selected = selected.this
-            name = selected.output_name
-        if name:
-            yield name
-        elif isinstance(selected, exp.Case):
-            yield "case"
-        elif isinstance(selected, exp.Func):
-            yield (
-                selected.name if isinstance(selected, exp.Anonymous) else selected.sql_name()
-            ).lower()
-
-
-def _sources(select: exp.Select) -> Iterator[tuple[str, exp.Expr]]:
-    """Yield what a SELECT reads, each with its alias."""
-    clauses = [
-        select.args.get("from_"),
-        *select.args.get("joins", ()),
-        *select.args.get("laterals", ()),
-    ]
-    for clause in clauses:
-        if clause is not None:
-            yield from _below(clause.this if isinstance(clause, exp.From | exp.Join) else clause)
-
-
-def _below(source: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    if source.alias_or_name:
-        yield source.alias_or_name, source
-    elif isinstance(source, exp.Subquery | exp.Paren) and not isinstance(source.this, exp.Query):
-        yield from _below(source.this)
-    for join in source.args.get("joins") or ():
-        yield from _below(join.this)
+    def _columns_of(self, table: exp.Table) -> Sequence[str] | exp.CTE:
+        cte = self._definitions.get(id(table))
+        return self._columns[self._visible(table)] if cte is None else cte
 
 
 def _check_padding(call: exp.Anonymous) -> None:
@@ -472,35 +380,6 @@ def _check_padding(call: exp.Anonymous) -> None:
         raise RefusedStatement(f"sql: write the length of {call.name.lower()} as a number")
     if len(length.name) > _LENGTH_DIGITS:
         raise RefusedStatement(f"sql: {call.name.lower()} to a length of more than 4 digits")
-
-
-def _is_function(source: exp.Expr) -> bool:
-    """Return whether something in FROM is a function, and no table or query."""
-    return isinstance(source, exp.Unnest) or not isinstance(
-        source.this, exp.Identifier | exp.Query | exp.Values
-    )
-
-
-def _function_columns(source: exp.Expr) -> Iterator[str]:
-    yield from _FUNCTION_COLUMNS
-    if _called(source) in _SCALAR and not source.alias_column_names:
-        yield source.alias
-    if isinstance(offset := source.args.get("offset"), exp.Identifier):
-        yield offset.name
-
-
-def _called(source: exp.Expr) -> str:
-    """Return the name of a function in FROM, or nothing if it has an unusual form."""
-    function = source if isinstance(source, exp.Unnest) else source.this
-    match function:
-        case exp.ExplodingGenerateSeries():
-            return "generate_series"
-        case exp.Anonymous() if isinstance(function.this, str):
-            return function.this.lower()
-        case exp.Func():
-            return function.sql_name().lower()
-        case _:
-            return ""
 
 
 def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | None:

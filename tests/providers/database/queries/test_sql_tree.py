@@ -59,7 +59,7 @@ def test_text_with_escapes_becomes_a_parameter_and_percent_signs_stay() -> None:
 
 def test_a_name_is_resolved_in_one_way_only() -> None:
     shadowed = _confined("with orders as (select id from orders) select orders.id from orders")
-    inner = 'WITH "with_0" AS (SELECT "id" FROM "policy"."orders" AS "orders")'
+    inner = 'WITH "with_0" AS (SELECT "id" FROM "policy"."orders" AS "orders_2")'
     assert shadowed.sql == f'{inner} SELECT "orders"."id" FROM "with_0" AS "orders"'
     for sql in (
         "with a as (select * from pg_class), pg_class as (select 1) select * from a",
@@ -68,6 +68,15 @@ def test_a_name_is_resolved_in_one_way_only() -> None:
     ):
         with pytest.raises(RefusedStatement, match="no such table"):
             _confined(sql)
+
+
+def test_a_source_has_a_name_of_its_own_on_postgresql() -> None:
+    inner = "select x.id from orders x where x.id in (select x.id from customers x)"
+    assert 'FROM "policy"."customers" AS "x_2"' in _confined(inner).sql
+    rows = _confined("select x from orders x where exists (select x from customers x)").sql
+    assert 'SELECT "x_2" FROM "policy"."customers" AS "x_2"' in rows
+    series = "select (select d from generate_series(1, 2) d) from generate_series(1, 2) d"
+    assert 'AS "d_2"("d")' in _confined(series).sql
 
 
 def test_columns_are_those_of_the_nearest_table_subquery_or_definition() -> None:
@@ -93,6 +102,11 @@ select e'a' -- c
  'b\\'' || pg_sleep(1)
 select (1) operator(pg_catalog.+) 1
 select x.pg_sleep from generate_series(9, 9) x
+with w(a) as (select 1 as pg_typeof) select x.pg_typeof from w x
+select x.pg_typeof from (select 1 as pg_typeof) as x(a)
+select x.pg_typeof from (select 'pg_typeof'::text) x
+select x.pg_typeof from (select 1 a, 2 k) l join (select 2 k, 3 pg_typeof) r using (k) as x(a, b, c)
+select x.key from generate_series(1, 2) x
 select o.current_setting from orders o
 select ('max_connections'::text).current_setting
 select (o).note from orders o
@@ -167,6 +181,8 @@ def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
         "describe orders",
         "summarize orders",
         "pivot orders on status",
+        "select user",
+        'select "Current_Schema" from orders',
     )
     assert not _unrefused(statements, "duckdb")
 
