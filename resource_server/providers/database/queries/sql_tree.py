@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.generator import Generator
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,10 +26,18 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.queries.sql_dialects import DIALECTS
 from resource_server.providers.database.queries.sql_sources import Sources
-from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
+from resource_server.providers.database.queries.sql_vocabulary import (
+    CALLED,
+    COLLATIONS,
+    FUNCTIONS,
+    WORDS,
+)
 
 MAX_CHARACTERS: Final = 20_000
 """Maximum characters of a statement: parsing takes about 20 ms per 1,000."""
+_MAX_TOKENS: Final = 4_000
+_NUMBERS: Final = frozenset((TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING))
+_BITS: Final = frozenset((TokenType.HEX_STRING, TokenType.BIT_STRING))
 _OURS: Final = "~"
 """Start of the names that stand for parameters in the tree, each tree with a secret of its own."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -69,8 +78,9 @@ _CANONICAL: Final = re.compile(
   | (?P<bits>[xXbB]'[0-9A-Fa-f]*')
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<operator>
-        <=> | ->> | -> | @@ | \#>> | \#> | @> | <@ | <= | >= | <> | != | \|\| | :: | && | << | >>
-      | => | !~\* | !~ | ~\* | ~ | // | \*\* | -(?!-) | /(?!\*) | [+*%<>=(),.\[\]{}:|&^?]
+        <=> | ->> | -> | @@ | @\? | \#>> | \#> | \#- | @> | <@ | <= | >= | <> | != | \|\| | :: | :=
+      | && | << | >> | => | !~\* | !~ | ~\* | ~ | // | \*\* | \?\| | \?& | -(?!-) | /(?!\*)
+      | [+*%<>=(),.\[\]{}:|&^?\#]
     )
     """,
     re.VERBOSE,
@@ -108,6 +118,8 @@ class SqlTree:
             raise ValueError(_parse_problem(error)) from None
         except RecursionError:
             raise ValueError("is nested too deeply") from None
+        except (AttributeError, IndexError, KeyError, TypeError):  # of the parser, on odd text
+            raise ValueError("cannot be parsed") from None
         if len(trees) != 1:
             raise ValueError("holds more than one statement; write one")
         if not isinstance(trees[0], exp.Query | exp.Values):
@@ -143,7 +155,7 @@ class SqlTree:
             generator = self._dialect.generator(
                 identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
             )
-            text = generator.generate(confined.tree, copy=False)
+            text = _generated(generator, confined.tree)
         except SqlglotError:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
@@ -156,20 +168,18 @@ class SqlTree:
         """Return canonical SQL with placeholders; every bare word in it is checked."""
         numbered = self._engine in ("postgresql", "duckdb")
         names = [*self._used, *range(len(self._used), len(values))]
-        vocabulary = VOCABULARY[self._engine]
         pieces: list[str] = []
         order: list[str | int] = []
         bound: list[object] = []
+        signs = False
         place = 0
         while place < len(text):
             match = _CANONICAL.match(text, place)
             if match is None:
                 raise RefusedStatement(f"sql: {text[place]!r} is not available here")
             piece, place = match[0], match.end()
-            if match.lastgroup == "word" and piece.lower() not in vocabulary:
-                if text[place : place + 1] == "(":
-                    raise RefusedStatement(f"no such function: {piece.lower()}")
-                raise RefusedStatement(f"sql: {piece} is not available here")
+            if match.lastgroup == "word":
+                _check_word(piece, text[place : place + 2], self._engine)
             if match.lastgroup == "name" and piece[1:].startswith(self._own):
                 number = int(piece[1 + len(self._own) : -1])
                 name = names[number]
@@ -181,12 +191,17 @@ class SqlTree:
                 if match.lastgroup == "operator" and not _COMMENT_OR_VARIABLE.isdisjoint(piece):
                     raise RefusedStatement(f"sql: {piece} is not available here")
                 piece = piece.replace("%", "%%")
+            if signs and _is_sign(match):
+                pieces.append(" ")  # PostgreSQL reads signs in a row as one operator
+            signs = _is_sign(match)
             pieces.append(piece)
         return Statement("".join(pieces), tuple(bound))
 
     def _tokens(self, sql: str) -> list[Token]:
         """Return the tokens, with a name of ours in the place of each parameter."""
         tokens = self._dialect.tokenize(sql)
+        if len(tokens) > _MAX_TOKENS:
+            raise ValueError(f"has more than {_MAX_TOKENS} words and signs")
         opened = next((t for t in tokens if t.token_type != TokenType.L_PAREN), None)
         if opened is None:
             raise ValueError("is empty")
@@ -197,6 +212,7 @@ class SqlTree:
         while place < len(tokens):
             token = tokens[place]
             following = tokens[place + 1] if place + 1 < len(tokens) else None
+            _check_token(sql, token, self._engine)
             if following is not None and _is_parameter(sql, token, following):
                 token = Token(
                     TokenType.IDENTIFIER,
@@ -211,6 +227,25 @@ class SqlTree:
             found.append(token)
             place += 1
         return found
+
+
+def _check_word(word: str, following: str, engine: EngineName) -> None:
+    if following.lstrip().startswith("("):
+        if word.lower() not in CALLED[engine]:
+            raise RefusedStatement(f"no such function: {word.lower()}")
+    elif word.lower() not in WORDS[engine]:
+        raise RefusedStatement(f"sql: {word} is not available here")
+
+
+def _is_sign(match: re.Match[str]) -> bool:
+    return match.lastgroup == "operator" and match[0][0] not in "(),.[]{}:"
+
+
+def _generated(generator: Generator, tree: exp.Expr) -> str:
+    try:
+        return generator.generate(tree, copy=False)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # of an odd tree
+        raise RefusedStatement("sql: has syntax that this database lacks") from None
 
 
 def _check_names(text: str, qualified: Container[tuple[str, str]]) -> None:
@@ -297,20 +332,36 @@ class _Confined:
             for kind, problem in _REFUSED_NODES.items():
                 if isinstance(node, kind):
                     raise RefusedStatement(f"sql: {problem}")
-            if isinstance(node, exp.Identifier):
-                self._refuse_name(node.name)
-            if isinstance(node, exp.Anonymous) and node.name.lower() in _PADDING:
-                _check_padding(node)
-            if isinstance(node, exp.Table) and node.args.get("rows_from"):
-                raise RefusedStatement("sql: ROWS FROM is not available")
-            if isinstance(node, exp.DataType) and node.this == exp.DType.USERDEFINED:
-                raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
-            if isinstance(node, exp.Anonymous) and isinstance(node.this, exp.Identifier):
-                raise RefusedStatement(f"no such function: {node.this.name}")
-            if self._engine != "duckdb" and isinstance(node, exp.Dot):
-                raise RefusedStatement(
-                    "sql: write columns as table.column, and nothing else with dots"
-                )
+            match node:
+                case exp.Identifier():
+                    self._refuse_name(node.name)
+                case exp.Anonymous():
+                    self._check_call(node)
+                case exp.Collate() if not self._is_collation(node.expression):
+                    raise RefusedStatement("sql: this collation is not available")
+                case exp.Table() if node.args.get("rows_from"):
+                    raise RefusedStatement("sql: ROWS FROM is not available")
+                case exp.DataType(this=exp.DType.USERDEFINED):
+                    raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
+                case exp.Dot() if self._engine != "duckdb":
+                    raise RefusedStatement(
+                        "sql: write columns as table.column, and nothing else with dots"
+                    )
+                case _:
+                    pass
+
+    def _check_call(self, node: exp.Anonymous) -> None:
+        name = node.name.lower()
+        if isinstance(node.this, exp.Identifier) or name not in FUNCTIONS[self._engine]:
+            raise RefusedStatement(f"no such function: {node.name}")
+        if name in _PADDING:
+            _check_padding(node)
+
+    def _is_collation(self, node: exp.Expr) -> bool:
+        name = node.name if self._engine == "postgresql" else node.name.lower()
+        return name in COLLATIONS[self._engine] and not (
+            isinstance(node, exp.Column) and node.table
+        )
 
     def _refuse_name(self, name: str) -> None:
         if name.startswith(_OURS) and not name.startswith(self._own):
@@ -402,6 +453,23 @@ def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | Non
                 return cte
         child, node = node, node.parent
     return None
+
+
+def _check_token(sql: str, token: Token, engine: EngineName) -> None:
+    """Refuse what the parser and the engine read in two ways.
+
+    Raises:
+        ValueError: it is a number with a letter after it, or text that a server runs.
+    """
+    after = sql[token.end + 1 : token.end + 2]
+    if token.token_type in _NUMBERS and (after == "_" or after.isalnum()):
+        raise ValueError(f"has a letter after the number {token.text[:20]}")
+    if token.token_type in _BITS and sql[token.start : token.start + 1] == "0":
+        raise ValueError(f"has a number that is not decimal: 0…{token.text[:20]}")
+    if engine in ("mysql", "mariadb") and any(
+        comment.lstrip().startswith(("!", "M!")) for comment in token.comments
+    ):
+        raise ValueError("has a comment that the server would run")
 
 
 def _is_parameter(sql: str, colon: Token, name: Token) -> bool:

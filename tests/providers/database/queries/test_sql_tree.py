@@ -160,9 +160,16 @@ def test_what_reaches_past_the_policy_is_refused_on_mariadb() -> None:
         "select policy.f(1)",
         "select user()",
         "select * from orders procedure analyse()",
+        "select 1 /*!50000 , sleep(1) */",
+        "select 1 /*M!100000 , sleep(1) */",
+        "select status from orders group by rollup(status)",
+        "select regexp_like('a', 'a')",
+        "select mode(1)",
+        "select 'a' collate 'latin1_swedish_ci'",
+        "select 0x41 + 0",
     )
     assert not _unrefused(statements, "mariadb")
-    assert _confined("select 1 /*!50000 , sleep(1) */", "mariadb").sql == "SELECT 1"
+    assert _confined("select 1 /* , sleep(1) */", "mariadb").sql == "SELECT 1"
 
 
 def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
@@ -197,7 +204,7 @@ def test_statements_that_are_no_single_select_are_refused_for_their_author() -> 
         ("select from where", "cannot be parsed"),
         ("select 'a", "cannot be parsed"),
         ("select '\0'", "NUL"),
-        ("select " + "(" * 4000 + "1" + ")" * 4000, "nested too deeply"),
+        ("select " + "(" * 1900 + "1" + ")" * 1900, "nested too deeply"),
         ("select " + "1," * MAX_CHARACTERS, "characters"),
     ):
         with pytest.raises(ValueError, match=message):
