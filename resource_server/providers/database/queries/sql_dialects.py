@@ -22,6 +22,7 @@ from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import TokenType
 
 from resource_server.providers.database.engines.contract import EngineName
 
@@ -43,6 +44,14 @@ def _within_group(generator: Any, node: exp.WithinGroup) -> str:
     return str(BaseGenerator.withingroup_sql(generator, node))
 
 
+def _arrow(_parser: Any, this: exp.Expr, path: exp.Expr) -> exp.Expr:
+    return exp.JSONExtract(this=this, expression=path, only_json_types=True)
+
+
+def _double_arrow(_parser: Any, this: exp.Expr, path: exp.Expr) -> exp.Expr:
+    return exp.JSONExtractScalar(this=this, expression=path, only_json_types=True)
+
+
 class PostgresAsWritten(Postgres):
     """PostgreSQL's dialect."""
 
@@ -54,6 +63,11 @@ class PostgresAsWritten(Postgres):
             cast("Any", PostgresParser).FUNCTION_PARSERS,
             "CAST EXTRACT OVERLAY POSITION SUBSTRING TRIM",
         )
+        JSON_OPERATORS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", PostgresParser).JSON_OPERATORS,
+            TokenType.ARROW: _arrow,
+            TokenType.DARROW: _double_arrow,
+        }
 
     class Generator(PostgresGenerator):
         """The generator."""
@@ -67,6 +81,10 @@ class PostgresAsWritten(Postgres):
 
 class MysqlAsWritten(MySQL):
     """The dialect of MariaDB and MySQL."""
+
+    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
+        """Return a path or key of JSON as it is written."""
+        return path
 
     class Parser(MySQLParser):
         """The parser."""

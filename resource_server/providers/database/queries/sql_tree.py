@@ -25,6 +25,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
 )
 from resource_server.providers.database.queries.sql_dialects import DIALECTS
+from resource_server.providers.database.queries.sql_nodes import check_node
 from resource_server.providers.database.queries.sql_sources import Sources
 from resource_server.providers.database.queries.sql_vocabulary import (
     CALLED,
@@ -57,18 +58,6 @@ _SESSION_NAMES: Final = frozenset(
 _FIRST: Final = frozenset(
     (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.TABLE, TokenType.FROM)
 )
-_REFUSED_NODES: Final[Mapping[type[exp.Expr], str]] = {
-    exp.Placeholder: "write parameters as :name",
-    exp.Parameter: "variables are not available",
-    exp.SessionParameter: "variables are not available",
-    exp.Hint: "hints are not available",
-    exp.Lock: "locks are not available",
-    exp.Into: "INTO is not available",
-    exp.TableSample: "TABLESAMPLE is not available",
-    exp.ByteString: "write strings with escapes as parameters",
-    exp.UnicodeString: "write strings with escapes as parameters",
-    exp.Introducer: "character sets are not available",
-}
 _CANONICAL: Final = re.compile(
     r"""
     (?P<space>\s+)
@@ -329,9 +318,7 @@ class _Confined:
 
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
-            for kind, problem in _REFUSED_NODES.items():
-                if isinstance(node, kind):
-                    raise RefusedStatement(f"sql: {problem}")
+            check_node(node)
             match node:
                 case exp.Identifier():
                     self._refuse_name(node.name)
@@ -339,8 +326,6 @@ class _Confined:
                     self._check_call(node)
                 case exp.Collate() if not self._is_collation(node.expression):
                     raise RefusedStatement("sql: this collation is not available")
-                case exp.Table() if node.args.get("rows_from"):
-                    raise RefusedStatement("sql: ROWS FROM is not available")
                 case exp.DataType(this=exp.DType.USERDEFINED):
                     raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
                 case exp.Dot() if self._engine != "duckdb":
