@@ -124,6 +124,7 @@ class DuckdbAsWritten(DuckDB):
             cast("Any", DuckDBParser).FUNCTION_PARSERS,
             "CAST EXTRACT POSITION SUBSTRING TRIM TRY_CAST",
         )
+        TYPE_CONVERTERS: ClassVar[dict[Any, Any]] = {}
 
     class Generator(DuckDBGenerator):
         """The generator."""

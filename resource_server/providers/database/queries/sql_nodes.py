@@ -93,11 +93,12 @@ JSONBDeleteAtPath this expression
 JSONBExtract this expression
 JSONBExtractScalar this expression
 JSONBPathExists this expression
-JSONExtract this expression only_json_types expressions
-JSONExtractScalar this expression only_json_types expressions
+JSONExtract this expression only_json_types
+JSONExtractScalar this expression only_json_types
 Join this on side kind method using
 Kwarg this expression
 LT this expression
+LTE this expression
 Lag this offset default
 Lambda this expressions
 LastValue this
@@ -140,7 +141,6 @@ Rollup expressions
 Select expressions from_ order limit offset distinct group having joins where with_ windows qualify
 SimilarTo this expression negate
 Slice this expression
-Soundex this
 Sqrt this
 Star except_ replace rename
 StartsWith this expression

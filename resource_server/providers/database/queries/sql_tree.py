@@ -27,6 +27,7 @@ from resource_server.providers.database.engines.contract import (
 from resource_server.providers.database.queries.sql_dialects import DIALECTS
 from resource_server.providers.database.queries.sql_nodes import check_node
 from resource_server.providers.database.queries.sql_sources import Sources
+from resource_server.providers.database.queries.sql_spelling import check_kept, check_tokens
 from resource_server.providers.database.queries.sql_vocabulary import (
     CALLED,
     COLLATIONS,
@@ -36,14 +37,12 @@ from resource_server.providers.database.queries.sql_vocabulary import (
 
 MAX_CHARACTERS: Final = 20_000
 """Maximum characters of a statement: parsing takes about 20 ms per 1,000."""
-_MAX_TOKENS: Final = 4_000
-_NUMBERS: Final = frozenset((TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING))
-_BITS: Final = frozenset((TokenType.HEX_STRING, TokenType.BIT_STRING))
 _OURS: Final = "~"
 """Start of the names that stand for parameters in the tree, each tree with a secret of its own."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^'\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
+_DUAL: Final = "dual"
 _WITH: Final = "with_"
 """Start of the names of common table expressions in canonical SQL."""
 _MAX_NAME_BYTES: Final = 63
@@ -115,6 +114,7 @@ class SqlTree:
             # TRY004: the type is that of a statement, not of an argument.
             raise ValueError("is not a SELECT; write select, with or values")  # noqa: TRY004
         self._tree: exp.Expr = trees[0]
+        self._read = tokens
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -149,6 +149,10 @@ class SqlTree:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
+        try:
+            check_kept(self._read, self._tree, text, self._engine)
+        except ValueError as error:
+            raise RefusedStatement(f"sql: {error}") from None
         if self._engine != "duckdb":  # it has structs
             _check_names(text, confined.qualified)
         return self._placed(text, [*(values[name] for name in self._used), *literals])
@@ -189,8 +193,7 @@ class SqlTree:
     def _tokens(self, sql: str) -> list[Token]:
         """Return the tokens, with a name of ours in the place of each parameter."""
         tokens = self._dialect.tokenize(sql)
-        if len(tokens) > _MAX_TOKENS:
-            raise ValueError(f"has more than {_MAX_TOKENS} words and signs")
+        check_tokens(sql, tokens, self._engine)
         opened = next((t for t in tokens if t.token_type != TokenType.L_PAREN), None)
         if opened is None:
             raise ValueError("is empty")
@@ -201,7 +204,6 @@ class SqlTree:
         while place < len(tokens):
             token = tokens[place]
             following = tokens[place + 1] if place + 1 < len(tokens) else None
-            _check_token(sql, token, self._engine)
             if following is not None and _is_parameter(sql, token, following):
                 token = Token(
                     TokenType.IDENTIFIER,
@@ -280,6 +282,8 @@ class _Confined:
         if engine != "duckdb":  # it compares quoted names without case, too
             self.tree = normalize_identifiers(self.tree, dialect=DIALECTS[engine])
         self._refuse_nodes()
+        if engine in ("mysql", "mariadb"):
+            self._leave_out_dual()
         found = [
             (table, _definition(table, self._folded)) for table in self.tree.find_all(exp.Table)
         ]
@@ -334,6 +338,13 @@ class _Confined:
                     )
                 case _:
                     pass
+
+    def _leave_out_dual(self) -> None:
+        """Leave out the table `dual`, which MariaDB and MySQL have where there is no other."""
+        for source in list(self.tree.find_all(exp.From)):
+            table = source.this
+            if isinstance(table, exp.Table) and table.sql().lower() == _DUAL not in self._tables:
+                source.pop()
 
     def _check_call(self, node: exp.Anonymous) -> None:
         name = node.name.lower()
@@ -438,23 +449,6 @@ def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | Non
                 return cte
         child, node = node, node.parent
     return None
-
-
-def _check_token(sql: str, token: Token, engine: EngineName) -> None:
-    """Refuse what the parser and the engine read in two ways.
-
-    Raises:
-        ValueError: it is a number with a letter after it, or text that a server runs.
-    """
-    after = sql[token.end + 1 : token.end + 2]
-    if token.token_type in _NUMBERS and (after == "_" or after.isalnum()):
-        raise ValueError(f"has a letter after the number {token.text[:20]}")
-    if token.token_type in _BITS and sql[token.start : token.start + 1] == "0":
-        raise ValueError(f"has a number that is not decimal: 0…{token.text[:20]}")
-    if engine in ("mysql", "mariadb") and any(
-        comment.lstrip().startswith(("!", "M!")) for comment in token.comments
-    ):
-        raise ValueError("has a comment that the server would run")
 
 
 def _is_parameter(sql: str, colon: Token, name: Token) -> bool:

@@ -152,7 +152,7 @@ _OWN_BEFORE_PARENTHESES: Final[Mapping[EngineName, str]] = {
     "mariadb": "against",
     "duckdb": """
         array cube escape exclude filter if lambda lateral materialized qualify rename replace
-        rollup sets similar struct symmetric to zone
+        rollup sets similar struct symmetric text to zone
     """,
 }
 _OWN_FUNCTIONS: Final[Mapping[EngineName, str]] = {

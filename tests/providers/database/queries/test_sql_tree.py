@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import cast
 
 import pytest
 
@@ -132,6 +133,8 @@ select ?
 select "~0"
 select query_to_xml('select 1', true, true, '')
 select xmlelement(name a)
+select note collate "owner" from orders
+select note collate public."C" from orders
 select U&'\\0041'
 """
 
@@ -167,6 +170,10 @@ def test_what_reaches_past_the_policy_is_refused_on_mariadb() -> None:
         "select mode(1)",
         "select 'a' collate 'latin1_swedish_ci'",
         "select 0x41 + 0",
+        "select * from orders o join customers c join orders p on p.id = c.id",
+        "select * from orders partition (p0)",
+        "select * from orders for system_time all",
+        "select id from orders where note sounds like 'a'",
     )
     assert not _unrefused(statements, "mariadb")
     assert _confined("select 1 /* , sleep(1) */", "mariadb").sql == "SELECT 1"
@@ -197,7 +204,8 @@ def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
 def test_statements_that_are_no_single_select_are_refused_for_their_author() -> None:
     for sql, message in (
         ("", "is empty"),
-        ("((", "is empty"),
+        ("-- nothing", "is empty"),
+        ("((", "not closed"),
         ("delete from orders", "is not a SELECT"),
         ("explain select 1", "is not a SELECT"),
         ("select 1; select 2", "more than one statement"),
@@ -209,6 +217,47 @@ def test_statements_that_are_no_single_select_are_refused_for_their_author() -> 
     ):
         with pytest.raises(ValueError, match=message):
             SqlTree(sql, "postgresql")
+
+
+def test_text_that_only_the_parser_understands_is_refused() -> None:
+    for sql in (
+        "select 1_000",
+        "select 1a",
+        "select 0x1F",
+        "select id, , note from orders",
+        "select id, from orders",
+        "select id from orders where id in (1, )",
+        "select coalesce(, 1)",
+        "select position('n' in note from orders",
+        "select id from orders where id between 1 3",
+        "select 1 < < 2",
+        "select case when true then 'a' 'b' end",
+        "select id { 'a' : 1 } from orders",
+    ):
+        with pytest.raises((ValueError, RefusedStatement)):
+            _confined(sql)
+    with pytest.raises(ValueError, match="words and signs"):
+        SqlTree("select 1" + "+1" * 3000, "postgresql")
+
+
+def test_what_is_written_is_written_alike() -> None:
+    for engine, sql, written in (
+        ("postgresql", "select ~ -1, - -1", "SELECT ~ -1, - -1"),
+        ("postgresql", "select note::jsonb -> 'a.b'", """SELECT CAST("note" AS JSONB) -> 'a.b'"""),
+        (
+            "postgresql",
+            "select string_agg(distinct a, '-')",
+            "SELECT STRING_AGG(DISTINCT \"a\", '-')",
+        ),
+        ("postgresql", "select current_time", "SELECT CURRENT_TIME"),
+        ("postgresql", "select a ?| b, a @? b, a #- b, a # b", None),
+        ("duckdb", "select a->'b.c', a->>0", """SELECT "a" -> 'b.c', "a" ->> 0"""),
+        ("duckdb", "select date_trunc('month', a), list(a)", None),
+        ("mariadb", "select 1 from dual where 1 = 1", "SELECT 1 WHERE 1 = 1"),
+        ("mariadb", "select a->'$.b' , a <= 2 mod 3", None),
+    ):
+        canonical = _confined(sql, cast("EngineName", engine)).sql
+        assert written is None or canonical == written
 
 
 def test_a_refusal_names_the_table_or_column_for_near_names() -> None:
