@@ -22,7 +22,7 @@ from resource_server.providers.database.queries.sql_tokenizer import NameReferen
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 
 if TYPE_CHECKING:
-    from resource_server.providers.database.queries.sql_tree import SqlTree, TablePath
+    from resource_server.providers.database.queries.query_tree import QueryTree, TablePath
 
 _CATALOG_S = 5.0
 """Timeout of a catalog query for names."""
@@ -112,9 +112,9 @@ class QueryRewriter:
 
     async def _write(self, text: str) -> Rewritten | None:
         # The import takes 0.15 s; a policy that restricts nothing does without it.
-        from resource_server.providers.database.queries.sql_tree import SqlTree
+        from resource_server.providers.database.queries.query_tree import QueryTree
 
-        tree = SqlTree(text, self._engine.name)
+        tree = QueryTree(text, self._engine.name)
         names = await self._names(tree.tables())
         sources: dict[TablePath, str] = {}
         for path in tree.tables():
@@ -174,7 +174,7 @@ class QueryRewriter:
         statement = Statement(sql, parameters)
         return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
 
-    async def _refuse_unseen(self, tree: SqlTree, sources: Mapping[TablePath, str]) -> None:
+    async def _refuse_unseen(self, tree: QueryTree, sources: Mapping[TablePath, str]) -> None:
         """Refuse restricted tables that only DuckDB's own parser finds."""
         (text, _) = tree.replaced(dict.fromkeys(sources, "(SELECT 1)"))
         ((serialized,),) = await self._ask(syntax.PARSE, text)

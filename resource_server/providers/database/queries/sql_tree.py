@@ -1,7 +1,6 @@
-"""One SELECT as a syntax tree: resolved, then written anew from the tree.
+"""The SQL of callers as a syntax tree: resolved, then written anew from the tree.
 
-The tables of a declared query are replaced by their visible parts. The SQL of a caller is confined
-as a whole. Its text never reaches a database: not its comments, spellings or odd literals, which a
+The text of a caller never reaches a database: not its comments, spellings or odd literals, which a
 parser and a database might read in two ways. The SQL that is written instead is canonical. Every
 name is quoted, every bare word is in the engine's vocabulary, every table is a visible one or a
 common table expression of the statement, and values that need escapes are parameters.
@@ -11,12 +10,12 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import ClassVar, Final
 
 from sqlglot import ErrorLevel, exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.generator import Generator
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,41 +24,39 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Statement,
 )
-from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
+from resource_server.providers.database.queries.sql_dialects import DIALECTS
+from resource_server.providers.database.queries.sql_nodes import check_node
+from resource_server.providers.database.queries.sql_sources import Sources
+from resource_server.providers.database.queries.sql_spelling import check_kept, check_tokens
+from resource_server.providers.database.queries.sql_vocabulary import (
+    CALLED,
+    COLLATIONS,
+    FUNCTIONS,
+    WORDS,
+)
 
 MAX_CHARACTERS: Final = 20_000
 """Maximum characters of a statement: parsing takes about 20 ms per 1,000."""
-_DIALECTS: Final[Mapping[EngineName, str]] = {
-    "postgresql": "postgres",
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "duckdb": "duckdb",
-}
-TablePath: TypeAlias = tuple[str, ...]
-"""Name of a table as it is written: perhaps a database, perhaps a schema, then the name."""
-
+_OURS: Final = "~"
+"""Start of the names that stand for parameters in the tree, each tree with a secret of its own."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^'\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
-_FUNCTION_COLUMNS: Final = frozenset(("key", "value", "ordinality"))
-"""Columns of functions in FROM without a list of columns."""
+_DUAL: Final = "dual"
+_WITH: Final = "with_"
+"""Start of the names of common table expressions in canonical SQL."""
+_MAX_NAME_BYTES: Final = 63
+"""PostgreSQL shortens longer names, so that two of a statement would be one."""
+_PADDING: Final = frozenset(("lpad", "rpad"))
+"""Functions that make text of any length from a number."""
+_LENGTH_DIGITS: Final = 4
+_SESSION_NAMES: Final = frozenset(
+    "user current_user session_user current_role current_catalog current_schema".split()
+)
+"""Names that DuckDB, quoted or not, takes for functions where there is no such column."""
 _FIRST: Final = frozenset(
     (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.TABLE, TokenType.FROM)
 )
-_REFUSED_NODES: Final[Mapping[type[exp.Expr], str]] = {
-    exp.Placeholder: "write parameters as :name",
-    exp.Parameter: "variables are not available",
-    exp.SessionParameter: "variables are not available",
-    exp.Hint: "hints are not available",
-    exp.Lock: "locks are not available",
-    exp.Into: "INTO is not available",
-    exp.TableSample: "TABLESAMPLE is not available",
-    exp.ByteString: "write strings with escapes as parameters",
-    exp.UnicodeString: "write strings with escapes as parameters",
-    exp.Introducer: "character sets are not available",
-}
-_POSTGRESQL_NAME_BYTES: Final = 63
-"""Maximum bytes of an identifier; longer ones are truncated."""
 _CANONICAL: Final = re.compile(
     r"""
     (?P<space>\s+)
@@ -69,12 +66,16 @@ _CANONICAL: Final = re.compile(
   | (?P<bits>[xXbB]'[0-9A-Fa-f]*')
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<operator>
-        <=> | ->> | -> | \#>> | \#> | @> | <@ | <= | >= | <> | != | \|\| | :: | && | << | >> | =>
-      | !~\* | !~ | ~\* | ~ | // | \*\* | -(?!-) | /(?!\*) | [+*%<>=(),.\[\]{}:|&^?]
+        <=> | ->> | -> | @@ | @\? | \#>> | \#> | \#- | @> | <@ | <= | >= | <> | != | \|\| | :: | :=
+      | && | << | >> | => | !~\* | !~ | ~\* | ~ | // | \*\* | \?\| | \?& | -(?!-) | /(?!\*)
+      | [+*%<>=(),.\[\]{}:|&^?\#]
     )
     """,
     re.VERBOSE,
 )
+
+_COMMENT_OR_VARIABLE: Final = frozenset("#@")
+"""Characters of operators that MySQL and MariaDB lack."""
 
 
 class SqlTree:
@@ -88,16 +89,18 @@ class SqlTree:
         ValueError: it is too long, cannot be parsed, or is not one SELECT; for its author.
     """
 
+    _takes_one_spelling: ClassVar[bool] = True
+    """Whether tokens that parser and database might read in two ways are refused."""
+
     def __init__(self, sql: str, engine: EngineName) -> None:
         if len(sql) > MAX_CHARACTERS:
             raise ValueError(f"has more than {MAX_CHARACTERS} characters")
         if "\0" in sql:
             raise ValueError("holds a NUL character")
         self._engine: EngineName = engine
-        self._mark = f"~{secrets.token_hex(8)}_"
-        """Start of names that stand for something else in the tree; nobody can guess it."""
-        self._dialect = Dialect.get_or_raise(_DIALECTS[engine])
+        self._dialect = DIALECTS[engine]()
         self._used: list[str] = []
+        self._own = f"{_OURS}{secrets.token_hex(8)}:"
         try:
             tokens = self._tokens(sql)
             parser = self._dialect.parser(error_level=ErrorLevel.RAISE)
@@ -106,12 +109,15 @@ class SqlTree:
             raise ValueError(_parse_problem(error)) from None
         except RecursionError:
             raise ValueError("is nested too deeply") from None
+        except (AttributeError, IndexError, KeyError, TypeError):  # of the parser, on odd text
+            raise ValueError("cannot be parsed") from None
         if len(trees) != 1:
             raise ValueError("holds more than one statement; write one")
         if not isinstance(trees[0], exp.Query | exp.Values):
             # TRY004: the type is that of a statement, not of an argument.
             raise ValueError("is not a SELECT; write select, with or values")  # noqa: TRY004
         self._tree: exp.Expr = trees[0]
+        self._read = tokens
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -136,122 +142,62 @@ class SqlTree:
             RefusedStatement: it names anything else, or has what no statement may have.
         """
         try:
-            confined = _Confined(self._tree, self._engine, tables, schema)
-            literals = confined.literals(self._mark, len(self._used))
+            confined = _Confined(self._tree, self._engine, tables, schema, self._own)
+            literals = confined.literals(len(self._used))
             generator = self._dialect.generator(
                 identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
             )
-            text = generator.generate(confined.tree, copy=False)
+            text = _generated(generator, confined.tree)
         except SqlglotError:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
-        return self._placed(text, [*(values[name] for name in self._used), *literals])
-
-    def tables(self) -> frozenset[TablePath]:
-        """Return the tables that it reads, common table expressions excepted."""
-        return frozenset([self._path(table) for table in self._real_tables(self._tree)])
-
-    def definitions(self) -> frozenset[str]:
-        """Return the names of its common table expressions."""
-        return frozenset(
-            [self._folded(cte.args["alias"].this) for cte in self._tree.find_all(exp.CTE)]
-        )
-
-    def replaced(self, sources: Mapping[TablePath, str]) -> tuple[str, tuple[str, ...]]:
-        """Return SQL that reads other sources, and its parameters in placeholder order.
-
-        Args:
-            sources: what is read in the place of tables: subqueries or quoted names.
-
-        Raises:
-            ValueError: it uses a table in a way that these sources do not allow; for its author.
-        """
-        tree = self._tree.copy()
-        texts: list[str] = []
-        for table in self._real_tables(tree):
-            source = sources.get(self._path(table))
-            if source is None:
-                continue
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=table.this.copy()))
-            for part in ("db", "catalog", "only"):
-                table.set(part, None)
-            table.set("this", exp.to_identifier(f"{self._mark}t{len(texts)}", quoted=True))
-            texts.append(source)
         try:
-            generator = self._dialect.generator(comments=False, unsupported_level=ErrorLevel.RAISE)
-            text = generator.generate(tree, copy=False)
-        except (SqlglotError, RecursionError):
-            raise ValueError("has syntax that this database lacks") from None
-        text = re.sub(rf'["`]{self._mark}t(\d+)["`]', lambda found: texts[int(found[1])], text)
-        numbered = self._engine in ("postgresql", "duckdb")
-        order: list[str] = []
-
-        def placeholder(found: re.Match[str]) -> str:
-            name = self._used[int(found[1])]
-            if not (numbered and name in order):
-                order.append(name)
-            return f"${order.index(name) + 1}" if numbered else "%s"
-
-        if not numbered:
-            text = text.replace("%", "%%")
-        return re.sub(rf'["`]{self._mark}(\d+)["`]', placeholder, text), tuple(order)
-
-    def _real_tables(self, tree: exp.Expr) -> list[exp.Table]:
-        return [
-            table
-            for table in tree.find_all(exp.Table)
-            if isinstance(table.this, exp.Identifier) and _definition(table, self._folded) is None
-        ]
-
-    def _path(self, table: exp.Table) -> TablePath:
-        return tuple(
-            [self._folded(part) for part in table.parts if isinstance(part, exp.Identifier)]
-        )
-
-    def _folded(self, name: exp.Identifier) -> str:
-        """Return a name as the engine compares it."""
-        text = name.name
-        if self._engine != "postgresql":
-            return text.casefold() if self._engine == "duckdb" else text
-        if not name.quoted:
-            text = "".join([c.lower() if c.isascii() else c for c in text])
-        return text.encode(errors="replace")[:_POSTGRESQL_NAME_BYTES].decode(errors="ignore")
+            check_kept(self._read, self._tree, text, self._engine)
+        except ValueError as error:
+            raise RefusedStatement(f"sql: {error}") from None
+        if self._engine != "duckdb":  # it has structs
+            _check_names(text, confined.qualified)
+        return self._placed(text, [*(values[name] for name in self._used), *literals])
 
     def _placed(self, text: str, values: Sequence[object]) -> Statement:
         """Return canonical SQL with placeholders; every bare word in it is checked."""
         numbered = self._engine in ("postgresql", "duckdb")
         names = [*self._used, *range(len(self._used), len(values))]
-        vocabulary = VOCABULARY[self._engine]
         pieces: list[str] = []
         order: list[str | int] = []
         bound: list[object] = []
+        signs = False
         place = 0
         while place < len(text):
             match = _CANONICAL.match(text, place)
             if match is None:
                 raise RefusedStatement(f"sql: {text[place]!r} is not available here")
             piece, place = match[0], match.end()
-            if match.lastgroup == "word" and piece.lower() not in vocabulary:
-                if text[place : place + 1] == "(":
-                    raise RefusedStatement(f"no such function: {piece.lower()}")
-                raise RefusedStatement(f"sql: {piece} is not available here")
-            if match.lastgroup == "name" and piece.startswith(self._mark, 1):
-                index = int(piece[len(self._mark) + 1 : -1])
-                name = names[index]
+            if match.lastgroup == "word":
+                _check_word(piece, text[place : place + 2], self._engine)
+            if match.lastgroup == "name" and piece[1:].startswith(self._own):
+                number = int(piece[1 + len(self._own) : -1])
+                name = names[number]
                 if not (numbered and name in order):
                     order.append(name)
-                    bound.append(values[index])
+                    bound.append(values[number])
                 piece = f"${order.index(name) + 1}" if numbered else "%s"
             elif not numbered:
+                if match.lastgroup == "operator" and not _COMMENT_OR_VARIABLE.isdisjoint(piece):
+                    raise RefusedStatement(f"sql: {piece} is not available here")
                 piece = piece.replace("%", "%%")
+            if signs and _is_sign(match):
+                pieces.append(" ")  # PostgreSQL reads signs in a row as one operator
+            signs = _is_sign(match)
             pieces.append(piece)
         return Statement("".join(pieces), tuple(bound))
 
     def _tokens(self, sql: str) -> list[Token]:
         """Return the tokens, with a name of ours in the place of each parameter."""
         tokens = self._dialect.tokenize(sql)
+        if self._takes_one_spelling:
+            check_tokens(sql, tokens, self._engine)
         opened = next((t for t in tokens if t.token_type != TokenType.L_PAREN), None)
         if opened is None:
             raise ValueError("is empty")
@@ -265,7 +211,7 @@ class SqlTree:
             if following is not None and _is_parameter(sql, token, following):
                 token = Token(
                     TokenType.IDENTIFIER,
-                    f"{self._mark}{len(self._used)}",
+                    f"{self._own}{len(self._used)}",
                     line=token.line,
                     col=token.col,
                     start=token.start,
@@ -278,6 +224,48 @@ class SqlTree:
         return found
 
 
+def _check_word(word: str, following: str, engine: EngineName) -> None:
+    if following.lstrip().startswith("("):
+        if word.lower() not in CALLED[engine]:
+            raise RefusedStatement(f"no such function: {word.lower()}")
+    elif word.lower() not in WORDS[engine]:
+        raise RefusedStatement(f"sql: {word} is not available here")
+
+
+def _is_sign(match: re.Match[str]) -> bool:
+    return match.lastgroup == "operator" and match[0][0] not in "(),.[]{}:"
+
+
+def _generated(generator: Generator, tree: exp.Expr) -> str:
+    try:
+        return generator.generate(tree, copy=False)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # of an odd tree
+        raise RefusedStatement("sql: has syntax that this database lacks") from None
+
+
+def _check_names(text: str, qualified: Container[tuple[str, str]]) -> None:
+    """Refuse names in canonical SQL that are called, or dotted other than `qualified` ones.
+
+    The tree has neither. This stands here in case that something else writes them.
+
+    Raises:
+        RefusedStatement: there is one.
+    """
+    found = [(str(m.lastgroup), m[0]) for m in _CANONICAL.finditer(text) if m.lastgroup != "space"]
+    ends = [("", "")] * 2
+    for (_, first), (kind, name), (_, sign), (_, last) in zip(
+        (ends[:1] + found), found, found[1:] + ends[:1], found[2:] + ends, strict=False
+    ):
+        if sign == "(" and kind == "name" and first != "AS" and not name[1:].startswith(_WITH):
+            raise RefusedStatement(f"no such function: {name}")
+        if sign == "." and (_unquoted(name), _unquoted(last)) not in qualified:
+            raise RefusedStatement(f"sql: {name}.{last} is not available here")
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace(name[0] * 2, name[0]) if name[0] in '"`' else name
+
+
 class _Confined:
     """One tree whose tables and qualified columns are resolved."""
 
@@ -287,25 +275,37 @@ class _Confined:
         engine: EngineName,
         tables: Mapping[str, Sequence[str]],
         schema: str | None,
+        own: str,
     ) -> None:
         self._engine: EngineName = engine
+        self._own = own
         self._tables = {self._folded(name): name for name in tables}
         self._columns = tables
         self._schema = schema
         self.tree: exp.Expr = tree.copy()
         if engine != "duckdb":  # it compares quoted names without case, too
-            self.tree = normalize_identifiers(self.tree, dialect=_DIALECTS[engine])
+            self.tree = normalize_identifiers(self.tree, dialect=DIALECTS[engine])
         self._refuse_nodes()
-        self._outputs: dict[int, frozenset[str]] = {}
+        if engine in ("mysql", "mariadb"):
+            self._leave_out_dual()
         found = [
-            (table, _definition(table, self._identifier)) for table in self.tree.find_all(exp.Table)
+            (table, definition(table, self._identifier)) for table in self.tree.find_all(exp.Table)
         ]
         self._definitions = {id(table): cte for table, cte in found if cte is not None}
-        if engine != "duckdb":
+        self._sources = Sources(self.tree, self._columns_of, self._case)
+        if engine == "duckdb":
+            self._check_session_names()
+        else:
             self._check_columns()
+        if engine == "postgresql":
+            self._sources.make_unique()
         self._rename(found)
+        self.qualified = {
+            (column.table, column.name) for column in self.tree.find_all(exp.Column)
+        } | {(table.db, table.name) for table, _ in found}
+        """Names with a dot between them: tables with their schema or their columns."""
 
-    def literals(self, mark: str, used: int) -> list[object]:
+    def literals(self, used: int) -> list[object]:
         """Put names of ours in the place of strings that need escapes; return the strings."""
         found: list[object] = []
         for node in list(self.tree.find_all(exp.Literal, exp.RawString)):
@@ -313,7 +313,7 @@ class _Confined:
             if isinstance(node, exp.RawString) or (
                 node.is_string and not _PLAIN_TEXT.fullmatch(text)
             ):
-                name = exp.to_identifier(f"{mark}{used + len(found)}", quoted=True)
+                name = exp.to_identifier(f"{self._own}{used + len(found)}", quoted=True)
                 node.replace(exp.Column(this=name))
                 found.append(text)
         return found
@@ -324,30 +324,61 @@ class _Confined:
     def _identifier(self, name: exp.Identifier) -> str:
         return self._folded(name.name)
 
+    def _case(self, name: str) -> str:
+        return name if self._engine == "postgresql" else name.casefold()
+
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
-            for kind, problem in _REFUSED_NODES.items():
-                if isinstance(node, kind):
-                    raise RefusedStatement(f"sql: {problem}")
-            if isinstance(node, exp.DataType) and node.this == exp.DType.USERDEFINED:
-                raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
-            if isinstance(node, exp.Anonymous) and isinstance(node.this, exp.Identifier):
-                raise RefusedStatement(f"no such function: {node.this.name}")
-            if self._engine != "duckdb" and isinstance(node, exp.Dot):
-                raise RefusedStatement(
-                    "sql: write columns as table.column, and nothing else with dots"
-                )
+            check_node(node)
+            match node:
+                case exp.Identifier():
+                    self._refuse_name(node.name)
+                case exp.Anonymous():
+                    self._check_call(node)
+                case exp.Collate() if not self._is_collation(node.expression):
+                    raise RefusedStatement("sql: this collation is not available")
+                case exp.DataType(this=exp.DType.USERDEFINED):
+                    raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
+                case exp.Dot() if self._engine != "duckdb":
+                    raise RefusedStatement(
+                        "sql: write columns as table.column, and nothing else with dots"
+                    )
+                case _:
+                    pass
+
+    def _leave_out_dual(self) -> None:
+        """Leave out the table `dual`, which MariaDB and MySQL have where there is no other."""
+        for source in list(self.tree.find_all(exp.From)):
+            table = source.this
+            if isinstance(table, exp.Table) and table.sql().lower() == _DUAL not in self._tables:
+                source.pop()
+
+    def _check_call(self, node: exp.Anonymous) -> None:
+        name = node.name.lower()
+        if isinstance(node.this, exp.Identifier) or name not in FUNCTIONS[self._engine]:
+            raise RefusedStatement(f"no such function: {node.name}")
+        if name in _PADDING:
+            _check_padding(node)
+
+    def _is_collation(self, node: exp.Expr) -> bool:
+        name = node.name if self._engine == "postgresql" else node.name.lower()
+        return name in COLLATIONS[self._engine] and not (
+            isinstance(node, exp.Column) and node.table
+        )
+
+    def _refuse_name(self, name: str) -> None:
+        if name.startswith(_OURS) and not name.startswith(self._own):
+            raise RefusedStatement(f"sql: has a name that begins with {_OURS}")
+        if self._engine == "postgresql" and len(name.encode()) > _MAX_NAME_BYTES:
+            raise RefusedStatement(f"sql: has a name of more than {_MAX_NAME_BYTES} bytes")
 
     def _rename(self, tables: Sequence[tuple[exp.Table, exp.CTE | None]]) -> None:
         """Name every table by what it was resolved to, so that no other reading finds anything."""
         definitions = list(self.tree.find_all(exp.CTE))
-        names = {id(cte): f"with_{place}" for place, cte in enumerate(definitions)}
+        names = {id(cte): f"{_WITH}{place}" for place, cte in enumerate(definitions)}
         for table, cte in tables:
             if not isinstance(table.this, exp.Identifier):
                 continue  # a function
-            name = table.name
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
             if cte is not None:
                 table.set("this", exp.to_identifier(names[id(cte)], quoted=True))
                 continue
@@ -365,7 +396,7 @@ class _Confined:
             raise RefusedStatement(f"no such table: {written}", table=written)
         return name
 
-    # -- qualified columns
+    # -- columns
 
     def _check_columns(self) -> None:
         """Refuse `x.f` unless `x` has a column `f`: PostgreSQL would call the function `f`."""
@@ -374,104 +405,38 @@ class _Confined:
                 continue
             if column.db or column.catalog:
                 raise RefusedStatement(f"sql: write {column.table}.{column.name}, without a schema")
-            source = self._source(column)
+            source = self._sources.of(column)
             if source is None:
                 raise RefusedStatement(f"no such table: {column.table}", table=column.table)
             if isinstance(column.this, exp.Star):
                 continue
-            if self._case(column.name) not in self._outputs_of(source):
+            if not self._sources.has(source, column.name):
                 written = f"{column.table}.{column.name}"
                 raise RefusedStatement(f"no such column: {written}", column=column.name)
 
-    def _case(self, name: str) -> str:
-        return name if self._engine == "postgresql" else name.casefold()
+    def _check_session_names(self) -> None:
+        """Refuse names that DuckDB takes for those of the session unless there is a column."""
+        for column in self.tree.find_all(exp.Column):
+            name = column.name
+            if column.table or name.lower() not in _SESSION_NAMES:
+                continue
+            if not self._sources.is_read(column):
+                raise RefusedStatement(f"no such column: {name}", column=name)
 
-    def _source(self, column: exp.Column) -> exp.Expr | None:
-        """Return what the table of a column names, in the nearest SELECT around it."""
-        node = column.parent
-        while node is not None:
-            if isinstance(node, exp.Select):
-                for alias, source in _sources(node):
-                    if alias == column.table:
-                        return source
-            node = node.parent
-        return None
-
-    def _outputs_of(self, source: exp.Expr) -> frozenset[str]:
-        """Return the columns of a table, a subquery, a definition or a function."""
-        if id(source) not in self._outputs:
-            self._outputs[id(source)] = frozenset()  # of what a recursive query reads of itself
-            found = frozenset(self._case(name) for name in self._columns_of(source))
-            self._outputs[id(source)] = found
-        return self._outputs[id(source)]
-
-    def _columns_of(self, source: exp.Expr) -> Iterator[str]:
-        alias = source.args.get("alias")
-        if isinstance(alias, exp.TableAlias):
-            yield from [column.name for column in alias.columns]
-        match source:
-            case exp.Table() if isinstance(source.this, exp.Identifier):
-                cte = self._definitions.get(id(source))
-                known = self._columns.get(self._visible(source)) if cte is None else None
-                yield from self._outputs_of(cte) if cte is not None else known or ()
-            case exp.SetOperation():
-                yield from self._outputs_of(source.this)
-            case exp.Select():
-                for selected in source.expressions:
-                    yield from self._selected(source, selected)
-            case exp.CTE() | exp.Subquery() | exp.Lateral() if isinstance(source.this, exp.Query):
-                yield from self._outputs_of(source.this)
-            case exp.Subquery():  # of a join
-                for _, inner in _below(source.this):
-                    yield from self._outputs_of(inner)
-            case exp.Values():
-                yield from [f"column{place + 1}" for place in range(len(source.expressions))]
-            case _:
-                yield from _FUNCTION_COLUMNS
-
-    def _selected(self, select: exp.Select, selected: exp.Expr) -> Iterator[str]:
-        if selected.is_star:
-            table = selected.table if isinstance(selected, exp.Column) else None
-            for alias, source in _sources(select):
-                if table is None or table == alias:
-                    yield from self._outputs_of(source)
-            return
-        name = selected.output_name
-        while not name and isinstance(selected, exp.Cast | exp.Paren):
-            selected = selected.this
-            name = selected.output_name
-        if name:
-            yield name
-        elif isinstance(selected, exp.Case):
-            yield "case"
-        elif isinstance(selected, exp.Func):
-            yield (
-                selected.name if isinstance(selected, exp.Anonymous) else selected.sql_name()
-            ).lower()
+    def _columns_of(self, table: exp.Table) -> Sequence[str] | exp.CTE:
+        cte = self._definitions.get(id(table))
+        return self._columns[self._visible(table)] if cte is None else cte
 
 
-def _sources(select: exp.Select) -> Iterator[tuple[str, exp.Expr]]:
-    """Yield what a SELECT reads, each with its alias."""
-    clauses = [
-        select.args.get("from_"),
-        *select.args.get("joins", ()),
-        *select.args.get("laterals", ()),
-    ]
-    for clause in clauses:
-        if clause is not None:
-            yield from _below(clause.this if isinstance(clause, exp.From | exp.Join) else clause)
+def _check_padding(call: exp.Anonymous) -> None:
+    length = call.expressions[1] if len(call.expressions) > 1 else None
+    if not isinstance(length, exp.Literal) or not length.name.isdecimal():
+        raise RefusedStatement(f"sql: write the length of {call.name.lower()} as a number")
+    if len(length.name) > _LENGTH_DIGITS:
+        raise RefusedStatement(f"sql: {call.name.lower()} to a length of more than 4 digits")
 
 
-def _below(source: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    if source.alias_or_name:
-        yield source.alias_or_name, source
-    elif isinstance(source, exp.Subquery | exp.Paren) and not isinstance(source.this, exp.Query):
-        yield from _below(source.this)
-    for join in source.args.get("joins") or ():
-        yield from _below(join.this)
-
-
-def _definition(table: exp.Table, folded: Callable[[exp.Identifier], str]) -> exp.CTE | None:
+def definition(table: exp.Table, folded: Callable[[exp.Identifier], str]) -> exp.CTE | None:
     """Return the common table expression that a table names, if any."""
     if not isinstance(table.this, exp.Identifier) or table.db:
         return None

@@ -12,104 +12,180 @@ from typing import Final
 from resource_server.providers.database.engines.contract import EngineName
 
 _KEYWORDS: Final = """
-all and any array as asc at between both by case collate cross current cycle desc distinct div else
-end escape except exclude exists false fetch filter first following for from full group grouping
-groups having ilike in inner intersect is join last lateral leading left like limit materialized
-natural next not null nulls of offset on only or order ordinality others outer over partition
-preceding range recursive regexp respect ignore right rlike rollup row rows select separator sets
-similar some symmetric then ties to trailing true unbounded union unique using values when where
-window with within xor zone cube unknown
+all and any array as asc at between both by case collate cross cube current cycle desc distinct div
+else end escape except exclude exists false fetch filter first following for from full group
+grouping groups having ignore ilike in inner intersect is join last lateral leading left like limit
+materialized natural next not null nulls of offset on only or order ordinality others outer over
+overlaps partition preceding range recursive regexp respect right rlike rollup row rows select
+separator sets similar some symmetric then ties to trailing true unbounded union unique unknown
+using values when where window with within xor zone
 """
+_BEFORE_PARENTHESES: Final = """
+all and any as between both by case distinct div else except exists for from group having in
+intersect interval join leading like limit mod not offset on or over regexp rlike row select some
+then trailing union using values when where xor
+"""
+"""Keywords that stand before a parenthesis, where an engine takes none of them for a function."""
 _TYPES: Final = """
 bigint binary bit blob bool boolean bytea char character cidr date datetime decimal double float
 inet int int2 int4 int8 integer interval json jsonb macaddr mediumint numeric precision real serial
 signed smallint text time timestamp timestamptz timetz tinyint unsigned uuid varbinary varchar
 varying without
 """
+_SIZED: Final = """
+binary bit char character datetime decimal float interval numeric time timestamp timestamptz timetz
+varbinary varchar varying
+"""
+"""Types that have a size."""
 _UNITS: Final = """
 century day days decade dow doy epoch hour hours isodow isoyear microsecond microseconds millennium
 millisecond milliseconds minute minutes month months quarter second seconds week weeks year years
 """
+_LIKE_FUNCTIONS: Final = "all any row some"
+_NOW: Final = "current_date current_time current_timestamp localtime localtimestamp"
 _COMMON: Final = """
 abs acos asin atan atan2 avg cast ceil ceiling char_length character_length coalesce concat
-concat_ws cos cot count cume_dist current_date current_time current_timestamp date degrees
-dense_rank exp extract first_value floor greatest lag last_value lead least left length ln localtime
-localtimestamp log log10 lower lpad ltrim max md5 min mod now nth_value ntile nullif octet_length
-percent_rank pi position pow power radians rank replace reverse right round row_number rpad rtrim
-sign sin sqrt stddev stddev_pop stddev_samp substr substring sum tan trim upper var_pop var_samp
-variance
+concat_ws cos cot count cume_dist date degrees dense_rank exp extract first_value floor greatest lag
+last_value lead least left length ln log log10 lower lpad ltrim max md5 min mod now nth_value ntile
+nullif octet_length percent_rank pi position pow power radians rank replace reverse right round
+row_number rpad rtrim sign sin sqrt stddev stddev_pop stddev_samp substr substring sum tan trim
+upper var_pop var_samp variance
 """
 _POSTGRESQL: Final = """
-age array_agg array_length array_position array_remove array_to_string ascii bit_and bit_or bit_xor
-bool_and bool_or btrim cardinality cbrt chr corr cosh covar_pop covar_samp date_bin date_part
-date_trunc decode div encode erf every factorial gcd generate_series initcap isfinite json_agg
-json_array_elements json_array_elements_text json_array_length json_build_array json_build_object
-json_each json_each_text json_extract_path json_extract_path_text json_object_agg json_object_keys
-json_typeof jsonb_agg jsonb_array_elements jsonb_array_elements_text jsonb_array_length
-jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text jsonb_extract_path
-jsonb_extract_path_text jsonb_object_agg jsonb_object_keys jsonb_path_exists jsonb_path_query
-jsonb_path_query_array jsonb_path_query_first jsonb_strip_nulls jsonb_typeof justify_days
-justify_hours justify_interval lcm lower_inc make_date make_interval make_time make_timestamp
-make_timestamptz min_scale mode num_nonnulls num_nulls overlay percentile_cont percentile_disc
-phraseto_tsquery placing plainto_tsquery regexp_count regexp_instr regexp_like regexp_match
-regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table regexp_substr regr_avgx
-regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row_to_json scale
-sha224 sha256 sha384 sha512 sinh split_part starts_with string_agg string_to_array string_to_table
-strpos tanh timezone to_char to_date to_hex to_json to_jsonb to_number to_timestamp to_tsquery
-to_tsvector translate trim_scale trunc ts_headline ts_rank unnest upper_inc websearch_to_tsquery
-width_bucket
+age any_value array array_agg array_append array_cat array_dims array_length array_lower array_ndims
+array_position array_positions array_prepend array_remove array_replace array_to_json
+array_to_string array_upper ascii bit_and bit_length bit_or bit_xor bool_and bool_or btrim
+cardinality cbrt ceiling chr corr cosh covar_pop covar_samp date_bin date_part date_trunc daterange
+decode div encode every factorial gcd generate_series grouping initcap int4range int8range isempty
+isfinite json_agg json_array_elements json_array_elements_text json_array_length json_build_array
+json_build_object json_each json_each_text json_extract_path json_extract_path_text json_object
+json_object_agg json_object_keys json_strip_nulls json_typeof jsonb_agg jsonb_array_elements
+jsonb_array_elements_text jsonb_array_length jsonb_build_array jsonb_build_object jsonb_each
+jsonb_each_text jsonb_extract_path jsonb_extract_path_text jsonb_insert jsonb_object
+jsonb_object_agg jsonb_object_keys jsonb_path_exists jsonb_path_match jsonb_path_query
+jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_set jsonb_set_lax jsonb_strip_nulls
+jsonb_typeof justify_days justify_hours justify_interval lcm lower_inc lower_inf make_date
+make_interval make_time make_timestamp make_timestamptz min_scale mode num_nonnulls num_nulls
+numrange overlay percentile_cont percentile_disc phraseto_tsquery plainto_tsquery quote_ident
+quote_literal range_agg regexp_count regexp_instr regexp_like regexp_match regexp_matches
+regexp_replace regexp_split_to_array regexp_split_to_table regexp_substr regr_avgx regr_avgy
+regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row_to_json scale sha224
+sha256 sha384 sha512 sinh split_part starts_with statement_timestamp string_agg string_to_array
+string_to_table strpos substring tanh timezone to_char to_date to_hex to_json to_jsonb to_number
+to_timestamp to_tsquery to_tsvector transaction_timestamp translate trim_scale trunc ts_headline
+ts_rank ts_rank_cd tsrange tstzrange unnest upper_inc upper_inf websearch_to_tsquery width_bucket
+"""
+_MYSQL_KEYWORDS: Final = """
+boolean day_hour day_microsecond day_minute day_second expansion hour_microsecond hour_minute
+hour_second language minute_microsecond minute_second mode natural query second_microsecond set
+utf8mb4 utf8mb4_bin utf8mb4_general_ci utf8mb4_unicode_ci year_month
 """
 _MYSQL: Final = """
-adddate addtime against any_value ascii bin bit_and bit_count bit_length bit_or bit_xor boolean char
-conv convert crc32 curdate curtime date_add date_format date_sub datediff day dayname dayofmonth
-dayofweek dayofyear elt export_set field find_in_set format from_base64 from_days from_unixtime
-group_concat hex hour if ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr isnull
-json_array json_array_append json_array_insert json_arrayagg json_compact json_contains
-json_contains_path json_depth json_detailed json_equals json_exists json_extract json_insert
-json_keys json_length json_loose json_merge_patch json_merge_preserve json_normalize json_object
-json_objectagg json_overlaps json_pretty json_query json_quote json_remove json_replace json_search
-json_set json_type json_unquote json_valid json_value last_day lcase locate log2 make_set
-makedate maketime match median mid mode monthname natural nvl nvl2 oct ord percentile_cont
-percentile_disc period_add period_diff rand regexp_instr regexp_like regexp_replace regexp_substr
+adddate addtime against ascii bin bit_and bit_count bit_length bit_or bit_xor char conv convert
+crc32 curdate curtime date_add date_format date_sub datediff day dayname dayofmonth dayofweek
+dayofyear elt export_set field find_in_set format from_base64 from_days from_unixtime group_concat
+hex hour if ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr isnull json_array
+json_array_append json_array_insert json_arrayagg json_contains json_contains_path json_depth
+json_extract json_insert json_keys json_length json_merge_patch json_merge_preserve json_object
+json_objectagg json_overlaps json_quote json_remove json_replace json_search json_set json_type
+json_unquote json_valid json_value last_day lcase locate log2 make_set makedate maketime match mid
+monthname oct ord period_add period_diff quote rand regexp_instr regexp_replace regexp_substr
 sec_to_time sha sha1 sha2 soundex std str_to_date strcmp subdate substring_index subtime sysdate
-time_format time_to_sec timediff timestampadd timestampdiff to_base64 to_char to_days to_seconds
-truncate ucase unhex unix_timestamp utc_date utc_time utc_timestamp weekday weekofyear weight_string
-yearweek expansion language query mode
+time_format time_to_sec timediff timestampadd timestampdiff to_base64 to_days to_seconds truncate
+ucase unhex unix_timestamp utc_date utc_time utc_timestamp weekday weekofyear yearweek
+"""
+_MYSQL_ONLY: Final = """
+any_value grouping json_pretty regexp_like
+"""
+_MARIADB_ONLY: Final = """
+json_compact json_detailed json_equals json_exists json_loose json_normalize json_query median nvl
+nvl2 percentile_cont percentile_disc to_char
+"""
+_MYSQL_PARTS: Final = "day hour microsecond minute month quarter second time timestamp week year"
+_DUCKDB_KEYWORDS: Final = """
+anti asof c dayofweek dayofyear hugeint int128 lambda map name nfc noaccent nocase percent
+positional posix qualify rename replace semi string struct ubigint uhugeint uinteger usmallint
+utinyint
 """
 _DUCKDB: Final = """
-age any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin array_agg
-array_contains array_length array_slice array_to_string ascii asof anti semi bar base64 bin
-bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cbrt chr columns contains corr
-covar_pop covar_samp damerau_levenshtein date_diff date_part date_sub date_trunc datediff datepart
-datesub datetrunc day dayname dayofmonth dayofweek dayofyear decode encode ends_with entropy epoch
-epoch_ms even factorial favg first flatten format fsum gcd generate_series group_concat hamming hash
-hex histogram hour hugeint ilike_escape instr isfinite isinf isnan isodow jaccard
-jaro_similarity jaro_winkler_similarity json_array json_array_length json_contains
-json_extract json_extract_string json_group_array json_group_object json_keys json_object
-json_quote json_type json_valid kurtosis last last_day lcm len levenshtein list list_aggr
-list_aggregate
-list_concat list_contains list_distinct list_element list_extract list_filter list_has list_max
-list_min list_position list_reduce list_reverse list_sort list_sum list_transform list_unique
-list_value listagg log2 mad make_date make_time make_timestamp map map_extract map_keys map_values
-max_by
-median mid min_by minute mismatches mode month monthname nextafter parse_path percentile_cont
-percentile_disc positional prefix printf product qualify quantile quantile_cont quantile_disc
-quarter range regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace
-regexp_split_to_array regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-regr_sxy regr_syy rename repeat_row row_to_json second sha256 skewness split split_part
-starts_with str_split string_agg string_split string_split_regex strftime strip_accents strlen
-strpos strptime struct struct_extract struct_pack suffix time_bucket timezone to_base64 to_days
-to_hours to_json to_minutes to_months to_seconds to_timestamp to_years translate trunc try_cast
-try_strptime typeof ubigint uhugeint uinteger unbin unhex unicode unnest usmallint utinyint week
-weekday weekofyear year yearweek
+age any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin array array_agg
+array_append array_concat array_contains array_distinct array_filter array_has array_length
+array_position array_reverse array_slice array_sort array_sum array_to_string array_transform
+array_unique array_value ascii bar base64 bin bit_and bit_count bit_length bit_or bit_xor bool_and
+bool_or cardinality cbrt chr columns contains corr count_if covar_pop covar_samp damerau_levenshtein
+date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname
+dayofmonth dayofweek dayofyear decode element_at encode ends_with entropy epoch epoch_ms epoch_ns
+epoch_us even factorial favg fdiv first flatten fmod format fsum gcd generate_series
+get_current_timestamp group_concat grouping hamming hash hex histogram hour ifnull ilike_escape
+instr isfinite isinf isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json_array
+json_array_length json_contains json_each json_extract json_extract_string json_group_array
+json_group_object json_keys json_object json_quote json_structure json_type json_valid kurtosis last
+last_day lcm len levenshtein like_escape list list_aggr list_aggregate list_any_value list_append
+list_avg list_concat list_contains list_cosine_similarity list_count list_distinct list_element
+list_extract list_filter list_first list_grade_up list_has list_has_all list_has_any list_last
+list_max list_median list_min list_position list_prepend list_product list_reduce list_reverse
+list_reverse_sort list_slice list_sort list_sum list_transform list_unique list_value list_where
+list_zip listagg log2 mad make_date make_time make_timestamp map map_concat map_contains map_extract
+map_from_entries map_keys map_values max_by median microsecond millisecond min_by minute mismatches
+mode month monthname nanosecond nextafter parse_path percentile_cont percentile_disc prefix printf
+product quantile quantile_cont quantile_disc quarter range regexp_escape regexp_extract
+regexp_extract_all regexp_full_match regexp_matches regexp_replace regexp_split_to_array regr_avgx
+regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row row_to_json
+second sha256 skewness split split_part starts_with str_split strftime string_agg string_split
+string_split_regex strip_accents strlen strpos strptime struct_extract struct_insert struct_pack
+suffix sum_no_overflow time_bucket timezone to_base64 to_days to_hours to_json to_microseconds
+to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today
+translate trunc try_cast try_strptime typeof unbin unhex unicode unnest week weekday weekofyear xor
+year yearweek
 """
-
-_EVERY: Final = _KEYWORDS + _TYPES + _UNITS + _COMMON
-
-VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {
-    "postgresql": frozenset((_EVERY + _POSTGRESQL).split()),
-    "mysql": frozenset((_EVERY + _MYSQL).split()),
-    "mariadb": frozenset((_EVERY + _MYSQL).split()),
-    "duckdb": frozenset((_EVERY + _DUCKDB).split()),
+_OWN_KEYWORDS: Final[Mapping[EngineName, str]] = {
+    "postgresql": "placing bpchar int4range int8range numrange daterange tsrange tstzrange",
+    "mysql": _MYSQL_KEYWORDS,
+    "mariadb": _MYSQL_KEYWORDS,
+    "duckdb": _DUCKDB_KEYWORDS,
 }
-"""Words in lower case."""
+_OWN_BEFORE_PARENTHESES: Final[Mapping[EngineName, str]] = {
+    "postgresql": """
+        array cube escape filter lateral materialized overlaps rollup sets similar symmetric to zone
+    """,
+    "mysql": "against lateral rollup",
+    "mariadb": "against",
+    "duckdb": """
+        array cube escape exclude filter if lambda lateral materialized qualify rename replace
+        rollup sets similar struct symmetric text to zone
+    """,
+}
+_OWN_FUNCTIONS: Final[Mapping[EngineName, str]] = {
+    "postgresql": _POSTGRESQL,
+    "mysql": f"{_MYSQL} {_MYSQL_ONLY} {_MYSQL_PARTS}",
+    "mariadb": f"{_MYSQL} {_MARIADB_ONLY} {_MYSQL_PARTS}",
+    "duckdb": f"{_DUCKDB} {_UNITS}",
+}
+
+FUNCTIONS: Final[Mapping[EngineName, frozenset[str]]] = {
+    engine: frozenset(f"{_COMMON} {own} {_NOW} {_LIKE_FUNCTIONS}".split())
+    for engine, own in _OWN_FUNCTIONS.items()
+}
+"""Names of functions in lower case, all of them built in."""
+CALLED: Final[Mapping[EngineName, frozenset[str]]] = {
+    engine: functions
+    | frozenset(" ".join((_BEFORE_PARENTHESES, _SIZED, _OWN_BEFORE_PARENTHESES[engine])).split())
+    for engine, functions in FUNCTIONS.items()
+}
+"""Words that may stand before a parenthesis; no engine takes one for another's function."""
+WORDS: Final[Mapping[EngineName, frozenset[str]]] = {
+    engine: frozenset(" ".join((_KEYWORDS, _TYPES, _UNITS, _NOW, own)).split())
+    for engine, own in _OWN_KEYWORDS.items()
+}
+"""Words that may stand elsewhere."""
+COLLATIONS: Final[Mapping[EngineName, frozenset[str]]] = {
+    "postgresql": frozenset(("C", "POSIX", "default", "ucs_basic", "unicode")),
+    "mysql": frozenset(("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")),
+    "mariadb": frozenset(("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")),
+    "duckdb": frozenset(("c", "nfc", "noaccent", "nocase", "posix")),
+}
+"""Collations that tell nothing of the server, nor of what its owner has made."""
+VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {
+    engine: words | CALLED[engine] for engine, words in WORDS.items()
+}
+"""All words in lower case."""

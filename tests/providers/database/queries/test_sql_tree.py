@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import cast
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_text_with_escapes_becomes_a_parameter_and_percent_signs_stay() -> None:
 
 def test_a_name_is_resolved_in_one_way_only() -> None:
     shadowed = _confined("with orders as (select id from orders) select orders.id from orders")
-    inner = 'WITH "with_0" AS (SELECT "id" FROM "policy"."orders" AS "orders")'
+    inner = 'WITH "with_0" AS (SELECT "id" FROM "policy"."orders" AS "orders_2")'
     assert shadowed.sql == f'{inner} SELECT "orders"."id" FROM "with_0" AS "orders"'
     for sql in (
         "with a as (select * from pg_class), pg_class as (select 1) select * from a",
@@ -68,6 +69,15 @@ def test_a_name_is_resolved_in_one_way_only() -> None:
     ):
         with pytest.raises(RefusedStatement, match="no such table"):
             _confined(sql)
+
+
+def test_a_source_has_a_name_of_its_own_on_postgresql() -> None:
+    inner = "select x.id from orders x where x.id in (select x.id from customers x)"
+    assert 'FROM "policy"."customers" AS "x_2"' in _confined(inner).sql
+    rows = _confined("select x from orders x where exists (select x from customers x)").sql
+    assert 'SELECT "x_2" FROM "policy"."customers" AS "x_2"' in rows
+    series = "select (select d from generate_series(1, 2) d) from generate_series(1, 2) d"
+    assert 'AS "d_2"("d")' in _confined(series).sql
 
 
 def test_columns_are_those_of_the_nearest_table_subquery_or_definition() -> None:
@@ -93,6 +103,11 @@ select e'a' -- c
  'b\\'' || pg_sleep(1)
 select (1) operator(pg_catalog.+) 1
 select x.pg_sleep from generate_series(9, 9) x
+with w(a) as (select 1 as pg_typeof) select x.pg_typeof from w x
+select x.pg_typeof from (select 1 as pg_typeof) as x(a)
+select x.pg_typeof from (select 'pg_typeof'::text) x
+select x.pg_typeof from (select 1 a, 2 k) l join (select 2 k, 3 pg_typeof) r using (k) as x(a, b, c)
+select x.key from generate_series(1, 2) x
 select o.current_setting from orders o
 select ('max_connections'::text).current_setting
 select (o).note from orders o
@@ -117,6 +132,8 @@ select $1
 select ?
 select query_to_xml('select 1', true, true, '')
 select xmlelement(name a)
+select note collate "owner" from orders
+select note collate public."C" from orders
 select U&'\\0041'
 """
 
@@ -145,9 +162,20 @@ def test_what_reaches_past_the_policy_is_refused_on_mariadb() -> None:
         "select policy.f(1)",
         "select user()",
         "select * from orders procedure analyse()",
+        "select 1 /*!50000 , sleep(1) */",
+        "select 1 /*M!100000 , sleep(1) */",
+        "select status from orders group by rollup(status)",
+        "select regexp_like('a', 'a')",
+        "select mode(1)",
+        "select 'a' collate 'latin1_swedish_ci'",
+        "select 0x41 + 0",
+        "select * from orders o join customers c join orders p on p.id = c.id",
+        "select * from orders partition (p0)",
+        "select * from orders for system_time all",
+        "select id from orders where note sounds like 'a'",
     )
     assert not _unrefused(statements, "mariadb")
-    assert _confined("select 1 /*!50000 , sleep(1) */", "mariadb").sql == "SELECT 1"
+    assert _confined("select 1 /* , sleep(1) */", "mariadb").sql == "SELECT 1"
 
 
 def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
@@ -166,6 +194,8 @@ def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
         "describe orders",
         "summarize orders",
         "pivot orders on status",
+        "select user",
+        'select "Current_Schema" from orders',
     )
     assert not _unrefused(statements, "duckdb")
 
@@ -173,18 +203,60 @@ def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
 def test_statements_that_are_no_single_select_are_refused_for_their_author() -> None:
     for sql, message in (
         ("", "is empty"),
-        ("((", "is empty"),
+        ("-- nothing", "is empty"),
+        ("((", "not closed"),
         ("delete from orders", "is not a SELECT"),
         ("explain select 1", "is not a SELECT"),
         ("select 1; select 2", "more than one statement"),
         ("select from where", "cannot be parsed"),
         ("select 'a", "cannot be parsed"),
         ("select '\0'", "NUL"),
-        ("select " + "(" * 4000 + "1" + ")" * 4000, "nested too deeply"),
+        ("select " + "(" * 1900 + "1" + ")" * 1900, "nested too deeply"),
         ("select " + "1," * MAX_CHARACTERS, "characters"),
     ):
         with pytest.raises(ValueError, match=message):
             SqlTree(sql, "postgresql")
+
+
+def test_text_that_only_the_parser_understands_is_refused() -> None:
+    for sql in (
+        "select 1_000",
+        "select 1a",
+        "select 0x1F",
+        "select id, , note from orders",
+        "select id, from orders",
+        "select id from orders where id in (1, )",
+        "select coalesce(, 1)",
+        "select position('n' in note from orders",
+        "select id from orders where id between 1 3",
+        "select 1 < < 2",
+        "select case when true then 'a' 'b' end",
+        "select id { 'a' : 1 } from orders",
+    ):
+        with pytest.raises((ValueError, RefusedStatement)):
+            _confined(sql)
+    with pytest.raises(ValueError, match="words and signs"):
+        SqlTree("select 1" + "+1" * 3000, "postgresql")
+
+
+def test_what_is_written_is_written_alike() -> None:
+    for engine, sql, written in (
+        ("postgresql", "select ~ -1, - -1", "SELECT ~ -1, - -1"),
+        ("postgresql", "select note::jsonb -> 'a.b'", """SELECT CAST("note" AS JSONB) -> 'a.b'"""),
+        (
+            "postgresql",
+            "select string_agg(distinct a, '-')",
+            "SELECT STRING_AGG(DISTINCT \"a\", '-')",
+        ),
+        ("postgresql", "select current_time", "SELECT CURRENT_TIME"),
+        ("postgresql", "select a ?| b, a @? b, a #- b, a # b", None),
+        ("duckdb", "select a->'b.c', a->>0", """SELECT "a" -> 'b.c', "a" ->> 0"""),
+        ("duckdb", "select date_trunc('month', a), list(a)", None),
+        ("mariadb", "select 1 from dual where 1 = 1", "SELECT 1 WHERE 1 = 1"),
+        ("mariadb", "select a->'$.b' , a <= 2 mod 3", None),
+    ):
+        canonical = _confined(sql, cast("EngineName", engine)).sql
+        assert written is None or canonical == written
 
 
 def test_a_refusal_names_the_table_or_column_for_near_names() -> None:

@@ -1,0 +1,144 @@
+"""Dialects of the SQL of callers, in which functions keep their names and arguments.
+
+The parser knows what many functions are in other dialects, and writes some of them with another
+name, order of arguments or format. All of them are functions alike here, but those with a syntax of
+their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, cast
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.generator import Generator as BaseGenerator
+from sqlglot.generators.duckdb import DuckDBGenerator
+from sqlglot.generators.mysql import MySQLGenerator
+from sqlglot.generators.postgres import PostgresGenerator
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.parsers.mysql import MySQLParser
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import TokenType
+
+from resource_server.providers.database.engines.contract import EngineName
+
+
+def _some(functions: object, names: str) -> dict[str, Any]:
+    known = cast("Mapping[str, Any]", functions)
+    return {name: known[name] for name in names.split()}
+
+
+def _regexp(generator: Any, node: exp.RegexpLike) -> str:
+    return str(generator.binary(node, "REGEXP"))
+
+
+def _current_time(_generator: Any, node: exp.CurrentTime) -> str:
+    return f"CURRENT_TIME({node.name})" if node.this is not None else "CURRENT_TIME"
+
+
+def _within_group(generator: Any, node: exp.WithinGroup) -> str:
+    return str(BaseGenerator.withingroup_sql(generator, node))
+
+
+def _arrow(_parser: Any, this: exp.Expr, path: exp.Expr) -> exp.Expr:
+    return exp.JSONExtract(this=this, expression=path, only_json_types=True)
+
+
+def _double_arrow(_parser: Any, this: exp.Expr, path: exp.Expr) -> exp.Expr:
+    return exp.JSONExtractScalar(this=this, expression=path, only_json_types=True)
+
+
+class PostgresAsWritten(Postgres):
+    """PostgreSQL's dialect."""
+
+    class Parser(PostgresParser):
+        """The parser."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", PostgresParser).FUNCTION_PARSERS,
+            "CAST EXTRACT OVERLAY POSITION SUBSTRING TRIM",
+        )
+        JSON_OPERATORS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", PostgresParser).JSON_OPERATORS,
+            TokenType.ARROW: _arrow,
+            TokenType.DARROW: _double_arrow,
+        }
+
+    class Generator(PostgresGenerator):
+        """The generator."""
+
+        MULTI_ARG_DISTINCT = True
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", PostgresGenerator).TRANSFORMS,
+            exp.CurrentTime: _current_time,
+        }
+
+
+class MysqlAsWritten(MySQL):
+    """The dialect of MariaDB and MySQL."""
+
+    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
+        """Return a path or key of JSON as it is written."""
+        return path
+
+    class Parser(MySQLParser):
+        """The parser."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", MySQLParser).FUNCTIONS, "TIMESTAMPADD TIMESTAMPDIFF"
+        )
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", MySQLParser).FUNCTION_PARSERS,
+            "CAST CHAR CONVERT EXTRACT GROUP_CONCAT MATCH POSITION SUBSTR SUBSTRING TRIM",
+        )
+
+    class Generator(MySQLGenerator):
+        """The generator; MariaDB has an operator where MySQL has a function."""
+
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", MySQLGenerator).TRANSFORMS,
+            exp.RegexpLike: _regexp,
+        }
+
+
+class DuckdbAsWritten(DuckDB):
+    """DuckDB's dialect."""
+
+    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
+        """Return a path or key of JSON as it is written."""
+        return path
+
+    class Parser(DuckDBParser):
+        """The parser."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", DuckDBParser).FUNCTIONS,
+            "COLUMNS FIRST_VALUE LAG LAST_VALUE LEAD NTH_VALUE STRUCT_PACK",
+        )
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
+            cast("Any", DuckDBParser).FUNCTION_PARSERS,
+            "CAST EXTRACT POSITION SUBSTRING TRIM TRY_CAST",
+        )
+        TYPE_CONVERTERS: ClassVar[dict[Any, Any]] = {}
+
+    class Generator(DuckDBGenerator):
+        """The generator."""
+
+        MULTI_ARG_DISTINCT = True
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **cast("Any", DuckDBGenerator).TRANSFORMS,
+            exp.WithinGroup: _within_group,
+        }
+
+
+DIALECTS: Final[Mapping[EngineName, type[Dialect]]] = {
+    "postgresql": PostgresAsWritten,
+    "mysql": MysqlAsWritten,
+    "mariadb": MysqlAsWritten,
+    "duckdb": DuckdbAsWritten,
+}

@@ -1,0 +1,122 @@
+"""Checks that the parser and the database read the text of a caller's SQL alike.
+
+The parser forgives what no database does: missing commas, arguments and parentheses. What it makes
+of such a text would be another statement, answered without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
+
+MAX_TOKENS: Final = 4_000
+_BITS: Final = frozenset((TokenType.HEX_STRING, TokenType.BIT_STRING))
+_NUMBERS: Final = _BITS | {TokenType.NUMBER}
+_CLOSING: Final = {
+    TokenType.L_PAREN: TokenType.R_PAREN,
+    TokenType.L_BRACKET: TokenType.R_BRACKET,
+    TokenType.L_BRACE: TokenType.R_BRACE,
+}
+_BEFORE_ITEM: Final = frozenset(
+    (*_CLOSING, TokenType.COMMA, TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM)
+)
+_AFTER_ITEM: Final = frozenset(
+    (*_CLOSING.values(), TokenType.COMMA, TokenType.FROM, TokenType.WHERE, TokenType.SEMICOLON)
+)
+_SHIFTS: Final = frozenset((TokenType.LT, TokenType.GT))
+_NAMES: Final = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING))
+_DIGITS: Final = re.compile(r"\d+")
+_AND: Final = re.compile(r"\bAND\b")
+
+
+def check_tokens(sql: str, tokens: Sequence[Token], engine: EngineName) -> None:
+    """Refuse a text that the parser would forgive, or read in another way.
+
+    Raises:
+        ValueError: it is one; for its author.
+    """
+    if len(tokens) > MAX_TOKENS:
+        raise ValueError(f"has more than {MAX_TOKENS} words and signs")
+    opened: list[TokenType] = []
+    for place, token in enumerate(tokens):
+        _check_number(sql, token)
+        if engine in ("mysql", "mariadb") and any(
+            comment.lstrip().startswith(("!", "M!")) for comment in token.comments
+        ):
+            raise ValueError("has a comment that the server would run")
+        if token.token_type in _CLOSING:
+            opened.append(_CLOSING[token.token_type])
+        elif token.token_type in _CLOSING.values() and (
+            not opened or opened.pop() != token.token_type
+        ):
+            raise ValueError(f"has a {token.text} that closes nothing, in line {token.line}")
+        if place:
+            _check_neighbours(tokens[place - 1], token, engine)
+    if opened:
+        raise ValueError("has a bracket that is not closed")
+    if tokens and tokens[-1].token_type == TokenType.COMMA:
+        raise ValueError("ends with a comma")
+
+
+def check_kept(tokens: Sequence[Token], tree: exp.Expr, text: str, engine: EngineName) -> None:
+    """Refuse a text of which canonical SQL has less than all names, strings and numbers.
+
+    Raises:
+        ValueError: it is one; for its author.
+    """
+    kept = Counter(
+        each.lower() for node in tree.walk() for each in node.args.values() if isinstance(each, str)
+    )
+    digits = Counter(_DIGITS.findall(text))
+    ands = len(_AND.findall(text)) - sum(1 for _ in tree.find_all(exp.WindowSpec))
+    joins = sum(len(list(filter(None, join.args.values()))) > 1 for join in tree.find_all(exp.Join))
+    if joins < sum(token.token_type == TokenType.JOIN for token in tokens):
+        raise ValueError("has a JOIN without ON or USING; write CROSS JOIN")
+    for token in tokens:
+        if token.token_type in (TokenType.AND, TokenType.DAMP):
+            ands -= 1
+        elif token.token_type == TokenType.NUMBER:
+            digits.subtract(_DIGITS.findall(token.text))
+        elif token.token_type in _NAMES and token.text:
+            name = token.text.lower()
+            if not kept[name] and token.token_type == TokenType.STRING:
+                name = name.partition(" ")[0]  # of an interval, whose unit stands apart
+            if token.token_type != TokenType.VAR or name not in VOCABULARY[engine]:
+                kept[name] -= 1
+                if kept[name] < 0:
+                    raise ValueError(f"cannot be parsed near '{token.text[:40]}'")
+    if ands > 0 or min(digits.values(), default=0) < 0:
+        raise ValueError("cannot be parsed: a number, or the AND of a BETWEEN, is misplaced")
+
+
+def _check_number(sql: str, token: Token) -> None:
+    if token.token_type not in _NUMBERS:
+        return
+    after = sql[token.end + 1 : token.end + 2]
+    if after == "_" or after.isalnum():
+        raise ValueError(f"has a letter after the number {token.text[:20]}")
+    if token.token_type in _BITS and sql[token.start : token.start + 1] == "0":
+        raise ValueError(f"has a number that is not decimal: 0…{token.text[:20]}")
+
+
+def _check_neighbours(before: Token, token: Token, engine: EngineName) -> None:
+    first, second = before.token_type, token.token_type
+    problem = None
+    if second == TokenType.COMMA and first in _BEFORE_ITEM:
+        problem = "has nothing before a comma"
+    elif first == TokenType.COMMA and second in _AFTER_ITEM:
+        problem = "has nothing after a comma"
+    elif first == second and first in _SHIFTS and token.start != before.end + 1:
+        problem = "has a space inside of an operator"
+    elif first == second == TokenType.STRING and engine not in ("mysql", "mariadb"):
+        problem = "has two strings without || between"
+    if problem is not None:
+        raise ValueError(f"{problem}, in line {token.line}")
