@@ -195,6 +195,8 @@ def check_node(node: exp.Expr) -> None:
     if kind not in _PARTS:
         problem = _NAMED.get(kind, f"{kind.upper()} is not available here")
         raise RefusedStatement(f"sql: {problem}")
+    if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query | exp.Values):
+        raise RefusedStatement(f"sql: {node.alias} is no SELECT")
     for name, value in node.args.items():
         if value and name not in _PARTS[kind]:
             found: object = cast("list[object]", value)[0] if isinstance(value, list) else value

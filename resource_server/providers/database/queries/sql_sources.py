@@ -142,7 +142,7 @@ class Sources:
             yield from _COLUMNS_OF.get(_called(source), (source.alias,))
             if source.args.get("ordinality") or source.args.get("offset"):
                 yield "ordinality"
-        else:
+        elif isinstance(source, exp.CTE | exp.Lateral):
             yield from self._outputs_of(source.this)
 
     def _results_of(self, query: exp.Expr) -> Iterator[str]:

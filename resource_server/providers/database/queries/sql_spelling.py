@@ -33,6 +33,7 @@ _AFTER_ITEM: Final = frozenset(
 )
 _SHIFTS: Final = frozenset((TokenType.LT, TokenType.GT))
 _NAMES: Final = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING))
+_JOINED: Final = ("on", "using", "kind", "side", "method")
 _DIGITS: Final = re.compile(r"\d+")
 _AND: Final = re.compile(r"\bAND\b")
 
@@ -77,7 +78,7 @@ def check_kept(tokens: Sequence[Token], tree: exp.Expr, text: str, engine: Engin
     )
     digits = Counter(_DIGITS.findall(text))
     ands = len(_AND.findall(text)) - sum(1 for _ in tree.find_all(exp.WindowSpec))
-    joins = sum(len(list(filter(None, join.args.values()))) > 1 for join in tree.find_all(exp.Join))
+    joins = sum(any(join.args.get(part) for part in _JOINED) for join in tree.find_all(exp.Join))
     if joins < sum(token.token_type == TokenType.JOIN for token in tokens):
         raise ValueError("has a JOIN without ON or USING; write CROSS JOIN")
     for token in tokens:
