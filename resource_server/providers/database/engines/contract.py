@@ -88,6 +88,8 @@ class SqlPolicy(NamedTuple):
 
     tables: tuple[VisibleTable, ...]
     """All other tables and views do not exist for callers."""
+    schema: str | None = None
+    """The schema of the tables, which callers do not write."""
 
 
 class RefusedStatement(InvalidParameter):
@@ -249,5 +251,18 @@ class SqlEngine(Protocol):
 
         Raises:
             RefusedStatement: it is no SELECT, reads what is not visible, or fails.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsViews(SqlEngine, Protocol):
+    """An engine whose owner made views of the policy, which are all that callers' SQL reads."""
+
+    async def visible(self) -> SqlPolicy:
+        """Return the views with their columns; callers see them as tables.
+
+        Raises:
+            MountUnavailable: the login can read more than these, or they are of another policy.
         """
         ...

@@ -1,0 +1,395 @@
+"""SQL of callers on database servers: logins that read the views of a policy, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any, Literal
+
+import pytest
+
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+)
+from resource_server.manifest.databases.owner_sql import exposed_tables
+from resource_server.manifest.databases.policy_sql import policy_sql
+from resource_server.providers.database.engines.contract import SqlPolicy, Statement
+from resource_server.providers.database.engines.factory import make_sql_login
+from resource_server.providers.database.engines.sql_login import SqlLogin
+from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.caller_sql import CallerSql
+from resource_server.runtime.option_types import Duration
+from tests.providers.database.asking import answer, caller_sql
+from tests.providers.database.engines.server_attacks import costly, statements
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.servers import with_parts
+
+pytestmark = pytest.mark.anyio
+
+PASSWORD = "hunter2secret"  # noqa: S105 - of a test login
+TABLES: dict[str, TableOptions | Literal[False]] = {
+    "orders": TableOptions(
+        columns=ColumnOptions(
+            hide=("card", "memo"), mask={"mail": "redact", "phone": "last4", "pin": "redact"}
+        ),
+        # Dearer than a caller's conditions, which a planner would evaluate first.
+        where="replace(replace(replace(replace(status, 'x', 'y'), 'x', 'y'), 'x', 'y'), 'x', 'y')"
+        " <> 'draft' and id not in (select id from blocked)",
+    ),
+    "secrets": False,
+    "blocked": False,
+    "leak": False,
+    "orders_of_2025": False,
+}
+_COMMON = (
+    "create table products (id int primary key, name varchar(20))",
+    "insert into products values (1, 'tea'), (2, 'pot')",
+)
+WORLDS = (
+    (
+        "create table orders (id int primary key, status varchar(20), price int, doc varchar(50),"
+        " mail varchar(50), phone varchar(20), pin varchar(9), card varchar(20))",
+        "insert into orders values"
+        " (1, 'paid', 10, '{\"a\": 1}', 'a@x.org', '5550001234', '1', 'S1'),"
+        " (2, 'draft', 7, 'no json', 'b@x.org', '5550005678', '2', 'S2'),"
+        " (3, 'open', 30, '[1]', 'c@x.org', '5550009999', '3', 'S3'),"
+        " (4, 'paid', 7, '{broken', 'd@x.org', '1', '4', 'S4')",
+        "create table blocked (id int)",
+        "insert into blocked values (4)",
+        "create table secrets (a varchar(20), b varchar(20))",
+        "insert into secrets values ('PLANTED', 'S9')",
+        "create view leak as select * from secrets",
+        "create table orders_of_2025 (id int)",
+    ),
+    (
+        "create table orders (id int primary key, memo varchar(20), status varchar(20), price int,"
+        " doc varchar(50), mail varchar(50), phone varchar(20), pin varchar(9))",
+        "insert into orders values"
+        " (1, 'T1', 'paid', 10, '{\"a\": 1}', 'q@y.org', '7771231234', 'z'),"
+        " (3, null, 'open', 30, '[1]', 'q@y.org', '8881239999', 'x'),"
+        " (5, 'T5', 'draft', 70, '{}', 'd@x.org', '1', '4')",
+        "create table blocked (id int)",
+    ),
+)
+SECRETS_OF = {
+    "postgresql": "create function secrets_of(x int) returns text language sql security definer as"
+    " $$ select max(a) from secrets $$",
+    "mariadb": "create function secrets_of(x int) returns varchar(20) reads sql data return"
+    " (select max(a) from secrets)",
+}
+
+
+@dataclasses.dataclass
+class World:
+    """A database, and a second login for its policy."""
+
+    engine: str
+    url: str
+    sql_url: str
+    mount: str
+    admin: Any
+    """Runs statements as the administrator."""
+    database: str = ""
+
+    def provider(self, **options: Any) -> Database:
+        given: dict[str, Any] = {"tables": TABLES, **options}
+        return Database(self.url, **given)
+
+    async def make_policy(self, provider: Database | None = None) -> str:
+        """Run what `sql --policy` prints, and return it."""
+        script = policy_sql(await exposed_tables(self.mount, provider or self.provider()))
+        if self.engine == "postgresql":
+            await self.admin(script)
+            await self.admin(f"alter role \"{self.mount}_sql\" password '{PASSWORD}'")
+        else:
+            plain = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+            await self.admin(
+                *[each for each in plain.split(";\n") if each.strip()],
+                f"alter user `{self.mount}_sql` identified by '{PASSWORD}' account unlock",
+            )
+        return script
+
+    @asynccontextmanager
+    async def login(self, provider: Database | None = None) -> AsyncGenerator[SqlLogin]:
+        """Open the login; fails as the server's does."""
+        login = make_sql_login(self.sql_url, (provider or self.provider()).policy_digest)
+        try:
+            await login.open()
+            yield login
+        finally:
+            await login.close()
+
+    @asynccontextmanager
+    async def asking(self, limits: ReadLimits | None = None) -> AsyncGenerator[CallerSql]:
+        """Open what answers callers."""
+        provider = self.provider()
+        async with provider, self.login() as login:
+            yield caller_sql(provider.engine, TABLES, ask=login, limits=limits)
+
+
+@contextmanager
+def _world(engine: str) -> Generator[World]:
+    with ExitStack() as stack:
+        if engine == "postgresql":
+            from tests.providers.database.postgres_databases import empty_postgres_database
+
+            made = stack.enter_context(empty_postgres_database())
+            mount = made.name
+            url = with_parts(made.url, login=f"{mount}_sql:{PASSWORD}")
+            stack.callback(lambda: _run(_drop_role(made, mount)))
+            yield World(engine, made.url, url, mount, made.execute, made.name)
+        else:
+            from tests.providers.database.mysql_databases import empty_mysql_database
+
+            found = stack.enter_context(empty_mysql_database())
+            mount = found.name[:28]
+            login = f"{mount}_sql:{PASSWORD}"
+            url = with_parts(found.url, login=login, database=f"{found.name}_sql")
+            stack.callback(lambda: _run(_drop_user(found, mount)))
+            yield World("mariadb", found.url, url, mount, found.run, found.name)
+
+
+def _run(coroutine: Any) -> None:
+    asyncio.run(coroutine)
+
+
+async def _drop_role(made: Any, mount: str) -> None:
+    await made.execute(
+        f"do $$ begin if exists (select from pg_roles where rolname = '{mount}_sql') then"
+        f' drop owned by "{mount}_sql"; drop role "{mount}_sql"; end if; end $$'
+    )
+
+
+async def _drop_user(made: Any, mount: str) -> None:
+    await made.run(f"drop user if exists `{mount}_sql`", f"drop database if exists {made.name}_sql")
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def _filled(world: World, *sql: str) -> AsyncGenerator[Owner]:
+    async with owner_of(world.url) as owner:
+        await owner.clear()
+        await owner.run(*sql, *_COMMON)
+        yield owner
+
+
+@pytest.fixture
+def one(engine: str) -> Iterator[World]:
+    with _world(engine) as world:
+        yield world
+
+
+@pytest.fixture
+def two(engine: str) -> Iterator[World]:
+    with _world(engine) as world:
+        yield world
+
+
+@pytest.mark.slow
+async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
+    one: World, two: World
+) -> None:
+    tried = list(dict.fromkeys(statements(one.engine, "THEIRS")))
+    assert len(tried) >= 300
+    refused = 0
+    async with (
+        _filled(one, *WORLDS[0], SECRETS_OF[one.engine]),
+        _filled(two, *WORLDS[1]),
+    ):
+        if one.engine == "postgresql":
+            await one.admin("revoke all on function secrets_of from public")
+        await one.make_policy()
+        await two.make_policy()
+        async with one.asking() as first, two.asking() as second:
+            for sql in tried:
+                found = await answer(first, sql.replace("THEIRS", one.database))
+                other = await answer(second, sql.replace("THEIRS", two.database))
+                told = repr(found).replace(one.database, "THEIRS")
+                assert told == repr(other).replace(two.database, "THEIRS"), sql
+                assert not any(planted in told for planted in ("PLANTED", "'S1'", "'S2'")), sql
+                assert "_sql" not in told, sql
+                refused += "InvalidParameter" in told
+    assert refused > len(tried) / 2
+
+
+LEGITIMATE: Sequence[str] = (
+    "select id, status, price, doc, mail, phone, pin from orders order by id",
+    "select id, mail, phone, pin from orders order by id desc",
+    "select status, count(*) as n, sum(price) from orders group by status order by n, status",
+    "select phone from orders where phone like '%1234'",
+    "select p.name, o.id from products p join orders o on o.id = p.id order by 1",
+    "select id, rank() over (order by price desc) from orders order by id",
+    "with x as (select id from orders) select max(id) from x",
+    "with recursive n(i) as (select 1 union all select i + 1 from n where i < 9) select * from n",
+    "select id from orders union select id from products order by 1",
+    "select name, (select count(*) from orders where orders.id = products.id) from products",
+    "select id from orders where id in (select id from products) order by id",
+    "select upper(name), length(name), substring(name, 2) from products order by 1",
+    "select round(2.5), coalesce(null, 1)",
+    "select price from orders where price > 5 order by price desc limit 1",
+    "select cast(price as char(5)), concat(status, '-', id) from orders order by id",
+    "select extract(year from now()) > 2020",
+)
+_SHOWN = (
+    "create view shown as select id, status, price, doc, '***' as mail,"
+    " case when length(phone) >= 8 then concat('…', right(phone, 4)) else '***' end as phone,"
+    " '***' as pin from orders where status <> 'draft' and id not in (select id from blocked)"
+)
+
+
+@pytest.mark.parametrize("sql", LEGITIMATE)
+async def test_a_statement_gives_what_the_engine_gives_over_an_equivalent_view(
+    one: World, sql: str
+) -> None:
+    async with _filled(one, *WORLDS[0]) as owner:
+        await one.make_policy()
+        async with one.asking() as callers:
+            found = await callers.run(sql, {}, 50)
+        await owner.run(_SHOWN)
+        over = sql.replace("from orders", "from shown orders").replace("join orders", "join shown")
+        postgresql = one.engine == "postgresql"  # its owner fetches what begins with SELECT
+        expected = await owner.rows(f"select * from ({over}) q" if postgresql else over)
+    assert [tuple(row) for row in found.rows] == expected
+    assert expected
+
+
+async def test_values_are_bound_by_the_type_that_they_are_compared_with(one: World) -> None:
+    async with _filled(one, *WORLDS[0]):
+        await one.make_policy()
+        async with one.asking() as callers:
+            sql = "select id from orders where status = :status and price > :least"
+            for least in (1, 1.0, "1"):
+                given = {"status": "open", "least": least}
+                assert (await callers.run(sql, given, 5)).rows == [(3,)]
+            assert (await callers.run(sql, {"status": "' or 1=1 --", "least": 1}, 5)).rows == []
+            sql = "select id from orders where status = :s or :d > now() order by id"
+            assert (await callers.run(sql, {"s": "paid", "d": "2001-01-01"}, 5)).rows == [(1,)]
+
+
+@pytest.mark.slow
+async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: World) -> None:
+    limits = ReadLimits(query_timeout=Duration(3))
+    async with _filled(one, *WORLDS[0]):
+        await one.make_policy()
+        async with one.asking(limits) as callers:
+            for sql in costly(one.engine):
+                try:
+                    found = await callers.run(sql, {}, 1000)
+                except (DeadlineExceeded, InvalidParameter, ResourceBusy):
+                    continue
+                assert sum(len(str(value)) for row in found.rows for value in row) < 70_000_000
+            assert (await callers.run("select 1", {}, 1)).rows == [(1,)]
+
+
+TOO_MANY = {
+    "postgresql": (
+        ('grant select on orders to "{login}"', "SELECT on public.orders"),
+        ('grant select (a) on secrets to "{login}"', "SELECT on public.secrets"),
+        ('grant insert on products to "{login}"', "INSERT on public.products"),
+        ("grant select on products to public", "SELECT on public.products"),
+        ('grant select on "{login}"."~key" to "{login}"', "SELECT on {login}.~key"),
+        ('grant pg_read_all_data to "{login}"', "member of pg_read_all_data"),
+        ('alter role "{login}" createrole', "CREATEROLE"),
+        ('alter role "{login}" bypassrls', "BYPASSRLS"),
+        ('alter role "{login}" set search_path = "{login}", public', "a search path of other"),
+        ("grant execute on function secrets_of to public", "EXECUTE on public.secrets_of"),
+        ('grant create on schema public to "{login}"', "CREATE on schema public"),
+        ('grant execute on function pg_read_file(text) to "{login}"', "EXECUTE on pg_read_file"),
+        ('grant usage on sequence counter to "{login}"', "SELECT on public.counter"),
+    ),
+    "mariadb": (
+        ("grant select on {db}.orders to `{login}`", "SELECT on {db}.orders"),
+        ("grant select (id) on {db}.products to `{login}`", "SELECT (`id`) on {db}.products"),
+        ("grant insert on {db}_sql.orders to `{login}`", "SELECT, INSERT on {db}_sql.orders"),
+        ("grant select on {db}_sql.* to `{login}`", "SELECT on {db}_sql.*"),
+        ("grant file on *.* to `{login}`", "FILE on *.*"),
+        ("grant execute on function {db}.secrets_of to `{login}`", "EXECUTE on {db}.secrets_of"),
+        ("grant select on {db}_sql.`~key` to `{login}`", "a right on the table ~key"),
+        ("grant select on {db}_sql.orders to `{login}` with grant option", "on {db}_sql.orders"),
+    ),
+}
+
+
+async def test_a_right_too_many_is_named_and_no_statement_runs(one: World) -> None:
+    login = f"{one.mount}_sql"
+    async with _filled(one, *WORLDS[0], SECRETS_OF[one.engine]):
+        if one.engine == "postgresql":
+            await one.admin("create sequence counter")
+            await one.admin("grant usage on schema public to public")
+            await one.admin("revoke all on function secrets_of from public")
+        await one.make_policy()
+        async with one.login():
+            pass
+        undo = {"grant": "revoke", " to ": " from "}
+        for sql, named in TOO_MANY[one.engine]:
+            given = sql.format(login=login, db=one.database)
+            await one.admin(given)
+            with pytest.raises(MountUnavailable) as caught:
+                async with one.login():
+                    pass
+            assert named.format(login=login, db=one.database) in str(caught.value), sql
+            if given.startswith("grant"):
+                back = given.removesuffix(" with grant option")
+                for old, new in undo.items():
+                    back = back.replace(old, new)
+                await one.admin(back)
+            await one.make_policy()
+            for attribute in ("nocreaterole", "nobypassrls"):
+                if one.engine == "postgresql":
+                    await one.admin(f'alter role "{login}" {attribute}')
+            async with one.login():
+                pass
+
+
+async def test_a_changed_policy_is_noticed(one: World) -> None:
+    async with _filled(one, *WORLDS[0]):
+        await one.make_policy()
+        changed = one.provider(tables={**TABLES, "products": TableOptions(where="id = 1")})
+        with pytest.raises(MountUnavailable, match="policy has changed"):
+            async with one.login(changed):
+                pass
+        await one.make_policy(changed)
+        async with one.login(changed):
+            pass
+
+
+async def test_a_login_without_views_is_refused(one: World) -> None:
+    async with _filled(one, *WORLDS[0]):
+        login = make_sql_login(one.url, "any")
+        with pytest.raises(MountUnavailable):
+            await login.open()
+        await login.close()
+
+
+async def test_hash_masks_are_keyed_and_equal_for_equal_values(one: World) -> None:
+    tables = {"staff": TableOptions(columns=ColumnOptions(mask={"name": "hash", "age": "hash"}))}
+    provider = one.provider(tables=tables)
+    sql = "select name, age from staff order by id"
+    async with _filled(
+        one,
+        "create table staff (id int primary key, name varchar(20), age decimal(5, 2))",
+        "insert into staff values (1, 'Ada', 36), (2, 'Ada', 36.00), (3, 'Alan', null)",
+    ) as owner:
+        codes: list[Any] = []
+        for _ in range(2):
+            await one.make_policy(provider)
+            async with one.login(provider) as login:
+                found = await login.ask(Statement(sql), SqlPolicy(()), limit=5, within=5)
+                codes.append(list(found.rows))
+        hashed = await owner.rows("select md5('Ada')")
+    assert codes[0] == codes[1]
+    (first, second, third) = codes[0]
+    assert first == second
+    assert third[1] is None
+    assert len({first[0], first[1], third[0]}) == 3
+    assert first[0] != hashed[0][0]
