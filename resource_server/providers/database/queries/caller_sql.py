@@ -120,27 +120,29 @@ class CallerSql:
         most = min(limit or self._limits.rows, self._limits.max_rows)
         visible = await self._policy_now()
         try:
-            statement = await self._statement(sql, given, visible)
+            statement = await self._statement(sql, given, visible, most)
             return await self._engine.ask(
                 statement, visible, limit=most, within=self._limits.query_timeout
             )
         except RefusedStatement as error:
             raise InvalidParameter(await self._advised(error, sql, visible)) from None
 
-    async def _statement(self, sql: str, given: Mapping[str, Any], visible: SqlPolicy) -> Statement:
+    async def _statement(
+        self, sql: str, given: Mapping[str, Any], visible: SqlPolicy, most: int
+    ) -> Statement:
         try:
             sql.encode()
-            if self._name == "sqlite":
-                return self._as_written(sql, given)
-            if len(sql) <= _MAX_INLINE:
-                return self._confined(sql, given, visible)
-            await self._parsing.acquire()
-            try:
-                return await asyncio.to_thread(self._confined, sql, given, visible)
-            finally:
-                self._parsing.release()
         except UnicodeEncodeError:
             raise InvalidParameter("sql: is not Unicode") from None
+        if self._name == "sqlite":
+            return self._as_written(sql, given)
+        if len(sql) <= _MAX_INLINE:
+            return self._confined(sql, given, visible, most)
+        await self._parsing.acquire()
+        try:
+            return await asyncio.to_thread(self._confined, sql, given, visible, most)
+        finally:
+            self._parsing.release()
 
     def _as_written(self, sql: str, given: Mapping[str, Any]) -> Statement:
         """Return a statement for SQLite, which confines it by itself."""
@@ -155,7 +157,9 @@ class CallerSql:
         values = self._values(order, given)
         return Statement(text, tuple([values[name] for name in order]))
 
-    def _confined(self, sql: str, given: Mapping[str, Any], visible: SqlPolicy) -> Statement:
+    def _confined(
+        self, sql: str, given: Mapping[str, Any], visible: SqlPolicy, most: int
+    ) -> Statement:
         """Return a statement for what is visible, written anew."""
         from resource_server.providers.database.queries.sql_tree import SqlTree
 
@@ -165,7 +169,9 @@ class CallerSql:
             raise InvalidParameter(f"sql: {error}") from None
         tables = {table.name.name: table.columns or () for table in visible.tables}
         values = self._values(tree.parameters, given)
-        return tree.confined(tables, values, schema=visible.schema)
+        # MariaDB ignores an order, and refuses equal names, in a subquery with a limit around it.
+        rows = most + 1 if self._name in ("mysql", "mariadb") else None
+        return tree.confined(tables, values, schema=visible.schema, rows=rows)
 
     def _values(self, used: Sequence[str], given: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the value of each parameter, as the driver binds it."""

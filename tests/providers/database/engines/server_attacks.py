@@ -300,8 +300,6 @@ select pg_reload_conf()
 select pg_read_file('/etc/passwd')
 select dblink_connect('dbname=postgres')
 select crypt('a', 'b')
-select repeat('x', 1000000000)
-select lpad('x', 1000000000)
 select U&"\\0073ecrets" from orders
 select * from U&"secrets"
 select * from U&'secrets'
@@ -516,9 +514,137 @@ select char(1 using utf8mb4)
 """,
 }
 
+_LONG_NAME: Final = "a" * 63
+EVASIONS: Final[Mapping[str, Sequence[str]]] = {
+    "postgresql": (
+        "select E'\\\\' -- '\n || pg_sleep(9)",
+        "select e'a' -- c\n 'b\\\\'' || pg_sleep(9) --'",
+        "select E'a\\'b' || current_setting('server_version') -- '",
+        "select U&'\\\\0073' || current_user",
+        "select 'a'\n'b' || current_user",
+        "select (1) operator(+) pg_sleep(9)",
+        "select (1) operator(pg_catalog.+) length(current_setting('server_version'))",
+        "select * from pg_ls_dir('.') as materialized (values)",
+        "with pg_sleep as materialized (select 9) select pg_sleep(9) from pg_sleep",
+        "select ('server_version'::text).current_setting",
+        "select (select 'server_version'::text as f).current_setting",
+        "select x.pg_sleep from generate_series(9, 9) x",
+        "select x.current_setting from unnest(array['server_version']) x",
+        "select x.current_setting from unnest(array['server_version']) x(y)",
+        "select current_setting.current_setting from unnest(array['server_version'])"
+        " current_setting(y)",
+        "select current_setting.current_setting"
+        " from json_array_elements_text('[\"server_version\"]') current_setting",
+        "select unnest.current_setting from unnest(array['server_version'])",
+        "select (select unnest.current_setting from unnest(array['server_version']))"
+        " from (select 1 as current_setting) unnest",
+        "select (select s.v from (select 'y' as current_setting) x,"
+        " (select x.current_setting as v) s) from unnest(array['server_version']) x",
+        f"select (select \"{_LONG_NAME}1\".current_setting from unnest(array['server_version'])"
+        f' as "{_LONG_NAME}2") from (select 1 as current_setting) as "{_LONG_NAME}1"',
+        "select x.current_setting from rows from (unnest(array['server_version'])) x",
+        "select \"text\".current_setting from cast('server_version' as text)",
+        "select o.current_setting from orders o",
+        "select (o).status.current_setting from orders o",
+        "select (array['server_version'])[1].current_setting",
+        "select 'orders'::_regclass",
+        "select '{secrets}'::_regclass",
+        "select '{secrets}'::regclass[]",
+        "select '16384'::oid::regclass",
+        "select 'english'::regconfig",
+        "select 'x=r/postgres'::aclitem",
+        "select null::secrets",
+        "select null::public.secrets",
+        "select '(a,b)'::secrets",
+        "select row('a', 'b')::secrets",
+        "select (null::pg_class).relname",
+        "select null::pg_stat_activity",
+        'select cast(null as "secrets")',
+        "select '{}'::secrets[]",
+        "select cast('secrets' as \"regclass\")",
+        "select json_populate_record(null::secrets, '{}')",
+        "select * from json_to_recordset('[]') as x(a secrets)",
+        "select xpath('/a', '<a/>'::xml)",
+        "select query_to_xml('select 1', true, true, '')",
+        "select repeat('x', 1000000000)",
+        "select lpad('x', 1000000000)",
+        "select lpad('x', 1000 * 1000)",
+        "select rpad('x', (select 1000000000))",
+        "select dblink('dbname=postgres', 'select 1')",
+        "select lo_export(1, '/tmp/x')",
+        "select lo_from_bytea(0, 'x')",
+        "select pg_stat_get_activity(null)",
+        "select pg_current_xact_id()",
+        "select * from pg_stat_activity",
+        "select set_config('role', 'postgres', true)",
+        "select currval('counter'), lastval()",
+        "select 1 as x from orders for update skip locked",
+        "select 'a' similar to 'b' escape current_user",
+        'select "~0"',
+        "select 1 as '~0'",
+    ),
+    "mariadb": (
+        "select * from orders limit rows examined 5",
+        "select * from orders limit 1 rows examined 5",
+        "select 5. lock in share mode",
+        "select 1 from orders limit 5. lock in share mode",
+        "select sleep(9)",
+        "select `sleep`(9)",
+        "select sleep (9)",
+        "select sleep/**/(9)",
+        "select -- \nsleep(9)",
+        "select benchmark(1000000000, md5('x'))",
+        "select get_lock('x', 9)",
+        "select load_file('/etc/passwd')",
+        "select @x := 1",
+        "select @@datadir",
+        "select @`x`",
+        "select 1 <@ `x`",
+        "select * from orders where id = @x",
+        "select 1 into outfile '/tmp/x'",
+        "select id into outfile '/tmp/x' from orders",
+        "select id from orders union select 1 into outfile '/tmp/x'",
+        "select id from orders into @x",
+        "select * from sys.session",
+        "select * from performance_schema.accounts",
+        "select * from information_schema.processlist",
+        "select {fn sleep(9)}",
+        "select {d (select user())}",
+        "select _utf8'a'",
+        "select _binary user()",
+        "select N'a' from secrets",
+        "select uuid()",
+        "select uuid () from orders",
+        "select sys_guid()",
+        "select user()",
+        "select current_user",
+        "select schema()",
+        "select repeat('x', 1000000000)",
+        "select space(1000000000)",
+        "select lpad('x', 1000000000, 'y')",
+        "select secrets_of(1)",
+        "select `{db}`.secrets_of(1)",
+        "select {db}.`secrets_of`(1)",
+        "select id from orders procedure analyse(10, 10)",
+        "select id from orders for system_time as of timestamp '2020-01-01'",
+        "select id from {db}_sql.orders",
+        "select {db}_sql.orders.id from orders",
+        "select * from `~policy`",
+        "select `~0`",
+        "select 1 as '~0'",
+        "select * from json_table('[1]', '$[*]' columns (a int path '$')) t",
+        "with recursive sleep as (select 9) select sleep(9) from sleep",
+    ),
+}
+"""Ways past a check of names, and functions that tell or cost too much: each is refused."""
+
 COSTLY: Final[Mapping[str, Sequence[str]]] = {
     "postgresql": (
         "select count(*) from generate_series(1, 2000000000)",
+        "select count(*) from generate_series(1, 9000000000)",
+        "select sum(a.i * b.i) from generate_series(1, 1000000) a(i), generate_series(1, 1000000)"
+        " b(i)",
+        "select string_agg(md5(i::text), '') from generate_series(1, 100000000) i",
         "with recursive n(s) as (select 'a' union all select s || s from n) select length(s)"
         " from n",
         "with recursive n(i, s) as (select 1, 'aaaaaaaaaa' union all select i + 1, s || s from n"
@@ -538,7 +664,9 @@ COSTLY: Final[Mapping[str, Sequence[str]]] = {
 
 _ANYWHERE: Final[Sequence[str]] = (
     f"select '{'x' * 90_000}'",
+    f"select '{'x' * 19_000}'",
     f"select {', '.join(['1'] * 10_000)}",
+    f"select {', '.join(['1'] * 1_500)}",
     f"select {'(' * 3000}1{')' * 3000}",
     f"select {'1+' * 9_000}1",
     "select " + " union all select ".join(["1"] * 600),
@@ -548,10 +676,16 @@ _ANYWHERE: Final[Sequence[str]] = (
 )
 
 
-def statements(engine: str, database: str) -> Iterator[str]:
-    """Yield the statements whose answers are the same in both worlds."""
+def refused(engine: str, database: str) -> Iterator[str]:
+    """Yield statements that are refused."""
     for source, place in product(SOURCES[engine], PLACES):
         yield place.format(source.replace("{db}", database))
+    for statement in EVASIONS[engine]:
+        yield statement.replace("{db}", database)
+
+
+def statements(engine: str, database: str) -> Iterator[str]:
+    """Yield statements whose answers are the same in both worlds."""
     for text in (_SHARED, _OWN[engine]):
         yield from text.replace("{db}", database).strip().splitlines()
 

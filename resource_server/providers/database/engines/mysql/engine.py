@@ -373,7 +373,7 @@ class MysqlEngine(ServerEngine):
         sql, parameters = statement
         await self._prepare(connection, sql, len(parameters))
         return await self._select(
-            connection, Statement(wrapped(sql, limit + 1), parameters), limit, 0
+            connection, Statement(_wrapped(sql, limit + 1), parameters), limit, 0
         )
 
     async def _describe(
@@ -395,7 +395,7 @@ class MysqlEngine(ServerEngine):
 
         Text that parses as a whole statement cannot break out of the parentheses around it.
         """
-        for text in (sql, wrapped(sql, 0)):
+        for text in (sql, _wrapped(sql, 0)):
             try:
                 marked = text % (("?",) * parameters)
             except (TypeError, ValueError):
@@ -472,9 +472,8 @@ def is_bindable(value: object) -> bool:
     return not isinstance(value, float | Decimal) or math.isfinite(value)
 
 
-def wrapped(sql: str, limit: int, where: str = "") -> str:
-    """Return a query as a subquery `q` that gives at most `limit` rows."""
-    return f"SELECT * FROM ({sql}\n) AS q {where} LIMIT {limit}"  # noqa: S608
+def _wrapped(sql: str, limit: int) -> str:
+    return f"SELECT * FROM ({sql}\n) AS q LIMIT {limit}"  # noqa: S608
 
 
 async def _execute(

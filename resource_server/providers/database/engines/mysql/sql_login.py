@@ -18,7 +18,6 @@ from resource_server.providers.database.engines.mysql.engine import (
     MysqlEngine,
     error_code,
     is_bindable,
-    wrapped,
 )
 from resource_server.providers.database.engines.server_base import DriverConnection
 from resource_server.providers.database.engines.sql_login import (
@@ -33,6 +32,8 @@ from resource_server.providers.database.engines.sql_login import (
 
 _SHORT: Final = 1024
 """Bytes of the values of a column that are not measured."""
+_LIMIT: Final = re.compile(r" LIMIT \d+(?: OFFSET \S+)?\Z")
+"""The end of every statement that `SqlTree` limits."""
 _MOST: Final = 2**63 - 1
 """The largest number, to which nothing can be added."""
 _UNREACHABLE: Final = frozenset((1044, 1049, 1142, 1143, 1146, 1345, 1370))
@@ -96,12 +97,15 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
         if not all(map(is_bindable, given)):
             raise UnfitParameter
         cursor: Any = connection.cursor()
-        await cursor.execute(wrapped(sql, 0), given)
-        guard = _guard(cursor.description)
+        empty, is_limited = _LIMIT.subn(" LIMIT 0", sql)
+        if not is_limited:
+            raise RefusedStatement("write a SELECT")
+        await cursor.execute(empty, given)
+        columns = tuple(str(column[0]) for column in cursor.description)
+        guarded = _guarded(sql, [int(column[3] or 0) for column in cursor.description])
         connection.is_spent = True
         cursor = connection.cursor(SSCursor)
-        await cursor.execute(wrapped(sql, limit + 1, guard), given)
-        columns = tuple(str(column[0]) for column in cursor.description or ())
+        await cursor.execute(guarded, given)
         rows: list[tuple[Any, ...]] = []
         size = 0
         while size < MAX_RESULT_BYTES and (row := await cursor.fetchone()):
@@ -127,14 +131,15 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
         return super()._failure(error, author=author)
 
 
-def _guard(columns: Sequence[Sequence[Any]]) -> str:
-    """Return a condition that fails in a row that is too large."""
-    long = [str(column[0]) for column in columns if int(column[3] or 0) > _SHORT]
+def _guarded(sql: str, lengths: Sequence[int]) -> str:
+    """Return a statement that fails at a row that is too large, by its columns' longest values."""
+    long = [f"c{place}" for place, length in enumerate(lengths) if length > _SHORT]
     if not long:
-        return ""
-    names = [name.replace("`", "``").replace("%", "%%") for name in long]
-    size = " + ".join(f"COALESCE(LENGTH(q.`{name}`), 0)" for name in names)
-    return f"WHERE {_MOST} + ({size} > {MAX_ROW_BYTES}) > 0"
+        return sql
+    names = ", ".join(f"c{place}" for place in range(len(lengths)))
+    size = " + ".join(f"COALESCE(LENGTH({name}), 0)" for name in long)
+    guard = f"{_MOST} + ({size} > {MAX_ROW_BYTES}) > 0"
+    return f"WITH q ({names}) AS ({sql}) SELECT * FROM q WHERE {guard}"  # noqa: S608
 
 
 def _refused(code: int, message: str, database: str) -> RefusedStatement | None:

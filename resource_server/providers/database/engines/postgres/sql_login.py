@@ -41,6 +41,7 @@ _REFUSED_CLASSES: Final = frozenset(("0A", "21", "22", "3F", "42", "54"))
 _QUOTED: Final = re.compile(r'".*"', re.DOTALL)
 _MISSING_TABLE: Final = re.compile(r'relation "([^".]+)" does not exist', re.DOTALL)
 _MISSING_COLUMN: Final = re.compile(r'column "?(.+?)"? does not exist', re.DOTALL)
+_UNKNOWN_TYPE: Final = "42P18"
 _UNREACHABLE: Final = frozenset(("3F000", "42501", "42P01"))
 """No such schema, no right, no such table: one answer, as for what does not exist."""
 
@@ -142,6 +143,8 @@ def _refused(state: str, message: str) -> RefusedStatement:
         return RefusedStatement("no such table; write names of tables without a schema")
     if state == "42703" and (found := _MISSING_COLUMN.fullmatch(message)):
         return RefusedStatement(f"no such column: {found[1]}", column=found[1].rpartition(".")[2])
+    if state == _UNKNOWN_TYPE:
+        return RefusedStatement("a parameter has no known type; write one, as in :name::text")
     if _TOO_LARGE in message:
         return too_large()
     if state[:2] == "22":
