@@ -130,7 +130,7 @@ class SqlLogin(ServerEngine):
 def size_of(value: Any) -> int:
     """Return about how many bytes a value takes in memory, with those that it contains."""
     size = sys.getsizeof(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) or type(value).__name__ == "Record":  # of asyncpg
         size += sum(map(size_of, cast("Iterable[Any]", value)))
     return size
 

@@ -102,7 +102,8 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
             raise RefusedStatement("write a SELECT")
         await cursor.execute(empty, given)
         columns = tuple(str(column[0]) for column in cursor.description)
-        guarded = _guarded(sql, [int(column[3] or 0) for column in cursor.description])
+        # Lengths of 4 GB are -1.
+        guarded = _guarded(sql, [column[3] % 2**32 for column in cursor.description])
         connection.is_spent = True
         cursor = connection.cursor(SSCursor)
         await cursor.execute(guarded, given)
