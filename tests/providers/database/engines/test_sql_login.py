@@ -410,15 +410,12 @@ async def test_a_long_statement_is_parsed_beside_the_event_loop(one: World) -> N
         await one.make_policy()
         async with one.asking() as callers:
             await answer(callers, "select 1")
-            for sql, most in (
-                (f"select {'1 + ' * 4_000} 1 from where", 1000),
-                ("select 1 where", 0),
-            ):
+            for sql, is_long in (("select 1 where", False), (f"select {'1 + ' * 4_000}", True)):
                 ticks = -2  # before and after
                 ticking = asyncio.create_task(tick())
                 assert "cannot be parsed" in (await answer(callers, sql))[1]
                 ticking.cancel()
-                assert (ticks > 3) == (most > 3), sql[:20]
+                assert (ticks > 3) == is_long
 
 
 async def test_postgresql_refuses_what_cannot_end_in_time_but_tells_nothing_of_hidden_rows(
