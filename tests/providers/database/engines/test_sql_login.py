@@ -18,8 +18,6 @@ from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
 )
-from resource_server.manifest.databases.owner_sql import exposed_tables
-from resource_server.manifest.databases.policy_sql import policy_sql
 from resource_server.providers.database.engines.contract import Rows, SqlPolicy, Statement
 from resource_server.providers.database.engines.factory import make_sql_login
 from resource_server.providers.database.engines.sql_login import SqlLogin
@@ -31,13 +29,12 @@ from tests.providers.database.asking import answer, caller_sql
 from tests.providers.database.engines.caller_statements import legitimate
 from tests.providers.database.engines.server_attacks import costly, refused, statements
 from tests.providers.database.owners import Owner, owner_of
-from tests.providers.database.servers import with_parts
+from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
 
 Raw: TypeAlias = Callable[[str], Awaitable[list[Any]]]
 
 pytestmark = pytest.mark.anyio
 
-PASSWORD = "hunter2secret"  # noqa: S105 - of a test login
 TABLES: dict[str, TableOptions | Literal[False]] = {
     "orders": TableOptions(
         columns=ColumnOptions(
@@ -106,19 +103,11 @@ class World:
         given: dict[str, Any] = {"tables": TABLES, **options}
         return Database(self.url, **given)
 
-    async def make_policy(self, provider: Database | None = None) -> str:
-        """Run what `sql --policy` prints, and return it."""
-        script = policy_sql(await exposed_tables(self.mount, provider or self.provider()))
-        if self.engine == "postgresql":
-            await self.admin(script)
-            await self.admin(f"alter role \"{self.mount}_sql\" password '{PASSWORD}'")
-        else:
-            plain = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
-            await self.admin(
-                *[each for each in plain.split(";\n") if each.strip()],
-                f"alter user `{self.mount}_sql` identified by '{PASSWORD}' account unlock",
-            )
-        return script
+    async def make_policy(self, provider: Database | None = None) -> None:
+        """Run what `sql --policy` prints."""
+        provider = provider or self.provider()
+        for sql in await policy_statements(provider, self.engine, self.mount):
+            await self.admin(sql)
 
     @asynccontextmanager
     async def login(self, provider: Database | None = None) -> AsyncGenerator[SqlLogin]:
@@ -164,34 +153,21 @@ def _world(engine: str) -> Generator[World]:
             from tests.providers.database.postgres_databases import empty_postgres_database
 
             made = stack.enter_context(empty_postgres_database())
-            mount = made.name
-            url = with_parts(made.url, login=f"{mount}_sql:{PASSWORD}")
-            stack.callback(lambda: _run(_drop_role(made, mount)))
-            yield World(engine, made.url, url, mount, made.execute, made.name)
+            stack.callback(lambda: asyncio.run(_drop_role(made)))
+            admin: Any = made.execute
         else:
             from tests.providers.database.mysql_databases import empty_mysql_database
 
-            found = stack.enter_context(empty_mysql_database())
-            mount = found.name[:28]
-            login = f"{mount}_sql:{PASSWORD}"
-            url = with_parts(found.url, login=login, database=f"{found.name}_sql")
-            stack.callback(lambda: _run(_drop_user(found, mount)))
-            yield World("mariadb", found.url, url, mount, found.run, found.name)
+            made = stack.enter_context(empty_mysql_database())
+            admin = made.run
+            stack.callback(lambda: asyncio.run(made.run(*drop_statements("mariadb", made.name))))
+        url = login_url(made.url, engine, made.name)
+        yield World(engine, made.url, url, made.name, admin, made.name)
 
 
-def _run(coroutine: Any) -> None:
-    asyncio.run(coroutine)
-
-
-async def _drop_role(made: Any, mount: str) -> None:
-    await made.execute(
-        f"do $$ begin if exists (select from pg_roles where rolname = '{mount}_sql') then"
-        f' drop owned by "{mount}_sql"; drop role "{mount}_sql"; end if; end $$'
-    )
-
-
-async def _drop_user(made: Any, mount: str) -> None:
-    await made.run(f"drop user if exists `{mount}_sql`", f"drop database if exists {made.name}_sql")
+async def _drop_role(made: Any) -> None:
+    await made.execute(f'drop owned by "{made.name}_sql"')
+    await made.execute(f'drop role "{made.name}_sql"')
 
 
 @pytest.fixture(params=["postgresql", "mariadb"], scope="module")
