@@ -6,12 +6,11 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from resource_server.errors import ResourceError, ResourceNotFound
-from resource_server.providers.database.engines.contract import Engine, EngineName
+from resource_server.providers.database.engines.contract import Engine, EngineName, QueryEngine
 from resource_server.providers.database.engines.reflection import VIEWS, Table, TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.providers.database.queries.declared import DeclaredQueries
-from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
+from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
 from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
 
 _REMEDY = "give the view an entry in tables, with `expose: true` or its own `columns` or `where`"
@@ -21,8 +20,8 @@ _WORD = re.compile(r"\w+")
 class Diagnosis:
     """Checks one database in its current state. Problems are `(option, message)`, in any order.
 
-    `least` maps restricted queries to the rewriter of a caller with only the scopes that make the
-    query visible.
+    `least` maps restricted queries to the confinement of a caller with only the scopes that make
+    the query visible.
     """
 
     def __init__(
@@ -33,7 +32,7 @@ class Diagnosis:
         queries: DeclaredQueries,
         schemas: Sequence[str],
         *,
-        least: Mapping[str, QueryRewriter],
+        least: Mapping[str, Confinement],
     ) -> None:
         self._engine = engine
         self._policy = policy
@@ -108,7 +107,7 @@ class Diagnosis:
             if refused is not None:
                 yield f"queries.{query}.sql", refused
 
-    async def _refusal_to_some(self, query: str, least: QueryRewriter) -> str | None:
+    async def _refusal_to_some(self, query: str, least: Confinement) -> str | None:
         refused = await self._queries.refusal(query, least)
         if refused is None:
             return None
@@ -180,10 +179,9 @@ class Diagnosis:
         """Return why the database refuses the condition of a table, or None."""
         counting = exposed.statements.count()
         try:
-            if self._engine.name != "sqlite":
+            if isinstance(self._engine, QueryEngine):
                 await self._engine.check(counting.sql, ())
             else:
-                # SQLite checks with the rights of queries, and conditions may read more.
                 await exposed.fetch(exposed.statements.count(1), 1)
         except ValueError as error:
             return str(error)

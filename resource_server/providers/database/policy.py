@@ -255,22 +255,14 @@ class Policy:
         """
         return any(rule.restricts and rule.fits([name]) for rule in self._rules)
 
-    def readable(
-        self, table: str, column: str, *, in_query: bool = False, through: str | None = None
-    ) -> bool:
-        """Return whether SQL may read a column, for SQLite's authorizer.
+    def readable(self, table: str, column: str, *, through: str | None = None) -> bool:
+        """Return whether our own SQL may read a column, for SQLite's authorizer.
 
-        Column "" means the existence of rows. `through` is the view (or common table
-        expression) that reads the column: a view selects its own columns, so only the view has to
-        be exposed.
-
-        With `in_query`, the SQL is a declared query, whose rows are not masked: masked columns are
-        refused, too. Otherwise it is generated SQL, which names only exposed columns, except that
-        conditions of the manifest may read hidden columns and tables.
+        Column "" means the existence of rows. `through` is the view that reads the column: it
+        selects its own columns, so only the view has to be exposed. Generated SQL names only
+        exposed columns, but conditions of the manifest may read hidden columns and tables.
         """
-        if through is not None or (not in_query and not column):
-            return True
-        if not in_query and table.casefold() in self._named:
+        if through is not None or not column or table.casefold() in self._named:
             return True
         if TableName(None, table) in self.refused:
             return False
@@ -278,9 +270,7 @@ class Policy:
         options = _EVERYTHING if rule is None else rule.options
         if options is None:
             return False
-        if in_query and _has(options.columns.mask, column):
-            return False
-        read_by_condition = not in_query and rule is not None and column.casefold() in rule.names
+        read_by_condition = rule is not None and column.casefold() in rule.names
         return read_by_condition or not _has(options.columns.hide, column)
 
     def view(self, table: Table) -> TableView:

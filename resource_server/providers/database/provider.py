@@ -39,7 +39,12 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.database_search import DatabaseSearch
 from resource_server.providers.database.diagnosis import Diagnosis
-from resource_server.providers.database.engines.contract import Engine, EngineName, SqlEngine
+from resource_server.providers.database.engines.contract import (
+    Engine,
+    EngineName,
+    QueryEngine,
+    SqlEngine,
+)
 from resource_server.providers.database.engines.factory import (
     engine_name,
     make_engine,
@@ -62,10 +67,16 @@ from resource_server.providers.database.queries.caller_sql import (
     DIALECTS,
     TOOL_NAME,
     CallerSql,
+    RunsSql,
     sql_tool,
 )
-from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.queries.confinement import (
+    ConfinedByEngine,
+    ConfinedByRewriting,
+)
+from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
+from resource_server.providers.database.queries.visible_sql import VisibleSql
 from resource_server.providers.database.reading.documents import (
     PAGE_PARAMETERS,
     SUMMARY_PARAMETERS,
@@ -182,7 +193,7 @@ class Database:
         self._exposed = ExposedTableCache(
             self._engine, self._policy, self.limits, self.timing, self.views
         )
-        self._queries.rewriter = QueryRewriter(self._engine, self._policy, self._exposed)
+        self._queries.confinement = self._confinement(self._policy)
         self._completion = PathCompletion(self._engine, self._exposed, self.timing)
         self._documents = Documents(
             self._engine, self._exposed, self._queries, self.limits, self._uri
@@ -197,18 +208,30 @@ class Database:
             timing=self.timing,
         )
         self._caller_sql: CallerSql | None = None
-        sql_engine = self._sql_login or engine
-        if self.sql and isinstance(sql_engine, SqlEngine):
+        visible: RunsSql | None = self._sql_login
+        if visible is None and isinstance(engine, SqlEngine):
+            visible = VisibleSql(engine, self._policy, self._exposed, is_declared=False)
+        if self.sql and visible is not None:
             self._caller_sql = CallerSql(
-                sql_engine,
+                visible,
                 engine.name,
-                self._policy,
                 self._exposed,
                 self.limits,
                 link=self._uri,
                 timing=self.timing,
             )
         self._search = DatabaseSearch(self._exposed, self._queries, self._tree, self._documents)
+
+    def _confinement(self, policy: Policy) -> Confinement | None:
+        """Return what confines the declared queries to a policy."""
+        engine = self._engine
+        if isinstance(engine, SqlEngine):
+            sql = VisibleSql(engine, policy, self._exposed, is_declared=True)
+            return ConfinedByEngine(self._engine, policy, sql)
+        if isinstance(engine, QueryEngine):
+            rewriter = QueryRewriter(self._engine, policy, self._exposed)
+            return ConfinedByRewriting(engine, rewriter)
+        return None
 
     @property
     def engine(self) -> Engine:
@@ -379,8 +402,9 @@ class Database:
         """
         needed = self._needed.items() if self._restrictions else ()
         least = {
-            query: QueryRewriter(self._engine, self._policy_within(scopes), self._exposed)
+            query: confinement
             for query, scopes in needed
+            if (confinement := self._confinement(self._policy_within(scopes))) is not None
         }
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least

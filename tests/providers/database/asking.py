@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 from resource_server.errors import ResourceError
 from resource_server.providers.database.engines.contract import Engine, SqlEngine
+from resource_server.providers.database.engines.sql_login import SqlLogin
 from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.policy import Policy
-from resource_server.providers.database.queries.caller_sql import CallerSql
+from resource_server.providers.database.queries.caller_sql import CallerSql, RunsSql
+from resource_server.providers.database.queries.visible_sql import VisibleSql
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.timing import Timing
 
@@ -18,20 +20,22 @@ def caller_sql(
     engine: Engine,
     tables: Mapping[str, TableOptions | Literal[False]],
     *,
-    ask: object = None,
+    login: SqlLogin | None = None,
     limits: ReadLimits | None = None,
 ) -> CallerSql:
-    """Return what answers callers; statements run on `ask`, or on the engine itself."""
-    confining = ask or engine
-    assert isinstance(confining, SqlEngine)
+    """Return what answers callers; statements run on the login, or on the engine itself."""
     limits = limits or ReadLimits()
     timing = Timing(statement_interval_s=1e-6, schema_cache_s=0.0)
     policy = Policy(tables, engine.name)
+    exposed = ExposedTableCache(engine, policy, limits, timing, "refuse")
+    visible: RunsSql | None = login
+    if visible is None:
+        assert isinstance(engine, SqlEngine)
+        visible = VisibleSql(engine, policy, exposed, is_declared=False)
     return CallerSql(
-        confining,
+        visible,
         engine.name,
-        policy,
-        ExposedTableCache(engine, policy, limits, timing, "refuse"),
+        exposed,
         limits,
         link=lambda path, query=None: "/".join(path),
         timing=timing,

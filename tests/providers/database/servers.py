@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from resource_server.errors import DeadlineExceeded, ResourceError
-from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def attempt(engine: Engine, sql: str, parameters: tuple[object, ...] = ()) -> str:
+async def attempt(engine: QueryEngine, sql: str, parameters: tuple[object, ...] = ()) -> str:
     """Run a query and return how it ended: no query may run much longer than its deadline."""
     started = time.monotonic()
     try:

@@ -7,10 +7,16 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.contract import (
+    Rows,
+    SqlPolicy,
+    Statement,
+    VisibleTable,
+)
 from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
 from resource_server.providers.database.engines.sqlite.database_file import (
@@ -80,11 +86,33 @@ async def rows(
     return found.rows
 
 
+_policies: WeakKeyDictionary[SqliteEngine, SqlPolicy] = WeakKeyDictionary()
+
+
+async def whole(engine: SqliteEngine) -> SqlPolicy:
+    """Return the policy of a manifest that exposes everything."""
+    tables = tuple([VisibleTable(info.name) for info in await engine.tables()])
+    known = _policies.get(engine)
+    if known is None or known.tables != tables:
+        known = _policies[engine] = SqlPolicy(tables, is_declared=True)
+    return known
+
+
+async def query(engine: SqliteEngine, statement: Statement, *, limit: int, within: float) -> Rows:
+    """Run a query of a manifest that exposes everything."""
+    return await engine.ask(statement, await whole(engine), limit=limit, within=within)
+
+
 async def queried(
     engine: SqliteEngine, sql: str, *parameters: object, within: float = PATIENCE_S
 ) -> Sequence[tuple[object, ...]]:
-    """Return the rows of a query of the manifest."""
-    return (await engine.query(Statement(sql, parameters), limit=100, within=within)).rows
+    """Return the rows of such a query."""
+    return (await query(engine, Statement(sql, parameters), limit=100, within=within)).rows
+
+
+async def check(engine: SqliteEngine, sql: str, *parameters: object) -> None:
+    """Check such a query."""
+    await engine.check(Statement(sql, parameters), await whole(engine))
 
 
 async def reflected(engine: SqliteEngine, name: str) -> Table:

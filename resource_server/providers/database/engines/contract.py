@@ -72,7 +72,7 @@ class Privilege(msgspec.Struct, frozen=True):
 
 
 class VisibleTable(NamedTuple):
-    """What callers' SQL may read of one exposed table or view, under its own name."""
+    """What SQL may read of one exposed table or view, under its own name."""
 
     name: TableName
     columns: tuple[str, ...] | None = None
@@ -84,16 +84,24 @@ class VisibleTable(NamedTuple):
 
 
 class SqlPolicy(NamedTuple):
-    """What callers' SQL may read: the same object as long as neither schema nor policy changes."""
+    """What SQL may read: the same object as long as neither schema nor policy changes."""
 
     tables: tuple[VisibleTable, ...]
-    """All other tables and views do not exist for callers."""
+    """All other tables and views do not exist for the statements."""
+    is_declared: bool = False
+    """Whether the statements are the manifest's; those of callers never keep them waiting."""
+    schema_state: object = None
+    """The `Engine.schema_state` that it fits, or None for any."""
     schema: str | None = None
     """The schema of the tables, which callers do not write."""
 
 
+class OutdatedPolicy(Exception):
+    """The schema has changed since the policy was made."""
+
+
 class RefusedStatement(InvalidParameter):
-    """A caller's statement is refused; the message has only names that are visible or the caller's.
+    """A statement is refused; the message has only names that are visible or the statement's.
 
     `table` or `column` is a name of the statement that nothing visible has, as it is written there.
     """
@@ -180,24 +188,6 @@ class Engine(Protocol):
         """
         ...
 
-    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest, whose author may be mistaken or malicious.
-
-        The caller has checked that it is one SELECT; the engine ensures that it cannot write.
-
-        Raises:
-            InvalidParameter: the database refuses it; the message does not quote its SQL.
-        """
-        ...
-
-    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query without running it; return its columns, or None if they are unknown.
-
-        Raises:
-            ValueError: the database refuses it; the message is for the manifest's author.
-        """
-        ...
-
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views reads; of views that it cannot examine, none.
 
@@ -241,28 +231,48 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class SqlEngine(Protocol):
-    """An engine that confines the SQL of callers to a policy."""
+class QueryEngine(Protocol):
+    """An engine that runs the manifest's queries as they are: what confines them is in them."""
 
-    async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
-    ) -> Rows:
-        """Run a caller's statement, for which only `policy` exists.
+    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Run a query of the manifest, whose author may be mistaken or malicious.
+
+        The caller has checked that it is one SELECT; the engine ensures that it cannot write.
 
         Raises:
-            RefusedStatement: it is no SELECT, reads what is not visible, or fails.
+            InvalidParameter: the database refuses it; the message does not quote its SQL.
+        """
+        ...
+
+    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
+        """Prepare a query without running it; return its columns, or None if they are unknown.
+
+        Raises:
+            ValueError: the database refuses it; the message is for the manifest's author.
         """
         ...
 
 
 @runtime_checkable
-class SupportsViews(SqlEngine, Protocol):
-    """An engine whose owner made views of the policy, which are all that callers' SQL reads."""
+class SqlEngine(Protocol):
+    """An engine that confines SQL to a policy: that of callers, and the manifest's queries."""
 
-    async def visible(self) -> SqlPolicy:
-        """Return the views with their columns; callers see them as tables.
+    async def ask(
+        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+    ) -> Rows:
+        """Run a statement, for which only `policy` exists.
 
         Raises:
-            MountUnavailable: the login can read more than these, or they are of another policy.
+            RefusedStatement: it is no SELECT, reads what is not visible, or fails.
+            OutdatedPolicy: the policy is of another schema.
+        """
+        ...
+
+    async def check(self, statement: Statement, policy: SqlPolicy) -> None:
+        """Prepare a statement without running it; its parameters are of no account.
+
+        Raises:
+            RefusedStatement: as `ask`, unless only a run shows it.
+            OutdatedPolicy: the policy is of another schema.
         """
         ...

@@ -73,16 +73,21 @@ class SqlLogin(ServerEngine):
         await self._prove()
 
     async def visible(self) -> SqlPolicy:
-        """Return the views with their columns. See `SupportsViews.visible`."""
+        """Return the views with their columns; callers see them as tables.
+
+        Raises:
+            MountUnavailable: as `open`.
+        """
         if time.monotonic() - self._proved >= _PROOF_S:
             await self._prove()
         return self._visible
 
-    async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
-    ) -> Rows:
-        """Run a statement that `SqlTree` confined to the views. See `SqlEngine.ask`."""
-        del policy
+    async def rows(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Return the rows of a statement that `SqlTree` confined to the views.
+
+        Raises:
+            RefusedStatement: it fails, or costs too much.
+        """
 
         async def work(connection: DriverConnection) -> Rows:
             return await self._answer(connection, statement, limit, within)

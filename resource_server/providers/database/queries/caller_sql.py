@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from resource_server import access
-from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceBusy
 from resource_server.provider import Link
 from resource_server.provider.tools import Tool
 from resource_server.providers.database.addressing.address import DefinitionAddress, address_path
@@ -16,16 +16,12 @@ from resource_server.providers.database.engines.contract import (
     EngineName,
     RefusedStatement,
     Rows,
-    SqlEngine,
     SqlPolicy,
     Statement,
-    SupportsViews,
-    VisibleTable,
 )
-from resource_server.providers.database.engines.reflection import TableInfo, TableName
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.options import ReadLimits
-from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.declared import (
     TOOL_RESULT,
@@ -81,49 +77,59 @@ def sql_tool(title: str) -> Tool:
     )
 
 
+class RunsSql(Protocol):
+    """Runs statements for which only a policy exists."""
+
+    async def visible(self) -> SqlPolicy:
+        """Return what statements see; the same object while it is the same."""
+        ...
+
+    async def rows(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Return the rows of a statement.
+
+        Raises:
+            RefusedStatement: it reads what is not visible, or fails.
+        """
+        ...
+
+
 class CallerSql:
     """Runs the SQL of callers on one database."""
 
     def __init__(
         self,
-        engine: SqlEngine,
+        sql: RunsSql,
         name: EngineName,
-        policy: Policy,
         exposed_tables: ExposedTableCache,
         limits: ReadLimits,
         *,
         link: Link,
         timing: Timing,
     ) -> None:
-        self._engine = engine
+        self._sql = sql
         self._name: EngineName = name
-        self._policy = policy
         self._exposed = exposed_tables
         self._limits = limits
         self._link = link
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
-        self._infos: Sequence[TableInfo] | None = None
-        self._visible = SqlPolicy(())
         self._parsing = Slots(_PARSERS)
 
     async def run(self, sql: str, given: Mapping[str, Any], limit: int | None) -> Rows:
         """Return the rows of a statement.
 
         Raises:
-            InvalidParameter: a parameter is unknown, missing or unusable.
-            RefusedStatement: as `SqlEngine.ask`, with near names.
+            InvalidParameter: a parameter is unknown, missing or unusable, or the statement is
+                refused; with near names.
             ResourceBusy: the caller has sent too many statements.
         """
         wait_s = self._rates.take(access.current().subject)
         if wait_s:
             raise ResourceBusy(f"too many statements; wait {max(wait_s, 0.1):.1f} s")
         most = min(limit or self._limits.rows, self._limits.max_rows)
-        visible = await self._policy_now()
+        visible = await self._sql.visible()
         try:
             statement = await self._statement(sql, given, visible, most)
-            return await self._engine.ask(
-                statement, visible, limit=most, within=self._limits.query_timeout
-            )
+            return await self._sql.rows(statement, limit=most, within=self._limits.query_timeout)
         except RefusedStatement as error:
             raise InvalidParameter(await self._advised(error, sql, visible)) from None
 
@@ -198,29 +204,6 @@ class CallerSql:
         except UnicodeEncodeError:
             raise InvalidParameter(f":{name} is not Unicode") from None
         return parameters.driver_value(value, self._name)
-
-    async def _policy_now(self) -> SqlPolicy:
-        """Return what is visible in the current schema; the same object while it is the same."""
-        if isinstance(self._engine, SupportsViews):
-            return await self._engine.visible()
-        infos = await self._exposed.infos()
-        if infos is not self._infos:
-            found = [await self._table(info.name) for info in infos]
-            self._visible = SqlPolicy(tuple([each for each in found if each is not None]))
-            self._infos = infos
-        return self._visible
-
-    async def _table(self, name: TableName) -> VisibleTable | None:
-        options = self._policy.of(name)
-        if options is None or not options.rows:
-            return None
-        if not self._policy.restricts(name):
-            return VisibleTable(name)
-        try:
-            view = (await self._exposed.get(name)).view
-        except ResourceNotFound:
-            return None
-        return VisibleTable(name, view.table.column_names, view.maskers, options.where)
 
     async def _advised(self, error: RefusedStatement, sql: str, visible: SqlPolicy) -> str:
         """Return the refusal with near names, and the tables that the statement names."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
 from resource_server.provider import Template
 from resource_server.provider.tools import Schema, Tool
-from resource_server.providers.database.engines.contract import EngineName, Statement
+from resource_server.providers.database.engines.contract import EngineName, Rows, Statement
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.parameters import Parameter, ParameterValue, echo
-from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.queries.sql_tokenizer import SqlToken
 from resource_server.runtime.near_name import did_you_mean
 
@@ -96,9 +95,12 @@ class DeclaredQuery:
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
         self.sql, self.order = positional(tokens, engine)
+        """SQL with placeholders, and the parameter names in placeholder order."""
+        self.text = "".join([":" * (t.kind == "parameter") + t.text for t in tokens])
+        """SQL with parameters as :name, without comments."""
         if engine in ("mysql", "mariadb") and _loses_order(tokens):
             self.sql += f"\nLIMIT {self._max_rows + 1}"
-        """SQL with placeholders, and the parameter names in placeholder order."""
+            self.text += f"\nLIMIT {self._max_rows + 1}"
 
     @property
     def is_complete(self) -> bool:
@@ -231,6 +233,22 @@ class DeclaredQuery:
                 raise ValueError(f"{where}.{option}: {value:g} exceeds `rows` ({self._rows})")
 
 
+class Confinement(Protocol):
+    """Confines declared queries to what the manifest exposes."""
+
+    async def rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
+        """Run a query with its values.
+
+        Raises:
+            InvalidParameter: it is refused; the message tells nothing of the SQL.
+        """
+        ...
+
+    async def refusal(self, query: DeclaredQuery) -> str | None:
+        """Return why a query is refused, or None; for the manifest's author. Runs nothing."""
+        ...
+
+
 class DeclaredQueries:
     """The queries of one database by name, in manifest order.
 
@@ -241,7 +259,7 @@ class DeclaredQueries:
     def __init__(
         self, queries: Mapping[str, Query], engine: EngineName, limits: ReadLimits
     ) -> None:
-        self.rewriter: QueryRewriter | None = None
+        self.confinement: Confinement | None = None
         """Confines the queries to exposed data; without it none can be read."""
         self._declared: dict[str, DeclaredQuery] = {}
         problems: list[str] = []
@@ -270,45 +288,35 @@ class DeclaredQueries:
             raise ResourceNotFound
         return found
 
-    async def bind(
+    async def rows(
         self,
         name: str,
         given: Mapping[str, Any],
         read: ParameterReader = parameters.value_from_text,
-    ) -> BoundQuery:
-        """Return a query with its values, rewritten to run. Raises as `DeclaredQuery.bind`.
+        *,
+        within: float,
+    ) -> Rows:
+        """Return the rows of a query within a timeout. Raises as `DeclaredQuery.bind`.
 
         Raises:
             ResourceNotFound: there is no such query.
-            InvalidParameter: it would read hidden data; the message does not reveal that.
+            InvalidParameter: it is refused; the message tells nothing of the SQL.
         """
         query = self.get(name)
-        (_, values), limit = query.bind(given, read)
-        try:
-            sql = await self._required_rewriter.sql(query.sql, query.references)
-        except ValueError:
-            raise InvalidParameter("the database refuses this query") from None
-        return BoundQuery(Statement(sql, values), limit)
+        return await self._confined.rows(query, query.bind(given, read), within)
 
-    async def refusal(self, name: str, rewriter: QueryRewriter | None = None) -> str | None:
+    async def refusal(self, name: str, confinement: Confinement | None = None) -> str | None:
         """Return why a query is refused, or None; for the manifest's author. Runs nothing.
 
-        `rewriter` replaces the default one, for a caller with fewer scopes.
+        `confinement` replaces the default one, for a caller with fewer scopes.
         """
-        query = self.get(name)
-        try:
-            await (rewriter or self._required_rewriter).check(
-                query.sql, query.references, query.order
-            )
-        except ValueError as error:
-            return str(error)
-        return None
+        return await (confinement or self._confined).refusal(self.get(name))
 
     @property
-    def _required_rewriter(self) -> QueryRewriter:
-        if self.rewriter is None:
+    def _confined(self) -> Confinement:
+        if self.confinement is None:
             raise MountUnavailable("the queries of this database are not bound to it")
-        return self.rewriter
+        return self.confinement
 
     @property
     def templates(self) -> Sequence[Template]:

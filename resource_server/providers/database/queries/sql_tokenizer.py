@@ -78,10 +78,6 @@ _DIALECTS: dict[EngineName, str] = {
     "mariadb": _MYSQL,
     "duckdb": _DUCKDB,
 }
-OURS = "~rows "
-"""Prefix of generated names; the SQL of a manifest must not contain it."""
-EDGE = f"/*{OURS}*/"
-"""Marks the start and end of a manifest's SQL inside generated SQL."""
 _NAME_BYTES = 63
 """Maximum bytes of a PostgreSQL identifier; longer ones are truncated."""
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
@@ -228,8 +224,6 @@ def statement(sql: str, engine: EngineName) -> Sequence[SqlToken]:
     for token in tokens:
         if token.kind == "end":
             raise ValueError("holds more than one statement; write one")
-        if token.kind != "space" and OURS in token.text:
-            raise ValueError(f"has '{OURS}', which is reserved; write something else")
         depth += (token.kind == "open") - (token.kind == "close")
         if depth < 0:
             break
@@ -250,7 +244,8 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[SqlToken]:
                 yield SqlToken("space", " ")
             case "block":
                 place = _end_of_block(sql, place, nested=engine in ("postgresql", "duckdb"))
-                yield SqlToken("space", " ")
+                # A space would join two strings of PostgreSQL that the comment keeps apart.
+                yield SqlToken("space", "/**/")
             case "ident":
                 yield SqlToken("word", text)
             case "word" | "name" | "space" | "open" | "close" | "end":

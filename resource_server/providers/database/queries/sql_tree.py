@@ -1,6 +1,7 @@
-"""The SQL of callers as a syntax tree: resolved, then written anew from the tree.
+"""One SELECT as a syntax tree: resolved, then written anew from the tree.
 
-The text of a caller never reaches a database: not its comments, spellings or odd literals, which a
+The tables of a declared query are replaced by their visible parts. The SQL of a caller is confined
+as a whole. Its text never reaches a database: not its comments, spellings or odd literals, which a
 parser and a database might read in two ways. The SQL that is written instead is canonical. Every
 name is quoted, every bare word is in the engine's vocabulary, every table is a visible one or a
 common table expression of the statement, and values that need escapes are parameters.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError, SqlglotError
@@ -28,16 +29,15 @@ from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
 
 MAX_CHARACTERS: Final = 20_000
 """Maximum characters of a statement: parsing takes about 20 ms per 1,000."""
-_OURS: Final = "~"
-"""Start of the names that stand for parameters in the tree, each tree with a secret of its own."""
+TablePath: TypeAlias = tuple[str, ...]
+"""Name of a table as it is written: perhaps a database, perhaps a schema, then the name."""
+
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written, with quotes twice; others become parameters.
 """
 _WITH: Final = "with_"
 """Start of the names of common table expressions in canonical SQL."""
-_MAX_NAME_BYTES: Final = 63
-"""PostgreSQL shortens longer names, so that two of a statement would be one."""
 _PADDING: Final = frozenset(("lpad", "rpad"))
 """Functions that make text of any length from a number."""
 _LENGTH_DIGITS: Final = 4
@@ -65,6 +65,8 @@ _REFUSED_NODES: Final[Mapping[type[exp.Expr], str]] = {
     exp.UnicodeString: "write strings with escapes as parameters",
     exp.Introducer: "character sets are not available",
 }
+_POSTGRESQL_NAME_BYTES: Final = 63
+"""Maximum bytes of an identifier; longer ones are truncated."""
 _CANONICAL: Final = re.compile(
     r"""
     (?P<space>\s+)
@@ -102,9 +104,10 @@ class SqlTree:
         if "\0" in sql:
             raise ValueError("holds a NUL character")
         self._engine: EngineName = engine
+        self._mark = f"~{secrets.token_hex(8)}_"
+        """Start of names that stand for something else in the tree; nobody can guess it."""
         self._dialect = DIALECTS[engine]()
         self._used: list[str] = []
-        self._own = f"{_OURS}{secrets.token_hex(8)}:"
         try:
             tokens = self._tokens(sql)
             parser = self._dialect.parser(error_level=ErrorLevel.RAISE)
@@ -145,7 +148,7 @@ class SqlTree:
             RefusedStatement: it names anything else, or has what no statement may have.
         """
         try:
-            confined = _Confined(self._tree, self._engine, tables, schema, self._own)
+            confined = _Confined(self._tree, self._engine, tables, schema, self._mark)
             given = [values[name] for name in self._used]
             if rows is not None:
                 confined.limit(rows, given)
@@ -161,6 +164,77 @@ class SqlTree:
         if self._engine != "duckdb":  # it has structs
             _check_names(text, confined.qualified)
         return self._placed(text, [*given, *literals])
+
+    def tables(self) -> frozenset[TablePath]:
+        """Return the tables that it reads, common table expressions excepted."""
+        return frozenset([self._path(table) for table in self._real_tables(self._tree)])
+
+    def definitions(self) -> frozenset[str]:
+        """Return the names of its common table expressions."""
+        return frozenset(
+            [self._folded(cte.args["alias"].this) for cte in self._tree.find_all(exp.CTE)]
+        )
+
+    def replaced(self, sources: Mapping[TablePath, str]) -> tuple[str, tuple[str, ...]]:
+        """Return SQL that reads other sources, and its parameters in placeholder order.
+
+        Args:
+            sources: what is read in the place of tables: subqueries or quoted names.
+
+        Raises:
+            ValueError: it uses a table in a way that these sources do not allow; for its author.
+        """
+        tree = self._tree.copy()
+        texts: list[str] = []
+        for table in self._real_tables(tree):
+            source = sources.get(self._path(table))
+            if source is None:
+                continue
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=table.this.copy()))
+            for part in ("db", "catalog", "only"):
+                table.set(part, None)
+            table.set("this", exp.to_identifier(f"{self._mark}t{len(texts)}", quoted=True))
+            texts.append(source)
+        try:
+            generator = self._dialect.generator(comments=False, unsupported_level=ErrorLevel.RAISE)
+            text = generator.generate(tree, copy=False)
+        except (SqlglotError, RecursionError):
+            raise ValueError("has syntax that this database lacks") from None
+        text = re.sub(rf'["`]{self._mark}t(\d+)["`]', lambda found: texts[int(found[1])], text)
+        numbered = self._engine in ("postgresql", "duckdb")
+        order: list[str] = []
+
+        def placeholder(found: re.Match[str]) -> str:
+            name = self._used[int(found[1])]
+            if not (numbered and name in order):
+                order.append(name)
+            return f"${order.index(name) + 1}" if numbered else "%s"
+
+        if not numbered:
+            text = text.replace("%", "%%")
+        return re.sub(rf'["`]{self._mark}(\d+)["`]', placeholder, text), tuple(order)
+
+    def _real_tables(self, tree: exp.Expr) -> list[exp.Table]:
+        return [
+            table
+            for table in tree.find_all(exp.Table)
+            if isinstance(table.this, exp.Identifier) and _definition(table, self._folded) is None
+        ]
+
+    def _path(self, table: exp.Table) -> TablePath:
+        return tuple(
+            [self._folded(part) for part in table.parts if isinstance(part, exp.Identifier)]
+        )
+
+    def _folded(self, name: exp.Identifier) -> str:
+        """Return a name as the engine compares it."""
+        text = name.name
+        if self._engine != "postgresql":
+            return text.casefold() if self._engine == "duckdb" else text
+        if not name.quoted:
+            text = "".join([c.lower() if c.isascii() else c for c in text])
+        return text.encode(errors="replace")[:_POSTGRESQL_NAME_BYTES].decode(errors="ignore")
 
     def _placed(self, text: str, values: Sequence[object]) -> Statement:
         """Return canonical SQL with placeholders; every bare word in it is checked."""
@@ -180,8 +254,8 @@ class SqlTree:
                 if text[place : place + 1] == "(":
                     raise RefusedStatement(f"no such function: {piece.lower()}")
                 raise RefusedStatement(f"sql: {piece} is not available here")
-            if match.lastgroup == "name" and piece[1:].startswith(self._own):
-                number = int(piece[1 + len(self._own) : -1])
+            if match.lastgroup == "name" and piece.startswith(self._mark, 1):
+                number = int(piece[len(self._mark) + 1 : -1])
                 name = names[number]
                 if not (numbered and name in order):
                     order.append(name)
@@ -210,7 +284,7 @@ class SqlTree:
             if following is not None and _is_parameter(sql, token, following):
                 token = Token(
                     TokenType.IDENTIFIER,
-                    f"{self._own}{len(self._used)}",
+                    f"{self._mark}{len(self._used)}",
                     line=token.line,
                     col=token.col,
                     start=token.start,
@@ -255,10 +329,10 @@ class _Confined:
         engine: EngineName,
         tables: Mapping[str, Sequence[str]],
         schema: str | None,
-        own: str,
+        mark: str,
     ) -> None:
         self._engine: EngineName = engine
-        self._own = own
+        self._mark = mark
         self._tables = {self._folded(name): name for name in tables}
         self._columns = tables
         self._schema = schema
@@ -270,7 +344,7 @@ class _Confined:
         self.qualified: set[tuple[str, str]] = set()
         """Names with a dot between them: tables with their schema or their columns."""
         found = [
-            (table, _definition(table, self._folded)) for table in self.tree.find_all(exp.Table)
+            (table, _definition(table, self._identifier)) for table in self.tree.find_all(exp.Table)
         ]
         self._definitions = {id(table): cte for table, cte in found if cte is not None}
         if engine != "duckdb":
@@ -285,7 +359,7 @@ class _Confined:
             if isinstance(node, exp.RawString) or (
                 node.is_string and not _PLAIN_TEXT.fullmatch(text)
             ):
-                name = exp.to_identifier(f"{self._own}{used + len(found)}", quoted=True)
+                name = exp.to_identifier(f"{self._mark}{used + len(found)}", quoted=True)
                 placed: exp.Expr = exp.Column(this=name)
                 if self._engine == "postgresql":  # which cannot tell the type in every place
                     placed = exp.Cast(this=placed, to=exp.DataType(this=exp.DType.TEXT))
@@ -304,8 +378,8 @@ class _Confined:
         wanted: object = rows
         if isinstance(count, exp.Literal) and not count.is_string:
             wanted = int(count.name) if count.name.isdecimal() else None
-        elif isinstance(count, exp.Column) and count.name.startswith(self._own):
-            wanted = values[int(count.name.removeprefix(self._own))]
+        elif isinstance(count, exp.Column) and count.name.startswith(self._mark):
+            wanted = values[int(count.name.removeprefix(self._mark))]
         elif count is not None:
             wanted = None
         if not isinstance(wanted, int) or wanted < 0:
@@ -315,6 +389,9 @@ class _Confined:
 
     def _folded(self, name: str) -> str:
         return name.casefold() if self._engine == "duckdb" else name
+
+    def _identifier(self, name: exp.Identifier) -> str:
+        return self._folded(name.name)
 
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
@@ -337,10 +414,9 @@ class _Confined:
                 )
 
     def _refuse_name(self, name: str) -> None:
-        if name.startswith(_OURS) and not name.startswith(self._own):
-            raise RefusedStatement(f"sql: has a name that begins with {_OURS}")
-        if self._engine == "postgresql" and len(name.encode()) > _MAX_NAME_BYTES:
-            raise RefusedStatement(f"sql: has a name of more than {_MAX_NAME_BYTES} bytes")
+        if self._engine == "postgresql" and len(name.encode()) > _POSTGRESQL_NAME_BYTES:
+            # Two of a statement would be one.
+            raise RefusedStatement(f"sql: has a name of more than {_POSTGRESQL_NAME_BYTES} bytes")
 
     def _rename(self, tables: Sequence[tuple[exp.Table, exp.CTE | None]]) -> None:
         """Name every table by what it was resolved to, so that no other reading finds anything."""
@@ -532,11 +608,11 @@ def _called(source: exp.Expr) -> str:
             return ""
 
 
-def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | None:
+def _definition(table: exp.Table, folded: Callable[[exp.Identifier], str]) -> exp.CTE | None:
     """Return the common table expression that a table names, if any."""
     if not isinstance(table.this, exp.Identifier) or table.db:
         return None
-    name = folded(table.name)
+    name = folded(table.this)
     child: exp.Expr = table
     node = table.parent
     while node is not None:
@@ -548,7 +624,7 @@ def _definition(table: exp.Table, folded: Callable[[str], str]) -> exp.CTE | Non
         elif (clause := node.args.get("with_")) is not None and clause is not child:
             known = clause.expressions
         for cte in known:
-            if folded(cte.alias) == name:
+            if folded(cte.args["alias"].this) == name:
                 return cte
         child, node = node, node.parent
     return None

@@ -105,21 +105,14 @@ try_strptime typeof ubigint uhugeint uinteger unbin unhex unicode unnest usmalli
 weekday weekofyear year yearweek
 """
 
-_OWN: Final[Mapping[EngineName, str]] = {
-    "postgresql": _POSTGRESQL,
-    "mysql": _MYSQL,
-    "mariadb": _MYSQL,
-    "duckdb": _DUCKDB,
-}
-_CALLED: Final[Mapping[EngineName, frozenset[str]]] = {
-    # The type `uuid`, as a function, tells the network address of the server.
-    "mysql": frozenset(("uuid",)),
-    "mariadb": frozenset(("uuid",)),
-}
-"""Types that are no harmless functions."""
+_EVERY: Final = _KEYWORDS + _TYPES + _UNITS + _COMMON
+_CALLED: Final = frozenset(("uuid",))
+"""Types that are no harmless functions: MariaDB's tells the network address of the server."""
+
 VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {
-    engine: frozenset((_KEYWORDS + _TYPES + _UNITS + _COMMON + own).split())
-    - _CALLED.get(engine, frozenset())
-    for engine, own in _OWN.items()
+    "postgresql": frozenset((_EVERY + _POSTGRESQL).split()),
+    "mysql": frozenset((_EVERY + _MYSQL).split()) - _CALLED,
+    "mariadb": frozenset((_EVERY + _MYSQL).split()) - _CALLED,
+    "duckdb": frozenset((_EVERY + _DUCKDB).split()),
 }
 """Words in lower case."""

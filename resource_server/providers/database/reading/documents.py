@@ -447,10 +447,7 @@ class Documents:
         self, name: str, given: Mapping[str, Any], read: ParameterReader
     ) -> pages.RowPage:
         declared = self._queries.get(name)
-        bound = await self._queries.bind(name, given, read)
-        found = await self._engine.query(
-            bound.statement, limit=bound.limit, within=self._limits.query_timeout
-        )
+        found = await self._queries.rows(name, given, read, within=self._limits.query_timeout)
         return pages.RowPage(
             declared.title, pages.query_columns(found.columns), found.rows, found.more
         )

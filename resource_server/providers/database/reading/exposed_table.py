@@ -624,6 +624,11 @@ class ExposedTableCache:
         reads = await self._engine.view_reads(self._views)
         self._policy.refuse_views(self._views, reads)
 
+    @property
+    def known_state(self) -> object:
+        """The state of the schema when it was last checked; None before."""
+        return self._state
+
     async def state(self) -> object:
         """Check the schema now and return its state, which differs after a change."""
         self._fresh_until = 0.0

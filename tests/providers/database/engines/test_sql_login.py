@@ -18,7 +18,7 @@ from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
 )
-from resource_server.providers.database.engines.contract import Rows, SqlPolicy, Statement
+from resource_server.providers.database.engines.contract import Rows, Statement
 from resource_server.providers.database.engines.factory import make_sql_login
 from resource_server.providers.database.engines.sql_login import SqlLogin
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
@@ -124,7 +124,7 @@ class World:
         """Open what answers callers."""
         provider = self.provider()
         async with provider, self.login() as login:
-            yield caller_sql(provider.engine, TABLES, ask=login, limits=limits)
+            yield caller_sql(provider.engine, TABLES, login=login, limits=limits)
 
     @asynccontextmanager
     async def raw(self) -> AsyncGenerator[Raw]:
@@ -507,7 +507,7 @@ async def test_hash_masks_are_keyed_and_equal_for_equal_values(one: World) -> No
         for _ in range(2):
             await one.make_policy(provider)
             async with one.login(provider) as login:
-                found = await login.ask(Statement(sql), SqlPolicy(()), limit=5, within=5)
+                found = await login.rows(Statement(sql), limit=5, within=5)
                 codes.append(list(found.rows))
         hashed = await owner.rows("select md5('Ada')")
     assert codes[0] == codes[1]

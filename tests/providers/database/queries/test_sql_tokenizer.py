@@ -201,9 +201,6 @@ def test_names_written_as_unicode_escapes_are_refused(name: str) -> None:
     assert declared('select u & "b" from t', engine="postgresql").order == ()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_reserved_names_of_tables_are_refused_in_queries(engine: EngineName) -> None:
-    quote = "`" if engine in ("mysql", "mariadb") else '"'
-    with pytest.raises(ValueError, match="is reserved"):
-        declared(f"with {quote}~rows 0{quote} as (select 1) select 1", engine=engine)
-    assert declared("select 1 -- ~rows 0", engine=engine).order == ()
+def test_a_comment_between_strings_keeps_them_apart() -> None:
+    tokens = sql_tokenizer.statement("select e'a' /* c */\n'b'", "postgresql")
+    assert "".join([token.text for token in tokens]) == "select e'a' /**/\n'b'"

@@ -168,13 +168,11 @@ select * from only_there
 with d as (delete from orders returning *) select * from d
 select $1
 select ?
-select "~0"
 select query_to_xml('select 1', true, true, '')
 select xmlelement(name a)
 select U&'\\0041'
 select lpad('x', 1000000000)
 select rpad('x', 10 * 1000)
-select 1 as '~0'
 """
 
 
@@ -203,7 +201,6 @@ def test_what_reaches_past_the_policy_is_refused_on_mariadb() -> None:
         "select user()",
         "select * from orders procedure analyse()",
         "select uuid()",
-        "select 1 as '~0'",
         "select lpad('x', 1000000000, 'x')",
         "select 1 <@ `x`",
     )

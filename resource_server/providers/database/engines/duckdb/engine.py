@@ -30,6 +30,7 @@ from resource_server.providers.database.engines.contract import (
     Engine,
     EngineName,
     Privilege,
+    QueryEngine,
     Rows,
     Statement,
     TruncatedValue,
@@ -534,3 +535,4 @@ def _is_text(text: str) -> bool:
 
 
 _: type[Engine] = DuckdbEngine
+__: type[QueryEngine] = DuckdbEngine

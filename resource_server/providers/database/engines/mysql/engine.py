@@ -23,6 +23,7 @@ from resource_server.providers.database.engines.contract import (
     Engine,
     EngineName,
     Privilege,
+    QueryEngine,
     Rows,
     Statement,
     UnfitParameter,
@@ -487,3 +488,4 @@ async def _execute(
 
 
 _: type[Engine] = MysqlEngine
+__: type[QueryEngine] = MysqlEngine

@@ -10,7 +10,6 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Rows,
     Statement,
-    SupportsViews,
     UnfitParameter,
 )
 from resource_server.providers.database.engines.mysql import catalog
@@ -158,6 +157,3 @@ def _refused(code: int, message: str, database: str) -> RefusedStatement | None:
     if code == _UNKNOWN_COLUMN and (found := _COLUMN_OF.search(message)):
         return RefusedStatement(f"no such column: {found[1]}", column=found[1].rpartition(".")[2])
     return RefusedStatement(message) if code in _OF_CALLER else None
-
-
-_: type[SupportsViews] = MysqlSqlLogin

@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.contract import (
     Engine,
     EngineName,
     Privilege,
+    QueryEngine,
     Rows,
     Statement,
     UnfitParameter,
@@ -437,3 +438,4 @@ def _rows(columns: tuple[str, ...], records: Sequence[Any], limit: int) -> Rows:
 
 
 _: type[Engine] = PostgresEngine
+__: type[QueryEngine] = PostgresEngine

@@ -15,7 +15,6 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Rows,
     Statement,
-    SupportsViews,
     UnfitParameter,
 )
 from resource_server.providers.database.engines.postgres import catalog
@@ -240,6 +239,3 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "timestamptz": _instant,
     "uuid": lambda value: key_types.parse_uuid(value),
 }
-
-
-_: type[SupportsViews] = PostgresSqlLogin

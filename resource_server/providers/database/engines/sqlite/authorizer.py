@@ -1,4 +1,4 @@
-"""Allow-list of what statements on a SQLite connection may access.
+"""Allow-list of what our own statements on a SQLite connection may access.
 
 SQLite calls the authorizer for every access while it prepares a statement. Everything that is not
 allowed here is denied, including actions that later versions of SQLite add.
@@ -12,7 +12,6 @@ from typing import Literal, Protocol, TypeAlias
 
 from resource_server.providers.database.engines.contract import DIGEST
 from resource_server.providers.database.engines.sqlite.schema_names import SqliteSchema
-from resource_server.providers.database.queries.sql_tokenizer import OURS
 
 Role: TypeAlias = Literal["reader", "catalog"]
 """The purpose of a connection. `reader`: rows; `catalog`: our own statements on the schema."""
@@ -21,19 +20,14 @@ Role: TypeAlias = Literal["reader", "catalog"]
 class Readable(Protocol):
     """Decides which columns statements may read."""
 
-    def __call__(
-        self, table: str, column: str, *, in_query: bool = False, through: str | None = None
-    ) -> bool:
+    def __call__(self, table: str, column: str, *, through: str | None = None) -> bool:
         """Return whether a statement may read a column of a table.
 
         Args:
             table: the table's name in the schema.
             column: the column's name; "" if the statement only counts rows, or reads a rowid that
                 is no named column.
-            in_query: whether the SQL is the manifest's. The subqueries that replace its tables
-                are ours.
-            through: the view that reads the column. None also for queries with a WITH clause:
-                SQLite reports its names like those of views.
+            through: the view that reads the column.
         """
         ...
 
@@ -91,13 +85,6 @@ class Authorizer:
         self._spelling = {folded(name): name for name in (*self.tables, *self._shadows)}
         self._modules = frozenset(map(folded, modules)) - EPONYMOUS
         self._readable = readable
-        self.direct = False
-        """Whether a statement is only being prepared. Then every access is its own, and shadow
-        tables are denied; while it runs, virtual tables access theirs."""
-        self.in_query = False
-        """Whether the statement is a query of the manifest."""
-        self.views = True
-        """Whether SQLite's name of the reader is that of a view, if a view has it."""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None
@@ -109,8 +96,7 @@ class Authorizer:
             allowed = schema is None or folded(schema) == "main"
             allowed = allowed and self._may_read(first or "", second or "", by)
         elif action == sqlite3.SQLITE_FUNCTION:
-            is_our_digest = second == DIGEST and not self.in_query
-            allowed = is_our_digest or folded(second or "") in FUNCTIONS
+            allowed = second == DIGEST or folded(second or "") in FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
             allowed = folded(first or "") in self._pragmas
             allowed = allowed and (second is None or self._catalog)
@@ -128,7 +114,7 @@ class Authorizer:
             return self._catalog or self._is_readable(table, column, by)
         behind = self._shadows.get(table)
         if behind is not None:
-            return self._catalog or (not self.direct and self._is_readable(behind, "", by))
+            return self._catalog or self._is_readable(behind, "", by)
         name = folded(table)
         if name in EPONYMOUS:
             return True
@@ -136,9 +122,7 @@ class Authorizer:
         return not column and not internal
 
     def _is_readable(self, table: str, column: str, by: str | None) -> bool:
-        through = by if self.views and by in self.tables else None
-        in_query = self.in_query and not (by or "").startswith(OURS)
-        return self._readable(table, column, in_query=in_query, through=through)
+        return self._readable(table, column, through=by if by in self.tables else None)
 
 
 def folded(name: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
 from resource_server.providers.database.engines.contract import DIGEST, Rows, TruncatedValue
@@ -15,7 +14,6 @@ from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
     Role,
-    folded,
 )
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
@@ -27,12 +25,8 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     quoted,
     read_schema,
 )
-from resource_server.providers.database.queries.sql_tokenizer import EDGE
 
 T = TypeVar("T")
-
-Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
-"""By position, or by name."""
 
 _BUSY_TIMEOUT_S = 0.25
 _MAX_HEAP_BYTES = 256 * 1024 * 1024
@@ -45,8 +39,6 @@ _KEPT_BYTES = 64 * 1024
 """Bytes of that beginning."""
 _MAX_RESULT_BYTES = 64 * 1024 * 1024
 """Bytes of text and blobs after which a result ends, with `more`."""
-_DESCRIBE_STEPS = 1000
-"""Maximum virtual machine steps for finding the columns of a statement."""
 _PRAGMAS = f"""
 PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1;
 PRAGMA temp_store = 2; PRAGMA mmap_size = 0; PRAGMA hard_heap_limit = {_MAX_HEAP_BYTES}
@@ -67,8 +59,6 @@ _STATEMENT_LIMITS = {
     sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,
 }
 """Set after the schema was read, whose statements may be longer."""
-_IMPLICIT_JOINS = re.compile("using|natural", re.IGNORECASE)
-_WITH = re.compile("with", re.IGNORECASE)
 # `sqlite3.SQLITE_DBCONFIG_DEFENSIVE` and others came with Python 3.12, as `setconfig` did.
 _DEFENSIVE, _TRIGGERS, _TOKENIZERS = 1010, 1003, 1004
 _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
@@ -157,7 +147,9 @@ class SqliteConnection:
         self.log.close()
         self.database.close()
 
-    def select(self, sql: str, parameters: Parameters, limit: int, *, stored: bool = False) -> Rows:
+    def select(
+        self, sql: str, parameters: Sequence[object], limit: int, *, stored: bool = False
+    ) -> Rows:
         """Return up to `limit` rows, fewer if they are very large. Invalid UTF-8 is escaped.
 
         Args:
@@ -179,7 +171,7 @@ class SqliteConnection:
         finally:
             self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
 
-    def _select_decoded(self, sql: str, parameters: Parameters, limit: int) -> Rows:
+    def _select_decoded(self, sql: str, parameters: Sequence[object], limit: int) -> Rows:
         try:
             return self._select(sql, parameters, limit)
         except sqlite3.OperationalError as error:
@@ -189,7 +181,7 @@ class SqliteConnection:
         self.database.text_factory = escaped
         return self._select(sql, parameters, limit)
 
-    def _select(self, sql: str, parameters: Parameters, limit: int) -> Rows:
+    def _select(self, sql: str, parameters: Sequence[object], limit: int) -> Rows:
         cursor = self.database.execute(sql, parameters)
         columns = tuple([column[0] for column in cursor.description or ()])
         rows: list[tuple[object, ...]] = []
@@ -206,62 +198,6 @@ class SqliteConnection:
                 row, size = tuple(map(_truncated, row)), before + _MAX_VALUE_BYTES
             rows.append(row)
         return Rows(columns, rows)
-
-    def query(self, sql: str, parameters: Parameters, limit: int) -> Rows:
-        """Run a query of the manifest, if it accesses only what queries may."""
-        with self._in_query(sql):
-            self._prepare(sql, parameters)
-            return self.select(sql, parameters, limit)
-
-    def check(self, sql: str, parameters: Parameters) -> None:
-        """Prepare a query of the manifest without running it."""
-        with self._in_query(sql):
-            self._prepare(sql, parameters)
-
-    @contextmanager
-    def _in_query(self, sql: str) -> Generator[None]:
-        _, query, _ = _parts(sql)
-        self.authorizer.in_query = True
-        self.authorizer.views = _WITH.search(query) is None
-        try:
-            yield
-        finally:
-            self.authorizer.in_query = False
-            self.authorizer.views = True
-
-    def _prepare(self, sql: str, parameters: Parameters) -> None:
-        # While a statement is only prepared, every access is its own, and no virtual table's.
-        self.authorizer.direct = True
-        try:
-            self.database.execute(f"EXPLAIN {sql}", parameters).close()
-            before, query, after = _parts(sql)
-            if _IMPLICIT_JOINS.search(query):
-                # SQLite does not authorize the columns that these compare, so each table that the
-                # query names must be readable as a whole.
-                text = folded(query)
-                for table in self.authorizer.tables:
-                    if folded(table).replace('"', '""') in text or folded(table) in text:
-                        # Between `before` and `after`, names resolve as in the query.
-                        whole = f"{before}SELECT * FROM {quoted(table)}{after}"  # noqa: S608
-                        self.database.execute(f"EXPLAIN {whole}").close()
-        finally:
-            self.authorizer.direct = False
-
-    def column_names(self, sql: str, parameters: Parameters) -> Sequence[str] | None:
-        """Return the column names of a statement that selects no rows.
-
-        None if SQLite needs more than a few steps to see that there are no rows.
-        """
-        self.database.set_progress_handler(lambda: 1, _DESCRIBE_STEPS)
-        try:
-            with self._in_query(sql):
-                return self._select(sql, parameters, 0).columns
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                raise
-            return None
-        finally:
-            self.database.set_progress_handler(None, 0)
 
     def columns_read_by(self, view: str) -> set[tuple[str, str]]:
         """Return tables and views with the columns that a view reads, not through other views."""
@@ -287,9 +223,14 @@ class SqliteConnection:
 
     def versions(self) -> tuple[int, int]:
         """Return the versions of the schema and the data, as this connection sees them."""
-        (schema,) = self.database.execute("PRAGMA schema_version").fetchone()
+        schema = self.schema_version()
         (data,) = self.database.execute("PRAGMA data_version").fetchone()
         return schema, data
+
+    def schema_version(self) -> int:
+        """Return the version of the schema, as this connection sees it."""
+        (version,) = self.database.execute("PRAGMA schema_version").fetchone()
+        return version
 
     def explained(self, error: BaseException) -> Exception:
         """Return the error that the caller of a statement sees for an error of SQLite."""
@@ -300,23 +241,30 @@ class SqliteConnection:
         if self._version is None:
             return False
         try:
-            return self.versions()[0] != self._version
+            return self.schema_version() != self._version
         except sqlite3.Error:
             return False
 
     def _warm(self) -> SqliteSchema:
-        """Read the schema, and connect its virtual tables before the authorizer forbids it."""
-        self._version = self.versions()[0]
+        """Read the schema, and connect its virtual tables."""
+        self._version = self.schema_version()
         schema = read_schema(self.database)
-        virtual = [
-            quoted(name) for name, entry in schema.entries.items() if entry.module in MODULES
-        ]
-        for name in ("json_each('[]')", "json_tree('[]')", *virtual):
-            try:
-                self.database.execute(f"SELECT 1 FROM {name} LIMIT 0").close()  # noqa: S608
-            except sqlite3.OperationalError:
-                continue
+        warm_modules(self.database, schema)
         return schema
+
+
+def warm_modules(database: sqlite3.Connection, schema: SqliteSchema, file: str = "main") -> None:
+    """Connect virtual tables, which an authorizer forbids; `file` is the name of their schema."""
+    virtual = [
+        f"{quoted(file)}.{quoted(name)}"
+        for name, entry in schema.entries.items()
+        if entry.module in MODULES
+    ]
+    for name in ("json_each('[]')", "json_tree('[]')", *virtual):
+        try:
+            database.execute(f"SELECT 1 FROM {name} LIMIT 0").close()  # noqa: S608 - quoted
+        except sqlite3.OperationalError:
+            continue
 
 
 def limit_statements(database: sqlite3.Connection) -> None:
@@ -381,15 +329,6 @@ def errors_explained() -> Generator[None]:
         yield
     except (sqlite3.Error, MemoryError) as error:
         raise _explained(error) from None
-
-
-def _parts(sql: str) -> tuple[str, str, str]:
-    """Return the text before the manifest's query, the query, and the text after it."""
-    before, edge, rest = sql.partition(EDGE)
-    if not edge:
-        return "", sql, ""
-    query, _, after = rest.rpartition(EDGE)
-    return before, query, after
 
 
 def escaped(text: bytes) -> str:

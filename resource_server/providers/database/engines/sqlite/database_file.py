@@ -25,6 +25,11 @@ class FileIdentity(NamedTuple):
     """Time and size of a file that SQLite can only read as immutable, without noticing changes."""
 
 
+def schema_state(version: int, identity: FileIdentity) -> object:
+    """Return a value that differs for every schema of every file; see `Engine.schema_state`."""
+    return version, identity[:2]
+
+
 class WriteAheadLog:
     """The log beside a database file, or its absence, at the time a connection was opened.
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from resource_server.errors import (
-    InvalidParameter,
-    MountUnavailable,
-    ResourceNotFound,
-)
+from resource_server.errors import MountUnavailable, ResourceNotFound
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
@@ -25,6 +20,7 @@ from resource_server.providers.database.engines.contract import (
     ViewReads,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.engines.slots import MAX_WAITING
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
 from resource_server.providers.database.engines.sqlite.catalog import SqliteCatalog
 from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
@@ -32,7 +28,10 @@ from resource_server.providers.database.engines.sqlite.connection import (
     SqliteConnection,
     StatementRefused,
 )
-from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    schema_state,
+)
 from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
 from resource_server.providers.database.engines.sqlite.policy_connection import PolicyConnection
 from resource_server.providers.database.engines.sqlite.workers import SqliteWorker, WorkerPool
@@ -49,15 +48,13 @@ _CATALOG_TIMEOUT_S = 5.0
 """Timeout of one catalog query."""
 _CLOSE_TIMEOUT_S = 2.0
 """How long closing waits for interrupted statements."""
+_DECLARED = 4, MAX_WAITING
+"""Queries of the manifest that run at the same time, and that wait."""
+_ASKED = 2, 16
+"""Statements of callers that run at the same time, and that wait."""
 
 
-_ASKED_WORKERS = 2
-"""Statements of callers that run at the same time."""
-_MAX_ASKING = 16
-"""Maximum statements of callers that wait."""
-
-
-def _all(table: str, column: str, *, in_query: bool = False, through: str | None = None) -> bool:
+def _all(table: str, column: str, *, through: str | None = None) -> bool:
     return True
 
 
@@ -82,7 +79,8 @@ class SqliteEngine:
         self._readable = readable
         self._interval = interval
         self._dialect: Dialect | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._retiring: dict[asyncio.Task[None], WorkerPool] = {}
+        """Workers with an earlier policy, until their last statements end."""
         self._make_workers()
 
     def _make_workers(self) -> None:
@@ -91,8 +89,8 @@ class SqliteEngine:
         self._slow = WorkerPool(self._file, self._readable)
         self._catalog_worker = SqliteWorker(self._file, "catalog", self._readable)
         self._catalog = SqliteCatalog()
-        self._asked: tuple[SqlPolicy, WorkerPool] | None = None
-        """The workers for the SQL of callers, and the policy of their connections."""
+        self._confined: dict[bool, tuple[SqlPolicy, WorkerPool]] = {}
+        """Workers for SQL of callers and of the manifest, and the policy of their connections."""
 
     @property
     def dialect(self) -> Dialect:
@@ -109,16 +107,17 @@ class SqliteEngine:
 
     async def close(self) -> None:
         """Stop running statements and close all connections. The engine may be opened again."""
-        workers = [self._hot, self._slow, self._catalog_worker]
-        if self._asked is not None:
-            workers.append(self._asked[1])
-        closing = [*self._closing]
+        confined = [pool for _, pool in self._confined.values()]
+        workers = [self._hot, self._slow, self._catalog_worker, *confined]
+        retiring = dict(self._retiring)
         self._inline.close()
         self._make_workers()
-        for worker in workers:
+        for worker in (*workers, *retiring.values()):
             await worker.close(_CLOSE_TIMEOUT_S)
-        if closing:
-            await asyncio.wait(closing)
+        if retiring:
+            _, stuck = await asyncio.wait(retiring, timeout=_CLOSE_TIMEOUT_S)
+            for task in stuck:
+                task.cancel()
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all tables and views. See `Engine.tables`."""
@@ -158,51 +157,37 @@ class SqliteEngine:
         except StatementRefused:
             raise ResourceNotFound from None
 
-    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest. See `Engine.query`."""
-        sql, parameters = _wrapped(statement.sql, limit + 1), statement.parameters
-        try:
-            return await self._slow.run(
-                lambda connection: connection.query(sql, parameters, limit), within
-            )
-        except StatementRefused:
-            raise InvalidParameter("the database refuses this query") from None
-
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
     ) -> Rows:
-        """Run a caller's statement on connections of its own. See `SqlEngine.ask`."""
-        if self._asked is None or self._asked[0] is not policy:
-            outdated, pool = self._asked, self._policy_pool(policy)
-            self._asked = (policy, pool)
-            if outdated is not None:
-                self._close_later(outdated[1])
-        pool = self._asked[1]
-
-        def work(connection: SqliteConnection) -> Rows:
-            assert isinstance(connection, PolicyConnection)  # noqa: S101 - the pool's own
-            return connection.ask(statement, limit)
-
-        return await pool.run(work, within)
-
-    def _policy_pool(self, policy: SqlPolicy) -> WorkerPool:
-        return WorkerPool(
-            self._file, self._readable, size=_ASKED_WORKERS, max_waiting=_MAX_ASKING, policy=policy
+        """Run a statement on connections of its policy. See `SqlEngine.ask`."""
+        return await self._confined_to(policy).run(
+            lambda connection: _confined(connection).ask(statement, limit), within
         )
 
-    def _close_later(self, pool: WorkerPool) -> None:
-        task = asyncio.get_running_loop().create_task(pool.close(_CLOSE_TIMEOUT_S))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+    async def check(self, statement: Statement, policy: SqlPolicy) -> None:
+        """Prepare a statement without running it. See `SqlEngine.check`."""
+        await self._confined_to(policy).run(
+            lambda connection: _confined(connection).check(statement), _CATALOG_TIMEOUT_S
+        )
 
-    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query with positional or named parameters. See `Engine.check`."""
-        try:
-            return await self._slow.run(
-                lambda connection: _check(connection, sql, parameters), _CATALOG_TIMEOUT_S
-            )
-        except StatementRefused as error:
-            raise ValueError(str(error)) from None
+    def _confined_to(self, policy: SqlPolicy) -> WorkerPool:
+        """Return the workers for a policy, which replaces an earlier one of the same kind."""
+        known = self._confined.get(policy.is_declared)
+        if known is not None:
+            if known[0] is policy:
+                return known[1]
+            self._retire(known[1])
+        size, waiting = _DECLARED if policy.is_declared else _ASKED
+        pool = WorkerPool(self._file, self._readable, size=size, max_waiting=waiting, policy=policy)
+        self._confined[policy.is_declared] = policy, pool
+        return pool
+
+    def _retire(self, pool: WorkerPool) -> None:
+        """Close workers when their last statement has ended."""
+        task = asyncio.get_running_loop().create_task(pool.close_when_idle(_CLOSE_TIMEOUT_S))
+        self._retiring[task] = pool
+        task.add_done_callback(self._retiring.pop)
 
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views reads. See `Engine.view_reads`."""
@@ -224,7 +209,7 @@ class SqliteEngine:
         """Return the schema version, and the file it belongs to. See `Engine.schema_state`."""
         version = await self._ask(self._catalog.version)
         identity = self._catalog_worker.identity
-        return version, identity[:2] if identity else None
+        return None if identity is None else schema_state(version, identity)
 
     async def privileges(self) -> Sequence[Privilege]:
         """Return none: SQLite has no logins, and these connections cannot write."""
@@ -258,20 +243,9 @@ class SqliteEngine:
             raise MountUnavailable("the schema of the database cannot be read") from None
 
 
-def _wrapped(sql: str, limit: int) -> str:
-    return f"SELECT * FROM ({sql}\n) LIMIT {limit:d}"  # noqa: S608 - the manifest's, authorized
-
-
-def _check(connection: SqliteConnection, sql: str, names: Sequence[str]) -> Sequence[str] | None:
-    parameters: Mapping[str, None] | tuple[None, ...] = dict.fromkeys(names)
-    try:
-        connection.check(_wrapped(sql, 1), parameters)
-    except sqlite3.ProgrammingError as error:
-        if "no name" not in str(error):
-            raise
-        parameters = (None,) * len(names)
-        connection.check(_wrapped(sql, 1), parameters)
-    return connection.column_names(_wrapped(sql, 0), parameters)
+def _confined(connection: SqliteConnection) -> PolicyConnection:
+    assert isinstance(connection, PolicyConnection)  # noqa: S101 - the pool's own
+    return connection
 
 
 _: type[Engine] = SqliteEngine

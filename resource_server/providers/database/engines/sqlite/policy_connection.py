@@ -1,30 +1,27 @@
-"""A SQLite connection for the SQL of callers, in which only the policy exists.
+"""A SQLite connection in which only a policy exists, for SQL of callers and of the manifest.
 
-The file is attached to an empty database under a random name of 128 bits, so no statement can name
-its tables. What the policy restricts has two views in the temporary schema: an inner one with a
-random name, from which alone the table may be read, and one on top with the table's own name. A
-hidden table has a view that fails like a missing table. Unrestricted tables are found in the file.
+If anything is hidden, the file is attached to an empty database under a random name of 128 bits, so
+no statement can name its tables; `policy_views.py` makes what stands in their place. Unrestricted
+tables are found in the file.
 
 The authorizer cannot tell a view from a common table expression of the same name, so names prove
-nothing but the random ones. None of these is in an answer, an error or a catalogue that callers
+nothing but the random ones. None of these is in an answer, an error or a catalogue that statements
 reach.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from resource_server.providers.database.engines.contract import (
-    Masker,
+    OutdatedPolicy,
     RefusedStatement,
     Rows,
     SqlPolicy,
     Statement,
-    VisibleTable,
 )
 from resource_server.providers.database.engines.sqlite.authorizer import (
     EPONYMOUS,
@@ -39,21 +36,24 @@ from resource_server.providers.database.engines.sqlite.connection import (
     escaped,
     hardened,
     limit_statements,
+    warm_modules,
 )
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
     FileIdentity,
+    schema_state,
 )
+from resource_server.providers.database.engines.sqlite.policy_views import PolicyViews
 from resource_server.providers.database.engines.sqlite.schema_names import (
-    MODULES,
     SqliteSchema,
     quoted,
     read_schema,
 )
-from resource_server.providers.database.queries import sql_tokenizer
 
-_BARRIER: Final = "LIMIT -1"
-"""Keeps the conditions of a caller outside of a view: they would run on hidden rows."""
+_MAX_PROVED: Final = 256
+"""Statements that are known to read only what is visible."""
+_MAX_PROVED_CHARACTERS: Final = 10_000
+"""Longer ones are proved each time."""
 _INTERNAL: Final = ("sqlite_", "pragma_")
 _INTERNAL_TABLE: Final = re.compile(r"(?:sqlite_(?!version\b)|pragma_)\w*", re.IGNORECASE)
 _MISSING_TABLE: Final = re.compile(r"no such (?:table|view): (.+)", re.DOTALL)
@@ -63,69 +63,115 @@ _FUNCTION: Final = re.compile(r"not authorized to use function: (.+)", re.DOTALL
 
 
 class PolicyConnection(SqliteConnection):
-    """A connection whose statements come from callers."""
+    """A connection whose statements see a policy and nothing else.
+
+    Raises:
+        OutdatedPolicy: the policy is of another schema.
+    """
 
     def __init__(self, file: DatabaseFile, identity: FileIdentity, policy: SqlPolicy) -> None:
+        self._is_declared = policy.is_declared
+        self._proved = set[str]()
+        """Statements whose every access the authorizer has allowed; the schema is the same."""
+        self._version: object = None
         with errors_explained():
             uri = file.uri(identity)
-            self._name = _random_name()
-            self._version: object = None
-            schema, encoding = _examine(uri)
-            self.database = hardened(":memory:", attached=(uri, self._name), encoding=encoding)
+            self.database = hardened(uri)
             try:
-                views = _Views(self.database, self._name, schema, policy, encoding)
-                views.make()
+                schema, encoding = self._examine()
+                self._views = views = PolicyViews(schema, policy, encoding)
+                if not views.is_everything:
+                    self.database.close()
+                    self.database = hardened(
+                        ":memory:", attached=(uri, views.file), encoding=encoding
+                    )
+                self.database.execute("PRAGMA query_only = 0").close()
+                views.make(self.database)
                 self.database.execute("PRAGMA query_only = 1").close()
                 modules = [name for (name,) in self.database.execute("PRAGMA module_list")]
-                self._warm_modules(schema)
+                warm_modules(self.database, schema, views.file)
                 self._authorizer = _PolicyAuthorizer(views, schema, modules)
                 limit_statements(self.database)
                 self.database.set_authorizer(self._authorizer)
-                self._version = self.versions()[0]
+                self._version = self.schema_version()
                 self.log = file.log()
+                if policy.schema_state not in (None, schema_state(self._version, identity)):
+                    self.log.close()
+                    raise OutdatedPolicy
             except BaseException:
                 self.database.close()
                 raise
 
-    def versions(self) -> tuple[int, int]:
-        """Return the versions of the schema and the data, as this connection sees them."""
-        name = quoted(self._name)
-        (schema,) = self.database.execute(f"PRAGMA {name}.schema_version").fetchone()
-        (data,) = self.database.execute(f"PRAGMA {name}.data_version").fetchone()
-        return schema, data
+    def _examine(self) -> tuple[SqliteSchema, str]:
+        """Return the names in the file, and the encoding of its text."""
+        self.database.text_factory = escaped
+        (encoding,) = self.database.execute("PRAGMA encoding").fetchone()
+        schema = read_schema(self.database)
+        self.database.text_factory = str
+        return schema, str(encoding)
+
+    def schema_version(self) -> int:
+        """Return the version of the schema, as this connection sees it."""
+        name = quoted(self._views.file)
+        (version,) = self.database.execute(f"PRAGMA {name}.schema_version").fetchone()
+        return version
 
     def ask(self, statement: Statement, limit: int) -> Rows:
-        """Run a caller's statement.
+        """Run a statement.
 
         Raises:
-            RefusedStatement: SQLite refuses it; the message has no name that the caller lacks.
+            RefusedStatement: SQLite refuses it; the message has no name that is not visible.
             SchemaChanged: the views are those of an earlier schema.
         """
-        if found := _INTERNAL_TABLE.search(statement.sql):
-            raise _no_table(found[0])  # whether or not the file has it
-        if self.has_new_schema():
-            raise SchemaChanged
-        sql = f"SELECT * FROM ({statement.sql}\n) LIMIT {limit + 1:d}"  # noqa: S608 - confined
         try:
-            self._authorizer.direct, self._authorizer.denied = True, ""
-            try:
-                self.database.execute(f"EXPLAIN {sql}", statement.parameters).close()
-            finally:
-                self._authorizer.direct = False
-            return self.select(sql, statement.parameters, limit)
-        except sqlite3.Error as error:
-            refused = self.explained(error)
-            if isinstance(refused, StatementRefused):
-                raise self._refused(str(refused)) from None
-            raise
-        except sqlite3.Warning:
-            raise RefusedStatement("write one statement") from None
+            if statement.sql not in self._proved:
+                self._prove(statement)
+            rows = self.select(_wrapped(statement.sql, limit + 1), statement.parameters, limit)
+            # Afterwards: then the schema was the same all the time.
+            if self.schema_version() != self._version:
+                raise SchemaChanged
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError) as error:
+            raise self._refusal(error) from None
+        return rows
+
+    def check(self, statement: Statement) -> None:
+        """Prepare a statement without running it. Raises as `ask`."""
+        try:
+            self._prove(statement)
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError) as error:
+            raise self._refusal(error) from None
+
+    def _prove(self, statement: Statement) -> None:
+        """Let SQLite prepare a statement as a subquery, whose accesses are all its own."""
+        sql = statement.sql
+        if not self._is_declared and (found := _INTERNAL_TABLE.search(sql)):
+            raise _no_table(found[0])  # whether or not the file has it
+        self._authorizer.is_direct, self._authorizer.denied = True, ""
+        try:
+            self.database.execute(f"EXPLAIN {_wrapped(sql, 1)}", statement.parameters).close()
+        finally:
+            self._authorizer.is_direct = False
+        if len(sql) <= _MAX_PROVED_CHARACTERS:
+            if len(self._proved) == _MAX_PROVED:
+                self._proved.clear()
+            self._proved.add(sql)
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Return what is raised for an error of a statement."""
+        if isinstance(error, RefusedStatement):
+            return error
+        if self.has_new_schema():
+            return SchemaChanged()
+        if isinstance(error, sqlite3.Warning):
+            return RefusedStatement("write one statement")
+        explained = self.explained(error)
+        return self._refused(str(error)) if isinstance(explained, StatementRefused) else explained
 
     def _refused(self, message: str) -> RefusedStatement:
         """Return the refusal that a message of SQLite stands for."""
-        own = f"{self._name}."
+        own = f"{self._views.file}."
         if found := _MISSING_TABLE.fullmatch(message):
-            return _no_table(found[1].removeprefix(f"{self._authorizer.nowhere}."))
+            return _no_table(found[1].removeprefix(f"{self._views.nowhere}."))
         if found := _MISSING_COLUMN.fullmatch(message):
             name = found[1].removeprefix(own)
             return RefusedStatement(f"no such column: {name}", column=name.rpartition(".")[2])
@@ -136,131 +182,26 @@ class PolicyConnection(SqliteConnection):
             return RefusedStatement(f"no such function: {found[1]}")
         if message == "not authorized":
             return _no_table(self._authorizer.denied)
-        if self._name in message or self._authorizer.names_any(message):
+        if any(name in message for name in self._views.unspoken):
             return RefusedStatement("the database refuses this statement")
         return RefusedStatement(message)
 
-    def _warm_modules(self, schema: SqliteSchema) -> None:
-        """Connect virtual tables before the authorizer forbids it."""
-        virtual = [
-            f"{quoted(self._name)}.{quoted(name)}"
-            for name, entry in schema.entries.items()
-            if entry.module in MODULES
-        ]
-        for name in ("json_each('[]')", "json_tree('[]')", *virtual):
-            try:
-                self.database.execute(f"SELECT 1 FROM {name} LIMIT 0").close()  # noqa: S608
-            except sqlite3.OperationalError:
-                continue
-
-
-class _Views:
-    """The views of one connection."""
-
-    def __init__(
-        self,
-        database: sqlite3.Connection,
-        name: str,
-        schema: SqliteSchema,
-        policy: SqlPolicy,
-        encoding: str,
-    ) -> None:
-        self._database = database
-        self.schema = name
-        """The random name of the attached file."""
-        self.nowhere = _random_name()
-        """The name of a schema that there is not."""
-        self._file = schema
-        self._policy = policy
-        self._encoding = encoding
-        self.inner: set[str] = set()
-        self.read_by_conditions: set[str] = set()
-        """Tables that conditions of the manifest name; a name of SQL that reads them."""
-        self.public: set[str] = set()
-        self.masks: set[str] = set()
-        self.unrestricted = {
-            table.name.name for table in policy.tables if table.columns is None
-        } & schema.entries.keys()
-
-    def make(self) -> None:
-        """Create the views and the functions that mask values."""
-        restricted = {t.name.name: t for t in self._policy.tables if t.columns is not None}
-        for name in (*self._file.entries, *self._file.shadows):
-            if name in self.unrestricted:
-                continue
-            table = restricted.get(name)
-            # A table that is not in the policy, such as a new one, is hidden.
-            sql = self._missing(name) if table is None else self._top(table)
-            self._database.execute(f"CREATE TEMP VIEW {quoted(name)} AS {sql}").close()
-            self.public.add(name)
-
-    def _missing(self, name: str) -> str:
-        """Return a SELECT that fails like one of a table that is not there."""
-        return f"SELECT * FROM {quoted(self.nowhere)}.{quoted(name)}"  # noqa: S608 - quoted
-
-    def _top(self, table: VisibleTable) -> str:
-        inner = _random_name()
-        self.inner.add(inner)
-        columns = [self._column(name, table.masks.get(name)) for name in table.columns or ()]
-        source = f"{quoted(self.schema)}.{quoted(table.name.name)}"
-        where = "" if table.where is None else f" WHERE ({table.where}\n) {_BARRIER}"
-        body = f"SELECT {', '.join(columns) or '1 AS nothing'} FROM {source}{where}"  # noqa: S608
-        named = self._named_in(table.where)
-        body = f"WITH {', '.join(named)} {body}" if named else body
-        self._database.execute(f"CREATE TEMP VIEW {quoted(inner)} AS {body}").close()
-        listed = ", ".join(map(quoted, table.columns or ())) or "1 AS nothing"
-        return f"SELECT {listed} FROM temp.{quoted(inner)}"  # noqa: S608 - quoted
-
-    def _named_in(self, condition: str | None) -> Sequence[str]:
-        """Return a common table expression for each table of the file that a condition names."""
-        if condition is None:
-            return ()
-        tokens = sql_tokenizer.statement(condition, "sqlite")
-        words = {folded(token.identifier) for token in tokens if token.identifier is not None}
-        found = [name for name in self._file.entries if folded(name) in words]
-        self.read_by_conditions.update(found)
-        return [
-            f"{quoted(name)} AS (SELECT * FROM {quoted(self.schema)}.{quoted(name)})"  # noqa: S608
-            for name in found
-        ]
-
-    def _column(self, name: str, masker: Masker | None) -> str:
-        column = quoted(name)
-        if masker is None:
-            return column
-        function = _random_name()
-        self.masks.add(function)
-        masked = _masked(masker, self._encoding)
-        self._database.create_function(function, 2, masked, deterministic=True)
-        # As bytes: text in no encoding could not be given to the function.
-        value = f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
-        return f"CAST({quoted(function)}(typeof({column}), {value}) AS TEXT) AS {column}"
-
 
 class _PolicyAuthorizer:
-    """Allow-list of what the statements of callers may access."""
+    """Allow-list of what statements may access."""
 
-    def __init__(self, views: _Views, schema: SqliteSchema, modules: list[str]) -> None:
+    def __init__(self, views: PolicyViews, schema: SqliteSchema, modules: Iterable[str]) -> None:
         self._views = views
         self._shadows = schema.shadows
         file_views = {name for name, entry in schema.entries.items() if entry.type == "view"}
         self._readers = views.inner | views.read_by_conditions | file_views
         self._modules = frozenset(map(folded, modules)) - EPONYMOUS
+        self._eponymous = EPONYMOUS - set(map(folded, schema.entries))
         self._public = frozenset(map(folded, views.public))
-        self.direct = False
+        self.is_direct = False
         """Whether a statement is only being prepared: then no access is a virtual table's own."""
         self.denied = ""
         """The name that was denied last."""
-
-    @property
-    def nowhere(self) -> str:
-        """The name of the schema that missing tables are in."""
-        return self._views.nowhere
-
-    def names_any(self, message: str) -> bool:
-        """Return whether a message has a random name."""
-        views = self._views
-        return any(name in message for name in (*views.inner, *views.masks, views.nowhere))
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None
@@ -274,9 +215,9 @@ class _PolicyAuthorizer:
             is_mask = second in self._views.masks and by in self._views.inner
             allowed = is_mask or folded(second or "") in FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
-            # A caller's statement is a subquery, and the table-valued forms are denied above.
-            versions = (first or "").lower() in ("schema_version", "data_version")
-            allowed = versions and second is None and schema == self._views.schema
+            # Ours, or of a full-text table: others are subqueries, and functions denied above.
+            is_version = (first or "").lower() in ("schema_version", "data_version")
+            allowed = is_version and second is None and schema == self._views.file
         else:
             allowed = False
         if not allowed:
@@ -287,12 +228,14 @@ class _PolicyAuthorizer:
         name = folded(table)
         if name.startswith(_INTERNAL) or name in self._modules:
             return False
-        if schema == self._views.schema:
-            if table in self._shadows:
-                return not self.direct
-            return table in self._views.unrestricted or by in self._readers
-        if name in EPONYMOUS:
+        if name in self._eponymous:
             return True
+        if schema == self._views.file:
+            if table in self._shadows:
+                return not self.is_direct
+            if not column and not self._views.is_everything:
+                return True  # rows of what one of our views names; nothing else has this name
+            return table in self._views.unrestricted or by in self._readers
         if schema is None:
             return not column  # rows of what the statement names, which is never the file's own
         if folded(schema) == "temp":
@@ -300,37 +243,11 @@ class _PolicyAuthorizer:
         return False
 
 
-def _examine(uri: str) -> tuple[SqliteSchema, str]:
-    """Return the names in a file, and the encoding of its text."""
-    database = hardened(uri)
-    try:
-        database.text_factory = escaped
-        (encoding,) = database.execute("PRAGMA encoding").fetchone()
-        return read_schema(database), str(encoding)
-    finally:
-        database.close()
-
-
-def _random_name() -> str:
-    return f"v{secrets.token_hex(16)}"
+def _wrapped(sql: str, limit: int) -> str:
+    return f"SELECT * FROM ({sql}\n) LIMIT {limit:d}"  # noqa: S608 - confined
 
 
 def _no_table(written: str) -> RefusedStatement:
     # In one spelling: SQLite has that of the statement or that of a hidden table.
     name = folded(written).removeprefix("temp.")
     return RefusedStatement(f"no such table: {name}", table=name)
-
-
-def _masked(masker: Masker, encoding: str) -> Callable[[str, object], bytes | None]:
-    """Return the SQL function of a mask, whose result is the bytes of text in this encoding."""
-    codec, errors = ("utf-8", "surrogateescape")
-    if encoding != "UTF-8":
-        codec, errors = encoding.lower(), "surrogatepass"
-
-    def mask(kind: str, value: object) -> bytes | None:
-        if kind == "text" and isinstance(value, bytes):
-            value = value.decode(codec, errors)
-        shown = masker(value)
-        return None if shown is None else shown.encode(codec, errors)
-
-    return mask

@@ -22,7 +22,10 @@ _SHADOWS = {
 }
 """SQLite's own modules that store data, each with the suffixes of its shadow tables."""
 
-MODULES = frozenset((*_SHADOWS, "fts4aux", "fts5vocab"))
+VOCABULARIES = frozenset(("fts4aux", "fts5vocab"))
+"""Modules whose tables show the words in a full-text table."""
+
+MODULES = frozenset((*_SHADOWS, *VOCABULARIES))
 """Modules whose virtual tables may be read; no other module may run its code."""
 
 _NAMES = """
@@ -30,6 +33,10 @@ SELECT name, type, CASE WHEN type = 'table' AND rootpage = 0 THEN sql END FROM m
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
 """
 _MODULE = re.compile(r"\bUSING\s+(?:\"([^\"]+)\"|\[([^\]]+)\]|`([^`]+)`|(\w+))", re.IGNORECASE)
+_SOURCE = re.compile(
+    r"""\s*\(\s*(?:"([^"]+)"|'([^']+)'|\[([^\]]+)\]|`([^`]+)`|(\w+))\s*(?:,\s*\w+\s*)?\)\s*"""
+)
+"""The arguments of a vocabulary: the name of its full-text table alone, or with a kind."""
 _LITERALS = re.compile(
     r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]",
     re.DOTALL,
@@ -43,6 +50,8 @@ class SchemaEntry(NamedTuple):
     type: TableType
     module: str | None = None
     """The module of a virtual table, in lower case."""
+    source: str | None = None
+    """The name of the full-text table of a vocabulary, as written; None if it cannot be read."""
 
 
 class SqliteSchema(NamedTuple):
@@ -95,8 +104,10 @@ def _entry(name: str, type: str, sql: str | None) -> SchemaEntry:
         return SchemaEntry(name, "table")
     # Search behind the table's own name, which may contain USING.
     found = _MODULE.search(sql, sql.find(name) + len(name) if name in sql else 0)
-    module = next(filter(None, found.groups()), "") if found else ""
-    return SchemaEntry(name, "virtual table", module.lower())
+    module = next(filter(None, found.groups()), "").lower() if found else ""
+    arguments = _SOURCE.fullmatch(sql, found.end()) if found and module in VOCABULARIES else None
+    source = next(filter(None, arguments.groups())) if arguments else None
+    return SchemaEntry(name, "virtual table", module, source)
 
 
 def _shadows(entry: SchemaEntry, known: Mapping[str, SchemaEntry]) -> Iterable[str]:

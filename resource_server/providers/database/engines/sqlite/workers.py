@@ -373,11 +373,23 @@ class WorkerPool:
         ]
         self._idle = self._workers[::-1]
         self._slots = Slots(size, max_waiting=max_waiting)
+        self._using = 0
+        """Number of functions that run or wait."""
+        self._unused = asyncio.Event()
+        self._unused.set()
 
     async def run(self, function: Callable[[SqliteConnection], T], within: float) -> T:
         """Run a function of a connection. See `SqliteWorker.run`."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + within
+        self._using += 1
+        self._unused.clear()
+        try:
+            return await self._run(function, asyncio.get_running_loop().time() + within)
+        finally:
+            self._using -= 1
+            if not self._using:
+                self._unused.set()
+
+    async def _run(self, function: Callable[[SqliteConnection], T], deadline: float) -> T:
         try:
             async with asyncio.timeout_at(deadline):
                 await self._slots.acquire()
@@ -385,7 +397,7 @@ class WorkerPool:
             raise DeadlineExceeded from None
         worker = self._idle.pop()
         try:
-            result = await worker.run(function, deadline - loop.time())
+            result = await worker.run(function, deadline - asyncio.get_running_loop().time())
         except BaseException:
             # Last in line, because its thread may still be busy.
             self._idle.insert(0, worker)
@@ -399,3 +411,8 @@ class WorkerPool:
     async def close(self, within: float) -> None:
         """Close all workers. See `SqliteWorker.close`."""
         await asyncio.gather(*(worker.close(within) for worker in self._workers))
+
+    async def close_when_idle(self, within: float) -> None:
+        """Close all workers after the last function has ended."""
+        await self._unused.wait()
+        await self.close(within)

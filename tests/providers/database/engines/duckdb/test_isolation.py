@@ -22,7 +22,8 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceError,
 )
-from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.contract import QueryEngine, Statement
+from resource_server.providers.database.engines.duckdb.engine import DuckdbEngine
 from resource_server.providers.database.engines.factory import make_engine
 from tests.providers.database.engines.duckdb.processes import children_of, ended
 
@@ -53,8 +54,9 @@ def write_parquet(path: Path, rows: int = 1000) -> Path:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncGenerator[Engine]:
+async def opened(url: str) -> AsyncGenerator[DuckdbEngine]:
     engine = make_engine(url, readable=_everything, schemas=(), interval=None, notify=False)
+    assert isinstance(engine, DuckdbEngine)
     await engine.open()
     try:
         yield engine
@@ -62,13 +64,11 @@ async def opened(url: str) -> AsyncGenerator[Engine]:
         await engine.close()
 
 
-def _everything(
-    table: str, column: str, *, in_query: bool = False, through: str | None = None
-) -> bool:
+def _everything(table: str, column: str, *, through: str | None = None) -> bool:
     return True
 
 
-async def count(engine: Engine) -> int:
+async def count(engine: QueryEngine) -> int:
     """Return the number of rows that hold what was written."""
     sql = "SELECT count(*) FROM t WHERE name = 'name ' || id"
     found = await engine.query(Statement(sql), limit=1, within=PATIENCE_S)
@@ -233,7 +233,7 @@ async def test_no_process_is_left_after_the_server_is_killed(source: tuple[Path,
 # -- files that fail
 
 
-async def outcome(engine: Engine) -> str:
+async def outcome(engine: QueryEngine) -> str:
     """Return how a count of the rows ends, in plain words."""
     try:
         return f"{await count(engine)} rows"

@@ -16,9 +16,17 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceError,
 )
-from resource_server.providers.database.engines.contract import Rows, Statement
+from resource_server.providers.database.engines.contract import RefusedStatement, Rows, Statement
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
-from tests.providers.database.sqlite_databases import contents, opened, queried, rows, write
+from tests.providers.database.sqlite_databases import (
+    check,
+    contents,
+    opened,
+    queried,
+    query,
+    rows,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -246,7 +254,7 @@ async def shop(folder: Path) -> AsyncGenerator[SqliteEngine]:
 async def attempt(engine: SqliteEngine, sql: str) -> Rows | ResourceError:
     started = time.monotonic()
     try:
-        return await engine.query(Statement(sql), limit=10, within=DEADLINE_S)
+        return await query(engine, Statement(sql), limit=10, within=DEADLINE_S)
     except ResourceError as error:
         return error
     finally:
@@ -257,9 +265,7 @@ async def attempt(engine: SqliteEngine, sql: str) -> Rows | ResourceError:
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
-        answer = await attempt(engine, sql)
-        assert isinstance(answer, InvalidParameter)
-        assert str(answer) == "the database refuses this query"
+        assert isinstance(await attempt(engine, sql), RefusedStatement)
 
 
 @pytest.mark.slow
@@ -268,8 +274,8 @@ async def test_a_query_that_does_more_than_select_is_refused_before_it_runs(
     tmp_path: Path, sql: str
 ) -> None:
     async with shop(tmp_path) as engine:
-        with pytest.raises(ValueError, match=r"\w"):
-            await engine.check(sql, ())
+        with pytest.raises(RefusedStatement):
+            await check(engine, sql)
 
 
 @pytest.mark.slow
@@ -287,8 +293,8 @@ async def test_an_endless_or_huge_query_is_checked_without_running(
 ) -> None:
     async with shop(tmp_path) as engine:
         started = time.monotonic()
-        with suppress(ValueError):
-            await engine.check(sql, ())
+        with suppress(ResourceError):
+            await check(engine, sql)
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
@@ -298,8 +304,7 @@ async def test_a_query_that_only_selects_returns_its_rows(
     tmp_path: Path, sql: str, expected: list[tuple[object, ...]]
 ) -> None:
     async with shop(tmp_path) as engine:
-        columns = await engine.check(sql, ())
-        assert columns is None or len(columns) == len(expected[0])
+        await check(engine, sql)
         answer = await attempt(engine, sql)
         assert isinstance(answer, Rows)
         assert answer.rows == expected

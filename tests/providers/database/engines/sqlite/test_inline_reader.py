@@ -27,7 +27,7 @@ TABLE = "CREATE TABLE t(id INTEGER PRIMARY KEY, word); INSERT INTO t VALUES(1, '
 NUMBERS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT {})"
 
 
-def _all(table: str, column: str, *, in_query: bool = False, through: str | None = None) -> bool:
+def _all(table: str, column: str, *, through: str | None = None) -> bool:
     return True
 
 
@@ -100,9 +100,7 @@ async def test_a_statement_of_many_steps_is_left_to_the_slow_workers(
     ],
 )
 async def test_anything_unusual_is_left_to_the_hot_worker(tmp_path: pathlib.Path, sql: str) -> None:
-    def readable(
-        table: str, column: str, *, in_query: bool = False, through: str | None = None
-    ) -> bool:
+    def readable(table: str, column: str, *, through: str | None = None) -> bool:
         return column != "secret"
 
     path = write(

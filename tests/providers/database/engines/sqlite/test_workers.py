@@ -27,6 +27,7 @@ from tests.providers.database.sqlite_databases import (
     needs_descriptors,
     opened,
     queried,
+    query,
     rows,
     write,
 )
@@ -37,11 +38,11 @@ NUMBERS = "CREATE TABLE numbers(n INTEGER PRIMARY KEY); INSERT INTO numbers VALU
 
 
 async def endless(engine: SqliteEngine, within: float) -> Rows:
-    return await engine.query(Statement(ENDLESS), limit=1, within=within)
+    return await query(engine, Statement(ENDLESS), limit=1, within=within)
 
 
 async def unstoppable(engine: SqliteEngine, within: float) -> Rows:
-    return await engine.query(Statement(UNSTOPPABLE), limit=1, within=within)
+    return await query(engine, Statement(UNSTOPPABLE), limit=1, within=within)
 
 
 async def test_a_statement_over_its_deadline_is_stopped_and_others_continue(tmp_path: Path) -> None:
@@ -183,16 +184,14 @@ def test_a_connection_whose_loop_closed_during_a_statement_is_closed(
 ) -> None:
     entered, may_go_on = threading.Event(), threading.Event()
 
-    def slow(
-        table: str, column: str, *, in_query: bool = False, through: str | None = None
-    ) -> bool:
+    def slow(table: str, column: str, *, through: str | None = None) -> bool:
         entered.set()
         return may_go_on.wait(PATIENCE_S)
 
     async def leave(path: Path) -> None:
         engine = SqliteEngine(path, readable=slow)
         await engine.open()
-        late = asyncio.create_task(queried(engine, "SELECT n FROM numbers"))
+        late = asyncio.create_task(rows(engine, "SELECT n FROM numbers"))
         await happened(entered)
         late.cancel()
         await engine.close()
@@ -219,9 +218,7 @@ def test_a_connection_whose_loop_closed_during_opening_is_closed(tmp_path: Path)
         nothing_is_left(path)
 
 
-def everything(
-    table: str, column: str, *, in_query: bool = False, through: str | None = None
-) -> bool:
+def everything(table: str, column: str, *, through: str | None = None) -> bool:
     return True
 
 
@@ -254,14 +251,14 @@ from resource_server.errors import DeadlineExceeded
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 
-def forever(table, column, *, in_query=False, through=None):
+def forever(table, column, *, through=None):
     return threading.Event().wait()
 
 async def main():
     engine = SqliteEngine(sys.argv[1], readable=forever)
     await engine.open()
     try:
-        await engine.query(Statement("SELECT n FROM numbers"), limit=1, within=0.1)
+        await engine.fetch(Statement("SELECT n FROM numbers"), limit=1, within=0.1)
     except DeadlineExceeded:
         print("late", flush=True)
     await engine.close()
