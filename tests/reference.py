@@ -75,7 +75,8 @@ def _rows(root: dict[str, Any], properties: dict[str, Any], above: str = "") -> 
         shown_default = "" if default is None else f"`{_yaml(default)}`"
         described = option.get("description") or resolved.get("description", "")
         yield f"| `{above}{name}` | {shown_default} | {' '.join(described.split())} |"
-        yield from _rows(root, resolved.get("properties", {}), f"{above}{name}.")
+        for variant in (resolved, *(_resolve(root, each) for each in resolved.get("anyOf", ()))):
+            yield from _rows(root, variant.get("properties", {}), f"{above}{name}.")
 
 
 def _yaml(value: Any) -> str:

@@ -81,10 +81,12 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
     for section in MOUNTS:
         mounts = data.get(section)
         for raw in mounts.values() if is_mapping(mounts) else ():
-            url = raw.get("url") if is_mapping(raw) else None
-            if isinstance(url, str) and is_database_url(url):
-                with contextlib.suppress(ValueError):
-                    secrets |= dict.fromkeys(parse_database_url(url).secrets, "***")
+            sql = raw.get("sql") if is_mapping(raw) else None
+            for urls in (raw, sql):
+                url = urls.get("url") if is_mapping(urls) else None
+                if isinstance(url, str) and is_database_url(url):
+                    with contextlib.suppress(ValueError):
+                        secrets |= dict.fromkeys(parse_database_url(url).secrets, "***")
     hidden = {path: "***" for path in positions.values if path[:3] == _TOKENS or path[:2] == _KEY}
     return dataclasses.replace(positions, secrets=secrets, written={**hidden, **positions.written})
 
@@ -220,6 +222,7 @@ class _ManifestLoader:
             if url is not None and url.is_file and not url.is_pattern:
                 self._withheld.setdefault(url.database, f"the database of {dotted(path)}")
             default = f"{'sqlite' if url is None else url.engine}://{name}/"
+            self._check_sql_url(options.get("sql"), url, (*path, "sql", "url"))
         base = "file:///" if client else self._base(common.get("uri"), default, path)
         if use is not None:
             siblings = _OF_CLIENT if section == "roots" else {}
@@ -283,6 +286,17 @@ class _ManifestLoader:
         except ValueError as error:
             self._decoder.refuse(at, str(error))
             return None
+
+    def _check_sql_url(self, sql: object, url: DatabaseUrl | None, at: DataPath) -> None:
+        """Check the URL of the login for callers' SQL: another one for the same engine."""
+        text = sql.get("url") if is_mapping(sql) else None
+        given = self._database_url(text, at) if isinstance(text, str) else None
+        if given is None or url is None:
+            return
+        if url.is_file:
+            self._decoder.refuse(at, "a file needs no login; write 'sql: true' or 'scopes'")
+        elif given.engine != url.engine:
+            self._decoder.refuse(at, f"expected {url.engine}://…, as in 'url'")
 
     def _base(self, uri: object, default: str, path: DataPath) -> str | None:
         """Return the canonical base URI: the given one, or the default."""

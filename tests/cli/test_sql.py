@@ -48,4 +48,4 @@ def test_a_source_without_a_database_is_refused(run: Run, folder: Path) -> None:
 def test_the_kind_of_sql_is_required(run: Run, two: Path) -> None:
     done = run("sql", two)
     assert (done.status, done.out) == (2, "")
-    assert "--role or --notify is missing" in done.err
+    assert "--role, --notify or --policy is missing" in done.err

@@ -31,6 +31,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from resource_server.cli import server_builder
 from resource_server.protocol.server import Server
 from tests.providers.database.owners import Owner
 from tests.worlds import folders, manifests, twin_databases
@@ -72,6 +73,13 @@ class _World:
             self._case.folder.make(self._place)
         if self._case.database is not None and self._owner is not None:
             await twin_databases.run(self._owner, self._case.database.setup)
+            if self._case.database.takes_sql and self._case.database.engine != "sqlite":
+                await self._make_policy(self._owner, self._case.database.engine)
+
+    async def _make_policy(self, owner: Owner, engine: str) -> None:
+        manifest = server_builder.load_manifest(str(self.manifest), allow_plugins=False)
+        providers = dict(server_builder.make_providers(manifest, allow_plugins=False))
+        await twin_databases.make_policy(owner, providers["shop"], engine)
 
     async def change(self) -> None:
         """Make the second world of the first."""

@@ -119,6 +119,17 @@ STATEMENTS: Sequence[str] = (
     "select word from words where word = :n",
     "select * from sqlite_sequence",
     "select count(*) from sqlite_schema",
+    "select id from people where cast(note as integer) > :i order by id",
+    "select id from people where cast(note as json) is not null order by id",
+    "select sqrt(num - :i) from people order by id",
+    "select p from people p order by p",
+    "select p.secret from people p",
+    "select * from public.people",
+    "select count(*) from information_schema.columns",
+    "select count(*) from pg_class",
+    "select p.current_user from people p",
+    "select x.current_setting from unnest(array['server_version']) x",
+    "select max(note), min(pin), count(distinct name), count(note) from people",
 )
 """SQL of callers about tables of `twin_databases`."""
 

@@ -7,10 +7,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hypothesis import strategies as st
 
+from resource_server.manifest.databases.owner_sql import is_database
+from resource_server.provider import Provider
 from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
 from tests.providers.database.servers import server_url, unique_name, with_parts
 
 POSTGRES = server_url("RESOURCE_SERVER_TEST_POSTGRES", "postgresql://postgres@127.0.0.1/postgres")
@@ -31,6 +35,8 @@ class DatabaseTwins:
     """The option `tables` of the manifest."""
     queries: dict[str, Any] = field(default_factory=dict[str, Any])
     """The option `queries` of the manifest."""
+    takes_sql: bool = True
+    """Whether callers may send SQL."""
 
     @property
     def base(self) -> str:
@@ -42,10 +48,11 @@ class DatabaseTwins:
     def options(self, url: str) -> Mapping[str, Any]:
         """Return the options of the database in the manifest."""
         options: dict[str, Any] = {"url": url, "tables": self.tables, "queries": self.queries}
-        if self.engine == "sqlite":
-            options["sql"] = True
-        else:
+        if self.engine != "sqlite":
             options["interval"] = "20ms"
+        if self.takes_sql:
+            login = {"url": login_url(url, self.engine, urlsplit(url).path[1:])}
+            options["sql"] = True if self.engine == "sqlite" else login
         if self.engine == "postgresql":
             options["schemas"] = ["public"]
         return {**options, "uri": f"{self.engine}://shop/"}
@@ -81,7 +88,7 @@ async def new_database(engine: str, place: Path) -> AsyncGenerator[Owner]:
                 yield owner
         finally:
             force = " WITH (FORCE)" if engine == "postgresql" else ""
-            await admin.run(f"DROP DATABASE {name}{force}")
+            await admin.run(f"DROP DATABASE {name}{force}", *drop_statements(engine, name))
     finally:
         await administrator.__aexit__(None, None, None)
 
@@ -91,6 +98,13 @@ async def run(owner: Owner, statements: Sequence[str]) -> None:
     for statement in statements:
         with suppress(Exception):
             await owner.run(statement)
+
+
+async def make_policy(owner: Owner, provider: Provider, engine: str) -> None:
+    """Make the views and the login for callers' SQL, as the owner of a server does."""
+    assert is_database(provider)
+    for statement in await policy_statements(provider, engine, urlsplit(owner.url).path[1:]):
+        await owner.run(statement)
 
 
 # -- generation
@@ -334,6 +348,7 @@ def database_twins(draw: st.DrawFn, engine: str) -> DatabaseTwins:
         (*draw(st.lists(alterations, min_size=4, max_size=16)), *draw(rows)),
         {"people": options, "*vault": False, "blocked": False},
         {name.replace(" ", "_"): _query(_QUERIES[name]) for name in sorted(names)},
+        draw(st.booleans()),
     )
 
 

@@ -16,6 +16,9 @@ from resource_server.provider import Provider
     "--role", "what", flag_value="role", help="A login that only reads the exposed tables."
 )
 @click.option("--notify", "what", flag_value="notify", help="Triggers that notify of changes.")
+@click.option(
+    "--policy", "what", flag_value="policy", help="Views of the policy, for SQL of callers."
+)
 @click.option("--name", metavar="NAME", help="The database, if there are several.")
 @source_arguments.common_options
 def command(
@@ -29,7 +32,9 @@ def command(
     from resource_server.manifest.databases import owner_sql
 
     if what is None:
-        raise click.UsageError("--role or --notify is missing", click.get_current_context())
+        raise click.UsageError(
+            "--role, --notify or --policy is missing", click.get_current_context()
+        )
     log_output.log_to_stderr(verbose)
     manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins)
     providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)
@@ -52,5 +57,13 @@ async def _print(name: str, database: Provider, what: str) -> int:
         found = await owner_sql.exposed_tables(name, database)
     except (MountUnavailable, ResourceError) as error:
         return console.fail(f"the exposed tables of {name} cannot be determined: {error}")
-    console.write_text(owner_sql.role_sql(found) if what == "role" else owner_sql.notify_sql(found))
+    match what:
+        case "role":
+            console.write_text(owner_sql.role_sql(found))
+        case "notify":
+            console.write_text(owner_sql.notify_sql(found))
+        case _:
+            from resource_server.manifest.databases import policy_sql
+
+            console.write_text(policy_sql.policy_sql(found))
     return 0

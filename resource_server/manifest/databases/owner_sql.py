@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
 from resource_server.manifest.databases.database_url import parse_database_url
 from resource_server.manifest.wording import printable
 from resource_server.provider import Path
 from resource_server.providers.database.addressing import address
-from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.options import ReadLimits
-from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.policy import Policy, TableView
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import settle
 
 _PAGE = 1000
+
+
+class ExposedTable(NamedTuple):
+    """A table or view, as it is and as the policy shows it."""
+
+    table: Table
+    view: TableView
+
+    @property
+    def name(self) -> TableName:
+        """Its name."""
+        return self.table.name
 
 
 class ExposedSchema(NamedTuple):
@@ -32,8 +44,10 @@ class ExposedSchema(NamedTuple):
     limits: ReadLimits
     views: frozenset[TableName] = frozenset()
     """The views, which cannot have these triggers."""
-    columns: Mapping[TableName, Sequence[str]] = {}
-    """The visible columns of each table that hides some."""
+    shown: Sequence[ExposedTable] = ()
+    """The same tables in detail."""
+    digest: str = ""
+    """Digest of the policy."""
 
 
 def is_database(provider: object) -> TypeGuard[Database]:
@@ -50,18 +64,14 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
     url = parse_database_url(database.url)
     if url.is_file:  # a file has no privileges to grant
         return ExposedSchema(mount, url.engine, "", (), database.limits)
-    # The owner has more privileges than a reader.
-    database = dataclasses.replace(database, require_readonly_role=False)
+    # The owner has more privileges than a reader, and the login for callers may not be there yet.
+    database = dataclasses.replace(database, require_readonly_role=False, sql=False)
     async with database:
         engine = database.engine
         names = [table async for table in _exposed_tables(database)]
         types = {info.name: info.type for info in await engine.tables()}
         policy = Policy(database.tables, engine.name)
-        columns: dict[TableName, Sequence[str]] = {}
-        for name in names:
-            options = policy.of(name)
-            if options is not None and options.columns.hide:
-                columns[name] = policy.view(await engine.table(name)).table.column_names
+        tables = [await engine.table(name) for name in names]
         return ExposedSchema(
             mount=mount,
             engine=engine.name,
@@ -69,7 +79,8 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
             tables=names,
             limits=database.limits,
             views=frozenset(table for table in names if "view" in types.get(table, "table")),
-            columns=columns,
+            shown=[ExposedTable(table, policy.view(table)) for table in tables],
+            digest=database.policy_digest,
         )
 
 
@@ -124,11 +135,12 @@ def quoted_table(name: TableName) -> str:
     return ".".join(double_quoted(part) for part in name if part is not None)
 
 
-def _backquoted(name: str) -> str:
+def backquoted(name: str) -> str:
+    """Return a quoted MariaDB identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def _seconds(limits: ReadLimits) -> int:
+def timeout_seconds(limits: ReadLimits) -> int:
     """Return the statement timeout for the login, longer than our own."""
     return math.ceil(max(limits.timeout, limits.query_timeout)) + 5
 
@@ -149,7 +161,7 @@ def _postgresql_role(exposed: ExposedSchema) -> Iterator[str]:
     yield "END $$;"
     yield f"ALTER ROLE {login} CONNECTION LIMIT 20;"
     yield f"ALTER ROLE {login} SET default_transaction_read_only = on;"
-    yield f"ALTER ROLE {login} SET statement_timeout = '{_seconds(exposed.limits)}s';"
+    yield f"ALTER ROLE {login} SET statement_timeout = '{timeout_seconds(exposed.limits)}s';"
     yield f"ALTER ROLE {login} SET lock_timeout = '500ms';"
     yield f"ALTER ROLE {login} SET idle_in_transaction_session_timeout = '5s';"
     yield f"GRANT CONNECT ON DATABASE {database} TO {login};"
@@ -166,16 +178,17 @@ def _postgresql_role(exposed: ExposedSchema) -> Iterator[str]:
     )
     yield "-- As a superuser, to limit its temporary files on disk:"
     yield f"-- ALTER ROLE {login} SET temp_file_limit = '256MB';"
-    for table, columns in exposed.columns.items():
-        names = ", ".join(map(double_quoted, columns))
-        yield from _only_columns(quoted_table(table), names, login)
+    for each in exposed.shown:
+        if each.view.options.columns.hide:
+            names = ", ".join(map(double_quoted, each.view.table.column_names))
+            yield from _only_columns(quoted_table(each.name), names, login)
 
 
 def _mysql_role(exposed: ExposedSchema) -> Iterator[str]:
-    login = f"{_backquoted(f'{exposed.mount[:25]}_reader')}@`%`"
+    login = f"{backquoted(f'{exposed.mount[:25]}_reader')}@`%`"
     bounds = "MAX_USER_CONNECTIONS 20"
     if exposed.engine == "mariadb":
-        bounds += f" MAX_STATEMENT_TIME {_seconds(exposed.limits)}"
+        bounds += f" MAX_STATEMENT_TIME {timeout_seconds(exposed.limits)}"
     yield "-- Run as a user who may create users. The login is locked until it has a password:"
     yield f"-- ALTER USER {login} IDENTIFIED BY '…' ACCOUNT UNLOCK;"
     yield "-- Replace % with the host that resource-server connects from, if it is fixed."
@@ -184,9 +197,10 @@ def _mysql_role(exposed: ExposedSchema) -> Iterator[str]:
     yield f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {login};"
     for table in exposed.tables:
         yield f"GRANT SELECT ON {_of_database(exposed, table)} TO {login};"
-    for table, columns in exposed.columns.items():
-        names = ", ".join(map(_backquoted, columns))
-        yield from _only_columns(_of_database(exposed, table), names, login)
+    for each in exposed.shown:
+        if each.view.options.columns.hide:
+            names = ", ".join(map(backquoted, each.view.table.column_names))
+            yield from _only_columns(_of_database(exposed, each.name), names, login)
 
 
 def _only_columns(table: str, columns: str, login: str) -> Iterator[str]:
@@ -196,7 +210,7 @@ def _only_columns(table: str, columns: str, login: str) -> Iterator[str]:
 
 
 def _of_database(exposed: ExposedSchema, table: TableName) -> str:
-    return f"{_backquoted(table.schema or exposed.database)}.{_backquoted(table.name)}"
+    return f"{backquoted(table.schema or exposed.database)}.{backquoted(table.name)}"
 
 
 CHANNEL = "resource_server"

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
-from resource_server.access import OPEN, Access
+from resource_server.access import OPEN, Access, Scope
 from resource_server.provider import ByteSize
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration, OptionChecks, check_options
@@ -143,6 +143,26 @@ class Query:
 
     def __post_init__(self) -> None:
         check_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerSqlOptions:
+    """How callers may send SQL of their own."""
+
+    url: str | None = field(default=None, repr=False)
+    """PostgreSQL, MySQL and MariaDB: a login that can read nothing but the views that
+    `resource-server sql --policy` prints, such as `postgresql://shop_sql:…@host/shop`."""
+    scopes: tuple[Scope, ...] = ()
+    """Required scopes; a caller needs all of them."""
+
+    def __post_init__(self) -> None:
+        if self.url is None and not self.scopes:
+            raise ValueError("is empty; write true, `url` or `scopes`")
+
+    @property
+    def access(self) -> Access:
+        """The scopes as a rule."""
+        return Access(scopes=self.scopes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,6 +159,15 @@ class Policy:
             for rule in self._rules
         )
 
+    def digest(self, *more: object) -> str:
+        """Return a digest of the rules that views of the policy carry, and of more."""
+        rules = [
+            (rule.pattern, o and (o.columns.hide, o.columns.mask, o.where, o.rows, o.expose))
+            for rule in self._rules
+            for o in [rule.options]
+        ]
+        return blake2b(msgspec.json.encode([rules, *more]), digest_size=16).hexdigest()
+
     @property
     def hashes_change(self) -> bool:
         """Whether a mask gives other values after every start."""

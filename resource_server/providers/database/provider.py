@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from resource_server.access import Access, allows, checked_restrictions
+from resource_server.access import OPEN, Access, allows, checked_restrictions
 from resource_server.errors import (
     IN_CHECK,
     MountUnavailable,
@@ -39,12 +39,23 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.database_search import DatabaseSearch
 from resource_server.providers.database.diagnosis import Diagnosis
-from resource_server.providers.database.engines.contract import Engine, QueryEngine, SqlEngine
-from resource_server.providers.database.engines.factory import engine_name, make_engine
+from resource_server.providers.database.engines.contract import (
+    Engine,
+    EngineName,
+    QueryEngine,
+    SqlEngine,
+)
+from resource_server.providers.database.engines.factory import (
+    engine_name,
+    make_engine,
+    make_sql_login,
+)
 from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.sql_login import FORM, SqlLogin
 from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import (
+    CallerSqlOptions,
     Query,
     ReadLimits,
     TableOptions,
@@ -53,8 +64,10 @@ from resource_server.providers.database.options import (
 )
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.caller_sql import (
+    DIALECTS,
     TOOL_NAME,
     CallerSql,
+    RunsSql,
     sql_tool,
 )
 from resource_server.providers.database.queries.confinement import (
@@ -101,9 +114,9 @@ class Database:
     """Schemas to expose, on engines that have schemas; the default is all."""
     queries: Mapping[str, Query] = field(default_factory=dict[str, Query])
     """Queries served as documents, by name."""
-    sql: bool | Access = False
+    sql: bool | CallerSqlOptions = False
     """Whether callers may send SQL of their own, by the tool `query_database`: one SELECT, for
-    which only what `tables` shows exists. SQLite only; with `scopes`, for callers with them."""
+    which only what `tables` shows exists. Database servers need a login for it."""
     limits: ReadLimits = field(default_factory=ReadLimits)
     """Limits of one read."""
     watch: WatchMode = "auto"
@@ -133,10 +146,11 @@ class Database:
                 scopes=tuple(read.difference(each.access.scopes))
             )
             self._needed[query] = read.union(each.access.scopes)
-        if self.sql and name != "sqlite":
-            raise ValueError("sql: only SQLite databases take SQL of callers")
-        if isinstance(self.sql, Access):
-            rules["sql"] = self.sql
+        self._sql_login: SqlLogin | None = None
+        self._sql_problem: str | None = None
+        self._sql_access = OPEN
+        if self.sql:
+            rules["sql"] = self._sql_access = self._check_sql(name)
         self._restrictions = checked_restrictions(rules)
         self._link: Link | None = None
         self._closing = asyncio.Event()
@@ -150,6 +164,28 @@ class Database:
                 notify=self.watch == "notify",
             )
         )
+
+    def _check_sql(self, name: EngineName) -> Access:
+        """Return the scopes that SQL needs, and make the login for it that a server needs."""
+        given = self.sql if isinstance(self.sql, CallerSqlOptions) else None
+        scopes = given.scopes if given is not None else ()
+        if name in ("sqlite", "duckdb"):
+            if given is not None and given.url is not None:
+                raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")
+            if name == "duckdb":
+                # Its optimizer lets conditions of a caller run on hidden rows.
+                raise ValueError("sql: DuckDB databases and data files take no SQL of callers")
+            return Access(scopes=scopes)
+        if given is None or given.url is None:
+            raise ValueError(
+                "sql: a database server needs a login that reads the views of the policy alone; "
+                "write `sql: {url: …}` with the one that `resource-server sql --policy` prints"
+            )
+        self._sql_login = make_sql_login(given.url, self.policy_digest)
+        # The views of a server show the same to every caller.
+        tables = [each.access.scopes for each in self.tables.values() if each]
+        every = dict.fromkeys(scope for each in (scopes, *tables) for scope in each)
+        return Access(scopes=tuple(every))
 
     def _use(self, engine: Engine) -> None:
         """Read the database through an engine."""
@@ -172,9 +208,13 @@ class Database:
             timing=self.timing,
         )
         self._caller_sql: CallerSql | None = None
-        if self.sql and isinstance(engine, SqlEngine):
+        visible: RunsSql | None = self._sql_login
+        if visible is None and isinstance(engine, SqlEngine):
+            visible = VisibleSql(engine, self._policy, self._exposed, is_declared=False)
+        if self.sql and visible is not None:
             self._caller_sql = CallerSql(
-                VisibleSql(engine, self._policy, self._exposed, is_declared=False),
+                visible,
+                engine.name,
                 self._exposed,
                 self.limits,
                 link=self._uri,
@@ -199,6 +239,16 @@ class Database:
         return self._engine
 
     @property
+    def sql_login(self) -> SqlLogin | None:
+        """The login for callers' SQL, if the database is on a server and takes SQL."""
+        return self._sql_login
+
+    @property
+    def policy_digest(self) -> str:
+        """A digest of the options that the policy's views carry."""
+        return self._policy.digest(FORM, self.schemas, self.views)
+
+    @property
     def call_timeout_s(self) -> float:
         """See `SupportsTimeout`: a statement may take as long as the manifest allows."""
         return self.timing.call_s + max(self.limits.timeout, self.limits.query_timeout)
@@ -220,9 +270,10 @@ class Database:
         try:
             await self._engine.open()
             await self._check_login()
+            await self._open_sql_login()
         except BaseException:
             # `__aexit__` does not run after a failed `__aenter__`.
-            await self._engine.close()
+            await self._close_engines()
             raise
         if self._queries and not self._is_narrowed:
             # In the background: it needs the names of all tables.
@@ -240,13 +291,28 @@ class Database:
         if not self._is_narrowed:
             logger.warning("the database login may do more than read: %s", named, extra=IN_CHECK)
 
+    async def _open_sql_login(self) -> None:
+        if self._sql_login is None or not self.sql:
+            return
+        try:
+            await self._sql_login.open()
+        except (MountUnavailable, ResourceError) as error:
+            self._caller_sql, self._sql_problem = None, str(error)
+            if not self._is_narrowed:
+                logger.warning("callers cannot send SQL: %s", error, extra=IN_CHECK)
+
+    async def _close_engines(self) -> None:
+        if self._sql_login is not None and self.sql:
+            await self._sql_login.close()
+        await self._engine.close()
+
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()
         if self._check is not None:
             # Drivers misbehave when they are cancelled while they connect.
             await asyncio.wait((self._check,), timeout=_CLOSING_S)
             self._check.cancel()
-        await self._engine.close()
+        await self._close_engines()
 
     async def _check_queries(self, closing: asyncio.Event) -> None:
         with suppress(TimeoutError):
@@ -343,7 +409,8 @@ class Database:
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
         )
-        return await diagnosis.problems()
+        problem = [] if self._sql_problem is None else [("sql", self._sql_problem)]
+        return [*problem, *await diagnosis.problems()]
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
@@ -362,7 +429,7 @@ class Database:
             name: each for name, each in self.queries.items() if self._needed[name] <= scopes
         }
         sql = self.sql
-        if isinstance(sql, Access) and not allows(sql, scopes):
+        if not allows(self._sql_access, scopes):
             sql = False
         narrowed = replace(self, tables=self._tables_within(scopes), queries=queries, sql=sql)
         narrowed.keyed(self._policy.key)
@@ -374,6 +441,7 @@ class Database:
         self._is_narrowed = True
         if whole.engine.name != "sqlite":
             # A SQLite connection holds the readable columns in its authorizer: it is not shared.
+            self._sql_login = whole.sql_login
             self._use(whole.engine)
 
     def _tables_within(self, scopes: frozenset[str]) -> Mapping[str, TableOptions | Literal[False]]:
@@ -431,8 +499,8 @@ class Database:
         """Return the queries that models may call, and SQL. See `SupportsTools.tools`."""
         found = list(self._queries.tools)
         if self._caller_sql is not None:
-            name = self._link(()) if self._link is not None else self._engine.name
-            found.append(sql_tool(f"SQLite, {name}"))
+            uri = f", {self._link(())}" if self._link is not None else ""
+            found.append(sql_tool(f"{DIALECTS[self._engine.name]}{uri}"))
         return found
 
     async def call_tool(

@@ -18,11 +18,14 @@ import yaml
 from resource_server.manifest.databases.owner_sql import (
     CHANNEL,
     ExposedSchema,
+    ExposedTable,
     notify_sql,
     role_sql,
 )
-from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.options import ReadLimits
+from resource_server.manifest.databases.policy_sql import policy_sql
+from resource_server.providers.database.engines.reflection import Column, Table, TableName
+from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
+from resource_server.providers.database.policy import Policy
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")
@@ -92,6 +95,15 @@ def mariadb() -> Iterator[Server]:
 
 def exposed(server: Server, engine: str, *tables: TableName) -> ExposedSchema:
     return ExposedSchema(server.name, engine, server.name, tables, ReadLimits())
+
+
+def hiding(found: ExposedSchema, name: TableName, *hidden: str) -> ExposedSchema:
+    """Return a schema with one table, which has the column `id` beside hidden ones."""
+    columns = tuple(Column(each, "int", "integer") for each in ("id", *hidden))
+    options = TableOptions(columns=ColumnOptions(hide=hidden))
+    policy = Policy({"*": options}, "postgresql")
+    table = Table(name, "table", columns)
+    return found._replace(shown=[ExposedTable(table, policy.view(table))])
 
 
 def quoted(name: str) -> str:
@@ -176,7 +188,7 @@ def test_only_visible_columns_are_granted(postgresql: Server, mariadb: Server) -
     ):
         table = TableName(schema, "t")
         server.run("create table t (id int primary key, secret int); insert into t values (1, 2);")
-        shown = exposed(server, engine, table)._replace(columns={table: ("id",)})
+        shown = hiding(exposed(server, engine, table), table, "secret")
         server.run(role_sql(shown))
         narrower = [
             line[3:] for line in role_sql(shown).splitlines() if "SELECT" in line and "--" in line
@@ -190,6 +202,47 @@ def test_only_visible_columns_are_granted(postgresql: Server, mariadb: Server) -
         assert server.run("select id from t;", *reader, f"{server.name}_reader") == "1\n"
         with pytest.raises(PermissionError, match="denied"):
             server.run("select secret from t;", *reader, f"{server.name}_reader")
+
+
+def test_views_of_a_policy_are_made_whatever_the_names_are(
+    postgresql: Server, mariadb: Server
+) -> None:
+    for server, engine, schema in (
+        (postgresql, "postgresql", "public"),
+        (mariadb, "mariadb", None),
+    ):
+        write = quoted if engine == "postgresql" else backquoted
+        columns = [Column(name, "varchar(20)", "text") for name in HOSTILE]
+        listed = ", ".join(f"{write(name)} varchar(20)" for name in HOSTILE)
+        values = ", ".join(["'0123456789'"] * len(HOSTILE))
+        masks = dict(zip(HOSTILE, ("hash", "last4", "redact") * 2, strict=True))
+        policy = Policy({"*": TableOptions(columns=ColumnOptions(mask=masks))}, "postgresql")  # pyright: ignore[reportArgumentType]
+        shown: list[ExposedTable] = []
+        for name in HOSTILE:
+            server.run(f"create table {write(name)} ({listed});")
+            server.run(f"insert into {write(name)} values ({values});")
+            table = Table(TableName(schema, name), "table", tuple(columns))
+            shown.append(ExposedTable(table, policy.view(table)))
+        found = exposed(server, engine)._replace(shown=shown, digest="d")
+        assert server.run(policy_sql(found)) == ""
+        assert server.run(policy_sql(found)) == "", "a second time"
+        policies = f"{server.name}_sql"
+        for name in HOSTILE:
+            seen = server.run(f"select * from {write(policies)}.{write(name)};")
+            assert "0123456789" not in seen
+            assert seen.count("…6789") == seen.count("***") == 2
+        if engine == "postgresql":
+            server.run(f"drop owned by {write(policies)}; drop role {write(policies)};")
+        else:
+            server.run(f"drop user {write(policies)}; drop database {write(policies)};")
+
+
+def test_the_views_of_a_policy_take_the_place_of_nothing_else(postgresql: Server) -> None:
+    other = quoted(f"{postgresql.name}_sql")
+    postgresql.run(f"create schema {other}; create view {other}.kept as select 1 as a;")
+    with pytest.raises(PermissionError, match="holds something else"):
+        postgresql.run(policy_sql(exposed(postgresql, "postgresql")))
+    assert postgresql.run(f"select a from {other}.kept;") == "1\n"
 
 
 def test_triggers_notify_of_every_commit_without_its_content(postgresql: Server) -> None:
@@ -315,7 +368,7 @@ def test_names_never_end_a_comment(write: Callable[[ExposedSchema], str], engine
     name = "a\nhostile\r\u2028hostile"
     table = TableName(name if engine == "postgresql" else None, name)
     found = ExposedSchema("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
-    text = write(found._replace(columns={table: (name,)}))
+    text = write(hiding(found, table, name))
     assert not any(line.startswith("hostile") for line in text.splitlines())
 
 

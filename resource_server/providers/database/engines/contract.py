@@ -92,6 +92,8 @@ class SqlPolicy(NamedTuple):
     """Whether the statements are the manifest's; those of callers never keep them waiting."""
     schema_state: object = None
     """The `Engine.schema_state` that it fits, or None for any."""
+    schema: str | None = None
+    """The schema of the tables, which callers do not write."""
 
 
 class OutdatedPolicy(Exception):

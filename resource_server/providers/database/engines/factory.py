@@ -11,6 +11,7 @@ from resource_server.providers.database.engines.contract import EngineName
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engines.contract import Engine
+    from resource_server.providers.database.engines.sql_login import SqlLogin
     from resource_server.providers.database.engines.sqlite.authorizer import Readable
 
 FILES = "files:"
@@ -93,3 +94,19 @@ def make_engine(
     from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 
     return MysqlEngine(url, interval=interval or 1.0)
+
+
+def make_sql_login(url: str, digest: str) -> SqlLogin:
+    """Return the login for callers' SQL, not yet open.
+
+    Args:
+        url: a login of a database server that reads nothing but the views of a policy.
+        digest: the digest of that policy.
+    """
+    if engine_name(url) == "postgresql":
+        from resource_server.providers.database.engines.postgres.sql_login import PostgresSqlLogin
+
+        return PostgresSqlLogin(url, digest)
+    from resource_server.providers.database.engines.mysql.sql_login import MysqlSqlLogin
+
+    return MysqlSqlLogin(url, digest)

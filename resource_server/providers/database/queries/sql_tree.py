@@ -40,7 +40,7 @@ MAX_CHARACTERS: Final = 20_000
 _OURS: Final = "~"
 """Start of the names that stand for parameters in the tree, each tree with a secret of its own."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLAIN_TEXT: Final = re.compile(r"[^'\\\x00-\x1f\x7f]*")
+_PLAIN_TEXT: Final = re.compile(r"[^\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
 _DUAL: Final = "dual"
 _WITH: Final = "with_"
@@ -130,6 +130,7 @@ class SqlTree:
         values: Mapping[str, object],
         *,
         schema: str | None = None,
+        rows: int | None = None,
     ) -> Statement:
         """Return canonical SQL with the engine's placeholders, and their values in order.
 
@@ -137,28 +138,30 @@ class SqlTree:
             tables: the columns of each visible table, by the name that callers write.
             values: the value of each parameter.
             schema: the schema of the tables, which callers do not write.
+            rows: a limit that the statement gets.
 
         Raises:
             RefusedStatement: it names anything else, or has what no statement may have.
         """
         try:
             confined = _Confined(self._tree, self._engine, tables, schema, self._own)
+            given = [values[name] for name in self._used]
             literals = confined.literals(len(self._used))
             generator = self._dialect.generator(
                 identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
             )
             text = _generated(generator, confined.tree)
+            _check_kept(self._read, self._tree, text, self._engine)
+            if rows is not None:
+                confined.limit(rows, given)
+                text = _generated(generator, confined.tree)
         except SqlglotError:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
-        try:
-            check_kept(self._read, self._tree, text, self._engine)
-        except ValueError as error:
-            raise RefusedStatement(f"sql: {error}") from None
         if self._engine != "duckdb":  # it has structs
             _check_names(text, confined.qualified)
-        return self._placed(text, [*(values[name] for name in self._used), *literals])
+        return self._placed(text, [*given, *literals])
 
     def _placed(self, text: str, values: Sequence[object]) -> Statement:
         """Return canonical SQL with placeholders; every bare word in it is checked."""
@@ -238,9 +241,16 @@ def _is_sign(match: re.Match[str]) -> bool:
 
 def _generated(generator: Generator, tree: exp.Expr) -> str:
     try:
-        return generator.generate(tree, copy=False)
+        return generator.generate(tree)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # of an odd tree
         raise RefusedStatement("sql: has syntax that this database lacks") from None
+
+
+def _check_kept(read: Sequence[Token], tree: exp.Expr, text: str, engine: EngineName) -> None:
+    try:
+        check_kept(read, tree, text, engine)
+    except ValueError as error:
+        raise RefusedStatement(f"sql: {error}") from None
 
 
 def _check_names(text: str, qualified: Container[tuple[str, str]]) -> None:
@@ -314,9 +324,32 @@ class _Confined:
                 node.is_string and not _PLAIN_TEXT.fullmatch(text)
             ):
                 name = exp.to_identifier(f"{self._own}{used + len(found)}", quoted=True)
-                node.replace(exp.Column(this=name))
+                placed: exp.Expr = exp.Column(this=name)
+                if self._engine == "postgresql":  # which cannot tell the type in every place
+                    placed = exp.Cast(this=placed, to=exp.DataType(this=exp.DType.TEXT))
+                node.replace(placed)
                 found.append(text)
         return found
+
+    def limit(self, rows: int, values: Sequence[object]) -> None:
+        """Let the statement give at most `rows`; a limit of its own is a number or a parameter."""
+        while isinstance(self.tree, exp.Subquery) and not any(
+            value for name, value in self.tree.args.items() if name != "this"
+        ):
+            self.tree = self.tree.this
+        given = self.tree.args.get("limit")
+        count = given and (given.args.get("expression") or given.args.get("count"))
+        wanted: object = rows
+        if isinstance(count, exp.Literal) and not count.is_string:
+            wanted = int(count.name) if count.name.isdecimal() else None
+        elif isinstance(count, exp.Column) and count.name.startswith(self._own):
+            wanted = values[int(count.name.removeprefix(self._own))]
+        elif count is not None:
+            wanted = None
+        if not isinstance(wanted, int) or wanted < 0:
+            raise RefusedStatement("sql: write LIMIT with a number")
+        most = exp.Literal.number(min(wanted, rows))
+        self.tree.set("limit", exp.Limit(expression=most))
 
     def _folded(self, name: str) -> str:
         return name.casefold() if self._engine == "duckdb" else name

@@ -10,7 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from resource_server.access import Access, Caller, acting
-from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
+from resource_server.providers.database.options import (
+    CallerSqlOptions,
+    ColumnOptions,
+    ReadLimits,
+    TableOptions,
+)
 from resource_server.providers.database.provider import Database
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import Wire, server_of
@@ -121,8 +126,8 @@ async def test_the_tool_is_offered_only_where_the_manifest_allows_it(tmp_path: P
     for sql, scopes, offered in (
         (False, frozenset[str](), False),
         (True, frozenset[str](), True),
-        (Access(scopes=("sql",)), frozenset[str](), False),
-        (Access(scopes=("sql",)), frozenset(["sql"]), True),
+        (CallerSqlOptions(scopes=("sql",)), frozenset[str](), False),
+        (CallerSqlOptions(scopes=("sql",)), frozenset(["sql"]), True),
     ):
         server = await server_of(shop(tmp_path, sql=sql))
         async with server.catalog:
@@ -169,7 +174,10 @@ async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
     assert found == [[1, "paid", 10, "…1111", "here"]]
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb", "duckdb"])
-def test_sql_of_callers_is_refused_on_other_engines(scheme: str) -> None:
-    with pytest.raises(ValueError, match="only SQLite"):
-        Database(f"{scheme}://localhost/shop", sql=True)
+def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
+    with pytest.raises(ValueError, match=r"needs a login .* sql --policy"):
+        Database("postgresql://localhost/shop", sql=True)
+    with pytest.raises(ValueError, match="take no SQL"):
+        Database("duckdb:///shop.duckdb", sql=True)
+    with pytest.raises(ValueError, match="a file needs no login"):
+        Database("sqlite:///shop.db", sql=CallerSqlOptions(url="postgresql://localhost/shop"))

@@ -132,6 +132,25 @@ WHERE {"constraint" if view == "check_constraints" else "table"}_schema = DATABA
 
 GRANTS = "SHOW GRANTS"
 
+OTHER_DATABASES = """
+SELECT schema_name FROM information_schema.schemata
+WHERE schema_name NOT IN ('information_schema', 'performance_schema', DATABASE())
+ORDER BY schema_name"""
+
+NO_VIEWS = """
+SELECT table_name FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_type <> 'VIEW' ORDER BY table_name"""
+
+HAS_VIEW = """
+SELECT 1 FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = %s AND table_type = 'VIEW'"""
+
+VIEW_COLUMNS = """
+SELECT c.table_name, c.column_name FROM information_schema.columns c
+JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+WHERE c.table_schema = DATABASE() AND t.table_type = 'VIEW'
+ORDER BY c.table_name, c.ordinal_position"""
+
 _DEFINING = """'Com_create_table', 'Com_alter_table', 'Com_drop_table', 'Com_rename_table',
     'Com_create_view', 'Com_drop_view', 'Com_create_index', 'Com_drop_index'"""
 
@@ -320,3 +339,16 @@ def mysql_privileges(grants: Iterable[str], database: str) -> list[str]:
         if "WITH GRANT OPTION" in grant:
             found["GRANT OPTION" if where == "*.*" else f"GRANT OPTION on {where}"] = None
     return list(found)
+
+
+def beyond_views(grants: Iterable[str], database: str) -> str | None:
+    """Return the first grant of a login that is none to read a table of this database."""
+    for grant in grants:
+        match = _GRANT.match(grant)
+        if match is None:
+            return "a role" if "ROLE" in grant or " ON " not in grant else "a proxy of another user"
+        right, where = match[1], match[2].replace("`", "").replace("\\_", "_")
+        is_read = right == "SELECT" and where.startswith(f"{database}.") and where[-2:] != ".*"
+        if "WITH GRANT OPTION" in grant or not (is_read or (right, where) == ("USAGE", "*.*")):
+            return f"{right} on {where}"
+    return None

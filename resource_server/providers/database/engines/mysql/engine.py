@@ -293,7 +293,7 @@ class MysqlEngine(ServerEngine):
         connecting.result()
 
     def _refusal(self, error: Exception) -> Exception:
-        code = _code(error)
+        code = error_code(error)
         if code in _REFUSED_LOGIN:
             return MountUnavailable("the database server refuses the login")
         if code == _UNKNOWN_DATABASE:
@@ -350,7 +350,7 @@ class MysqlEngine(ServerEngine):
         try:
             await other.query(f"KILL {int(thread)}")
         except Exception as error:
-            if _code(error) != _UNKNOWN_THREAD:  # it has ended already
+            if error_code(error) != _UNKNOWN_THREAD:  # it has ended already
                 raise
         finally:
             other.close()
@@ -363,7 +363,7 @@ class MysqlEngine(ServerEngine):
     async def _select(
         self, connection: DriverConnection, statement: Statement, limit: int, within: float
     ) -> Rows:
-        if not all(map(_is_bindable, statement.parameters)):
+        if not all(map(is_bindable, statement.parameters)):
             raise UnfitParameter
         columns, rows = await _execute(connection, *statement)
         return Rows(columns, rows[:limit], len(rows) > limit)
@@ -383,7 +383,7 @@ class MysqlEngine(ServerEngine):
         try:
             await self._prepare(connection, sql, parameters)
         except Exception as error:
-            code = _code(error)
+            code = error_code(error)
             if not code or code in _LOST or code in _BUSY or code in _STOPPED:
                 raise
             message = error.args[1] if len(error.args) > 1 else "no reason is given"
@@ -408,7 +408,7 @@ class MysqlEngine(ServerEngine):
                 raise ValueError(f"the query has {count} parameters, {parameters} are declared")
 
     def _is_lost(self, error: BaseException) -> bool:
-        code = _code(error)
+        code = error_code(error)
         return (code is not None and code in _LOST) or (
             isinstance(error, OSError) and not isinstance(error, TimeoutError)
         )
@@ -416,7 +416,7 @@ class MysqlEngine(ServerEngine):
     def _failure(self, error: Exception, *, author: bool) -> Exception:
         if self._is_lost(error):
             return ResourceBusy("the connection to the database was lost")
-        code = _code(error)
+        code = error_code(error)
         if code is not None:
             return _server_failure(code, author=author)
         if isinstance(error, TypeError | OverflowError | UnicodeError):
@@ -460,7 +460,7 @@ def _server_failure(code: int, *, author: bool) -> Exception:
     return InvalidParameter("the database cannot answer this")
 
 
-def _code(error: BaseException) -> int | None:
+def error_code(error: BaseException) -> int | None:
     """Return the error number of the server or asyncmy, or None for other errors."""
     if not type(error).__module__.startswith("asyncmy"):
         return None
@@ -468,7 +468,7 @@ def _code(error: BaseException) -> int | None:
     return code if isinstance(code, int) else 0
 
 
-def _is_bindable(value: object) -> bool:
+def is_bindable(value: object) -> bool:
     """Return False for numbers that are not finite: the driver writes them as names of columns."""
     return not isinstance(value, float | Decimal) or math.isfinite(value)
 

@@ -68,8 +68,11 @@ _VISIBLE = """
         OR pg_catalog.has_any_column_privilege(c.oid, 'SELECT'))
     AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
         WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid
-        AND d.deptype = 'e')"""
-"""Readable tables of the users: without partitions, temporary tables and tables of extensions."""
+        AND d.deptype = 'e')
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_class p
+        WHERE p.relnamespace = n.oid AND p.relname = '~policy' AND p.relkind = 'v')"""
+"""Readable tables of the users: without partitions, temporary tables, tables of extensions and the
+views of policies."""
 
 TABLES = f"""
 SELECT n.nspname::text, c.relname::text, c.relkind::text,
@@ -254,6 +257,50 @@ SELECT name FROM (
     AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 ) every ORDER BY place, name
 """
+
+_OWN_VIEWS = """
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+WHERE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident(current_schema()))
+  AND c.relkind = 'v' AND a.attnum > 0 AND NOT a.attisdropped
+  AND pg_catalog.has_table_privilege(c.oid, 'SELECT')"""
+HAS_DIGEST = f"SELECT 1 {_OWN_VIEWS} AND c.relname = $1 AND a.attname = 'whole'"
+VIEW_COLUMNS = f"""
+SELECT c.relname::text, a.attname::text {_OWN_VIEWS}
+ORDER BY c.relname::text COLLATE "C", a.attnum"""
+BEYOND_POLICY = """
+WITH visible AS (
+  SELECT n.oid, n.nspname, n.nspname = current_schema() AS ours FROM pg_catalog.pg_namespace n
+  WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'))
+SELECT name FROM (
+  SELECT 1 AS place, 'member of ' || r.rolname AS name FROM pg_catalog.pg_roles r
+  WHERE r.rolname <> current_user AND pg_catalog.pg_has_role(r.oid, 'MEMBER')
+  UNION ALL
+  SELECT 2, 'a search path of other than one schema'
+  WHERE pg_catalog.cardinality(pg_catalog.current_schemas(false)) IS DISTINCT FROM 1
+  UNION ALL
+  SELECT 3, 'SELECT on ' || v.nspname || '.' || c.relname
+  FROM pg_catalog.pg_class c JOIN visible v ON v.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p', 'f', 'm', 'v', 'S') AND NOT (v.ours AND c.relkind = 'v')
+    AND CASE c.relkind WHEN 'S' THEN pg_catalog.has_sequence_privilege(c.oid, 'USAGE, SELECT')
+      ELSE pg_catalog.has_any_column_privilege(c.oid, 'SELECT') END
+  UNION ALL
+  SELECT 4, 'EXECUTE on ' || v.nspname || '.' || p.proname
+  FROM pg_catalog.pg_proc p JOIN visible v ON v.oid = p.pronamespace
+  WHERE (p.prosecdef OR p.provolatile = 'v' OR v.ours)
+    AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')
+  UNION ALL
+  SELECT 4, 'EXECUTE on ' || p.proname FROM pg_catalog.pg_proc p
+  WHERE p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace
+    AND (p.proname ~ '^(pg_read_|pg_ls_|pg_stat_file|pg_file_)'
+      OR p.proname IN ('lo_import', 'lo_export', 'pg_reload_conf', 'pg_terminate_backend'))
+    AND p.proacl IS NOT NULL AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')
+  UNION ALL
+  SELECT 5, 'USAGE on foreign server ' || s.srvname FROM pg_catalog.pg_foreign_server s
+  WHERE pg_catalog.has_server_privilege(s.oid, 'USAGE')
+) every ORDER BY place, name LIMIT 1
+"""
+"""The first right of a login for callers' SQL beyond the views of its only schema."""
 
 
 class _CatalogColumn(msgspec.Struct):
