@@ -207,7 +207,7 @@ rand(1), format(1234.5, 1);
 select md5('a'), sha1('a'), sha2('a', 256), sha('a'), to_base64('a'), from_base64('YQ=='),
 soundex('abc'), inet_aton('1.2.3.4'), inet_ntoa(16909060);
 select "it's", 'it''s', 'a\nb', 'a\\b', "a""b", 'a' 'b', '%', '%s';
-select 1e3, 1.5e-2, .5, 5., 100000000000000000000, 0.1 + 0.2, 0x41, x'41', b'11', true, false,
+select 1e3, 1.5e-2, .5, 5., 100000000000000000000, 0.1 + 0.2, x'41', b'11', true, false,
 null;
 select id as `Weird Name`, name as 'other' from products order by `Weird Name`;
 select min(name), max(id), avg(id), sum(id * 1.5) from products;
