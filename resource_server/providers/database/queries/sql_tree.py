@@ -151,7 +151,8 @@ class SqlTree:
                 identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
             )
             text = _generated(generator, confined.tree)
-            _check_kept(self._read, self._tree, text, self._engine)
+            written = self._dialect.tokenize(text)
+            _check_kept(self._read, self._tree, written, self._engine)
             if rows is not None:
                 confined.limit(rows, given)
                 text = _generated(generator, confined.tree)
@@ -187,7 +188,9 @@ class SqlTree:
                     bound.append(values[number])
                 piece = f"${order.index(name) + 1}" if numbered else "%s"
             elif not numbered:
-                if match.lastgroup == "operator" and not _COMMENT_OR_VARIABLE.isdisjoint(piece):
+                if match.lastgroup == "operator" and (
+                    piece == ":=" or not _COMMENT_OR_VARIABLE.isdisjoint(piece)
+                ):
                     raise RefusedStatement(f"sql: {piece} is not available here")
                 piece = piece.replace("%", "%%")
             if signs and _is_sign(match):
@@ -246,9 +249,11 @@ def _generated(generator: Generator, tree: exp.Expr) -> str:
         raise RefusedStatement("sql: has syntax that this database lacks") from None
 
 
-def _check_kept(read: Sequence[Token], tree: exp.Expr, text: str, engine: EngineName) -> None:
+def _check_kept(
+    read: Sequence[Token], tree: exp.Expr, written: Sequence[Token], engine: EngineName
+) -> None:
     try:
-        check_kept(read, tree, text, engine)
+        check_kept(read, tree, written, engine)
     except ValueError as error:
         raise RefusedStatement(f"sql: {error}") from None
 
