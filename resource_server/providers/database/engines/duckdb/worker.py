@@ -24,6 +24,7 @@ import msgspec
 
 from resource_server.conversion import sandbox
 from resource_server.providers.database.engines.duckdb import (
+    catalog,
     data_tables,
     parsed_query,
     value_readers,
@@ -76,19 +77,15 @@ _UTC: Final = "SET TimeZone = 'UTC'"
 _LOCKS: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
 _SCHEMA: Final = """
 SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment
-FROM duckdb_columns() WHERE NOT internal AND database_name = current_database() ORDER BY ALL"""
+FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"""
 _CONSTRAINTS: Final = """
-SELECT schema_name, table_name, constraint_text FROM duckdb_constraints()
-WHERE database_name = current_database() ORDER BY ALL"""
-_COMMENTS: Final = """
-SELECT schema_name, table_name, comment, '' FROM duckdb_tables()
-WHERE NOT internal AND database_name = current_database()
-UNION ALL SELECT schema_name, view_name, comment, sql FROM duckdb_views()
-WHERE NOT internal AND database_name = current_database() ORDER BY ALL"""
+SELECT schema_name, table_name, constraint_text FROM duckdb_constraints() ORDER BY ALL"""
+_COMMENTS: Final = f"SELECT * FROM {catalog.RELATIONS} ORDER BY ALL"  # noqa: S608
 _INDEXES: Final = """
-SELECT schema_name, table_name, index_name, sql FROM duckdb_indexes()
-WHERE database_name = current_database() ORDER BY ALL"""
-
+SELECT schema_name, table_name, index_name, sql FROM duckdb_indexes() ORDER BY ALL"""
+_SCHEMAS: Final = """
+SELECT schema_name FROM duckdb_schemas()
+WHERE database_name NOT IN ('system', 'temp') ORDER BY schema_name <> 'main', schema_name"""
 _STATE: Final = (_SCHEMA, _CONSTRAINTS, _COMMENTS, _INDEXES)
 _FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
     (duckdb.InterruptException, "stopped"),
@@ -264,6 +261,7 @@ def _opened(opening: Open) -> _Database | Refused:
         os.close(file)
     problems: Sequence[str] = ()
     schema = None
+    path = f"SET search_path = '{NUMBERED}'"
     try:
         if opening.database is None:
             database = duckdb.connect(config=_CONFIGURATION)
@@ -271,6 +269,8 @@ def _opened(opening: Open) -> _Database | Refused:
             schema = "main"
         else:
             database = _database(opening.database)
+            path = _search_path(database)
+            database.execute(path)
         digest = _digest(database)
         known = parsed_query.KnownTables(database, schema=schema)
     except (duckdb.Error, OSError) as error:
@@ -278,9 +278,8 @@ def _opened(opening: Open) -> _Database | Refused:
     connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
     for connection in connections:
         connection.execute(_UTC)
-    if opening.database is None:
-        for connection in connections[:OWN_THREADS]:
-            connection.execute(f"SET search_path = '{NUMBERED}'")
+    for connection in connections[: OWN_THREADS if opening.database is None else None]:
+        connection.execute(path)
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
     answer = Opened(protections, digest, tuple(problems), bool(known.tables))
@@ -297,6 +296,16 @@ def _database(path: str) -> duckdb.DuckDBPyConnection:
     # Where the sandbox grants locks: they end when the process closes any descriptor of the file.
     os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     return database
+
+
+def _search_path(database: duckdb.DuckDBPyConnection) -> str:
+    """Return the statement by which built-in functions precede macros of the file."""
+    database.execute("SET search_path = 'system.main'")
+    ((name,),) = database.execute(catalog.DATABASE).fetchall()
+    schemas = [str(schema) for (schema,) in database.execute(_SCHEMAS).fetchall()]
+    quoted = data_tables.quoted
+    path = ["system.main", *(f"{quoted(name)}.{quoted(schema)}" for schema in schemas)]
+    return f"SET search_path = {data_tables.literal(','.join(path))}"
 
 
 def _reachable(opening: Open) -> list[int]:
