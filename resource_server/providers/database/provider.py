@@ -53,6 +53,7 @@ from resource_server.providers.database.options import (
 )
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.caller_sql import (
+    DIALECTS,
     TOOL_NAME,
     CallerSql,
     sql_tool,
@@ -98,7 +99,8 @@ class Database:
     """Queries served as documents, by name."""
     sql: bool | Access = False
     """Whether callers may send SQL of their own, by the tool `query_database`: one SELECT, for
-    which only what `tables` shows exists. SQLite only; with `scopes`, for callers with them."""
+    which only what `tables` shows exists. SQLite and DuckDB; with `scopes`, for callers with
+    them."""
     limits: ReadLimits = field(default_factory=ReadLimits)
     """Limits of one read."""
     watch: WatchMode = "auto"
@@ -128,8 +130,8 @@ class Database:
                 scopes=tuple(read.difference(each.access.scopes))
             )
             self._needed[query] = read.union(each.access.scopes)
-        if self.sql and name != "sqlite":
-            raise ValueError("sql: only SQLite databases take SQL of callers")
+        if self.sql and name not in ("sqlite", "duckdb"):
+            raise ValueError("sql: databases on a server take no SQL of callers")
         if isinstance(self.sql, Access):
             rules["sql"] = self.sql
         self._restrictions = checked_restrictions(rules)
@@ -170,6 +172,7 @@ class Database:
         if self.sql and isinstance(engine, SqlEngine):
             self._caller_sql = CallerSql(
                 engine,
+                engine.name,
                 self._policy,
                 self._exposed,
                 self.limits,
@@ -415,8 +418,8 @@ class Database:
         """Return the queries that models may call, and SQL. See `SupportsTools.tools`."""
         found = list(self._queries.tools)
         if self._caller_sql is not None:
-            name = self._link(()) if self._link is not None else self._engine.name
-            found.append(sql_tool(f"SQLite, {name}"))
+            uri = f", {self._link(())}" if self._link is not None else ""
+            found.append(sql_tool(f"{DIALECTS[self._engine.name]}{uri}"))
         return found
 
     async def call_tool(

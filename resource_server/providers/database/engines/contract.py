@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.masks import Masker
 
 if TYPE_CHECKING:
     # The import takes 0.1 s; SQLite does without it until a statement is compiled.
@@ -19,10 +20,6 @@ EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb", "duc
 
 ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
 """Tables and views with their columns: "*" for all of them, "" for none, such as by `count(*)`."""
-
-
-Masker: TypeAlias = Callable[[object], str | None]
-"""Masks a value of the driver; NULL stays NULL."""
 
 
 class Statement(NamedTuple):
@@ -88,6 +85,8 @@ class SqlPolicy(NamedTuple):
 
     tables: tuple[VisibleTable, ...]
     """All other tables and views do not exist for callers."""
+    schema: str | None = None
+    """The schema of the tables, which callers do not write."""
 
 
 class RefusedStatement(InvalidParameter):

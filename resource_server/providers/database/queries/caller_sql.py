@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ from resource_server.providers.database.engines.contract import (
     VisibleTable,
 )
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
+from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import parameters, sql_tokenizer
@@ -29,19 +32,33 @@ from resource_server.providers.database.queries.declared import (
     positional,
 )
 from resource_server.providers.database.queries.parameters import echo
+from resource_server.providers.database.queries.sql_names import sql_names
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.runtime.timing import Timing
 
 TOOL_NAME: Final = "query_database"
+DIALECTS: Final[Mapping[EngineName, str]] = {
+    "sqlite": "SQLite",
+    "postgresql": "PostgreSQL",
+    "mariadb": "MariaDB",
+    "mysql": "MySQL",
+    "duckdb": "DuckDB",
+}
+"""What a model knows the engines by."""
 _MAX_CHARACTERS: Final = 100_000
-"""Maximum characters of a statement."""
+"""Maximum characters of a statement for SQLite; of others, `SqlTree` says."""
+_MAX_INLINE: Final = 2_000
+"""Characters of a statement that is parsed at once; of a longer one, a thread does it."""
 _MAX_PARAMETERS: Final = 200
 _BURST: Final = 30
 """Statements of one caller without a wait between them."""
+_PARSERS: Final = 2
+"""Maximum threads that parse."""
 _MAX_NAMED: Final = 3
 """Maximum tables named in a refusal."""
+_NAME: Final = re.compile(r'"[^"]*"|`[^`]*`|\[[^\]]*\]|\w+')
 
 
 def sql_tool(title: str) -> Tool:
@@ -70,6 +87,7 @@ class CallerSql:
     def __init__(
         self,
         engine: SqlEngine,
+        name: EngineName,
         policy: Policy,
         exposed_tables: ExposedTableCache,
         limits: ReadLimits,
@@ -78,7 +96,7 @@ class CallerSql:
         timing: Timing,
     ) -> None:
         self._engine = engine
-        self._name: EngineName = "sqlite"
+        self._name: EngineName = name
         self._policy = policy
         self._exposed = exposed_tables
         self._limits = limits
@@ -86,6 +104,7 @@ class CallerSql:
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
         self._infos: Sequence[TableInfo] | None = None
         self._visible = SqlPolicy(())
+        self._parsing = Slots(_PARSERS)
 
     async def run(self, sql: str, given: Mapping[str, Any], limit: int | None) -> Rows:
         """Return the rows of a statement.
@@ -98,36 +117,66 @@ class CallerSql:
         wait_s = self._rates.take(access.current().subject)
         if wait_s:
             raise ResourceBusy(f"too many statements; wait {max(wait_s, 0.1):.1f} s")
-        statement = self._statement(sql, given)
         most = min(limit or self._limits.rows, self._limits.max_rows)
         visible = await self._policy_now()
         try:
+            statement = await self._statement(sql, given, visible)
             return await self._engine.ask(
                 statement, visible, limit=most, within=self._limits.query_timeout
             )
         except RefusedStatement as error:
-            raise InvalidParameter(await self._advised(error, sql)) from None
+            raise InvalidParameter(await self._advised(error, sql, visible)) from None
 
-    def _statement(self, sql: str, given: Mapping[str, Any]) -> Statement:
-        if len(sql) > _MAX_CHARACTERS:
-            raise InvalidParameter(f"sql: more than {_MAX_CHARACTERS} characters")
+    async def _statement(self, sql: str, given: Mapping[str, Any], visible: SqlPolicy) -> Statement:
         try:
             sql.encode()
-            tokens = sql_tokenizer.statement(sql, self._name)
-            check_select(tokens)
+            if self._name == "sqlite":
+                return self._as_written(sql, given)
+            if len(sql) <= _MAX_INLINE:
+                return self._confined(sql, given, visible)
+            await self._parsing.acquire()
+            try:
+                return await asyncio.to_thread(self._confined, sql, given, visible)
+            finally:
+                self._parsing.release()
         except UnicodeEncodeError:
             raise InvalidParameter("sql: is not Unicode") from None
+
+    def _as_written(self, sql: str, given: Mapping[str, Any]) -> Statement:
+        """Return a statement for SQLite, which confines it by itself."""
+        if len(sql) > _MAX_CHARACTERS:
+            raise InvalidParameter(f"sql: has more than {_MAX_CHARACTERS} characters")
+        try:
+            tokens = sql_tokenizer.statement(sql, self._name)
+            check_select(tokens)
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
         text, order = positional(tokens, self._name)
-        used = set(order)
+        values = self._values(order, given)
+        return Statement(text, tuple([values[name] for name in order]))
+
+    def _confined(self, sql: str, given: Mapping[str, Any], visible: SqlPolicy) -> Statement:
+        """Return a statement for what is visible, written anew."""
+        from resource_server.providers.database.queries.sql_tree import SqlTree
+
+        try:
+            tree = SqlTree(sql, self._name)
+        except ValueError as error:
+            raise InvalidParameter(f"sql: {error}") from None
+        columns = {table.name: table.columns or () for table in visible.tables}
+        tables = {name: columns[table] for name, table in sql_names(columns).items()}
+        values = self._values(tree.parameters, given)
+        return tree.confined(tables, values, schema=visible.schema)
+
+    def _values(self, used: Sequence[str], given: Mapping[str, Any]) -> Mapping[str, object]:
+        """Return the value of each parameter, as the driver binds it."""
         problems = [f"there is no :{echo(name)} in the SQL" for name in given if name not in used]
         problems += [f":{name} has no value" for name in used if name not in given]
         if problems:
             raise InvalidParameter("; ".join(sorted(problems)[:5]))
-        if len(order) > _MAX_PARAMETERS:
+        if len(used) > _MAX_PARAMETERS:
             raise InvalidParameter(f"more than {_MAX_PARAMETERS} parameters")
-        return Statement(text, tuple([self._value(name, given[name]) for name in order]))
+        return {name: self._value(name, given[name]) for name in used}
 
     def _value(self, name: str, value: object) -> object:
         if value is None:
@@ -166,21 +215,31 @@ class CallerSql:
             return None
         return VisibleTable(name, view.table.column_names, view.maskers, options.where)
 
-    async def _advised(self, error: RefusedStatement, sql: str) -> str:
+    async def _advised(self, error: RefusedStatement, sql: str, visible: SqlPolicy) -> str:
         """Return the refusal with near names, and the tables that the statement names."""
-        visible = {table.name.name for table in self._visible.tables}
+        by_name = {table.name: table for table in visible.tables}
+        listed = sql_names(by_name)
         if error.table is not None:
-            return f"{error}{did_you_mean(error.table, visible)}"
+            return f"{error}{did_you_mean(error.table, listed)}"
         if error.column is None:
             return str(error)
-        folded = {name.casefold(): name for name in visible}
-        tokens = sql_tokenizer.statement(sql, self._name)
-        words = [token.identifier.casefold() for token in tokens if token.identifier is not None]
-        named = list(dict.fromkeys(folded[word] for word in words if word in folded))[:_MAX_NAMED]
+        tables = {name.casefold(): by_name[table] for name, table in listed.items()}
+        names = dict.fromkeys(name.strip('"`[]').casefold() for name in _NAME.findall(sql))
+        named = [tables[name] for name in names if name in tables][:_MAX_NAMED]
         columns: list[str] = []
-        for name in named:
-            columns += (await self._exposed.get(TableName(None, name))).column_names
-        tables = [DefinitionAddress(TableName(None, name)) for name in named]
-        listed = ", ".join(self._link(address_path(table)) for table in tables)
+        links: list[str] = []
+        for table in named:
+            exposed = await self._exposed_as(table.name)
+            shown = table.columns
+            if exposed is not None:
+                links.append(self._link(address_path(DefinitionAddress(exposed))))
+                shown = shown or (await self._exposed.get(exposed)).column_names
+            columns += shown or ()
         near = did_you_mean(error.column, columns)
-        return f"{error}{near}" + (f" (columns: {listed})" if listed else "")
+        return f"{error}{near}" + (f" (columns: {', '.join(links)})" if links else "")
+
+    async def _exposed_as(self, name: TableName) -> TableName | None:
+        """Return the only exposed table of a name; views of the policy have no schema."""
+        infos = await self._exposed.infos()
+        found = [info.name for info in infos if name in (info.name, (None, info.name.name))]
+        return found[0] if len(found) == 1 else None

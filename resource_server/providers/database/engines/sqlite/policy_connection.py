@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from resource_server.providers.database.engines.contract import (
-    Masker,
     RefusedStatement,
     Rows,
     SqlPolicy,
@@ -50,6 +49,7 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     quoted,
     read_schema,
 )
+from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.queries import sql_tokenizer
 
 _BARRIER: Final = "LIMIT -1"
