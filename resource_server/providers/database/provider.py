@@ -330,7 +330,8 @@ class Database:
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
         )
-        return await diagnosis.problems()
+        problem = None if self._caller_sql is None else await self._caller_sql.problem()
+        return [*([] if problem is None else [("sql", problem)]), *await diagnosis.problems()]
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:

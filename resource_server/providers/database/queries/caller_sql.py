@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from resource_server import access
-from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.errors import (
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+    ResourceError,
+    ResourceNotFound,
+)
 from resource_server.provider import Link
 from resource_server.provider.tools import Tool
 from resource_server.providers.database.addressing.address import DefinitionAddress, address_path
@@ -54,6 +60,8 @@ _MAX_INLINE: Final = 2_000
 _MAX_PARAMETERS: Final = 200
 _BURST: Final = 30
 """Statements of one caller without a wait between them."""
+_CHECK_S: Final = 60.0
+"""Time for the check of the operator."""
 _PARSERS: Final = 2
 """Maximum threads that parse."""
 _MAX_NAMED: Final = 3
@@ -126,6 +134,15 @@ class CallerSql:
             )
         except RefusedStatement as error:
             raise InvalidParameter(await self._advised(error, sql, visible)) from None
+
+    async def problem(self) -> str | None:
+        """Return why no statement is answered, or None, for the operator."""
+        try:
+            statement, visible = Statement("SELECT 1"), await self._policy_now()
+            await self._engine.ask(statement, visible, limit=1, within=_CHECK_S)
+        except (ResourceError, MountUnavailable) as error:
+            return str(error)
+        return None
 
     async def _statement(self, sql: str, given: Mapping[str, Any], visible: SqlPolicy) -> Statement:
         try:

@@ -40,6 +40,10 @@ _PLAIN_TEXT: Final = re.compile(r"[^'\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
 _FUNCTION_COLUMNS: Final = frozenset(("key", "value", "ordinality"))
 """Columns of functions in FROM without a list of columns."""
+_DUCKDB_SOURCES: Final = frozenset(
+    ("generate_series", "json_each", "json_tree", "range", "repeat_row", "unnest")
+)
+"""Functions in FROM that read their arguments alone: others read the tables that these name."""
 _FIRST: Final = frozenset(
     (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.TABLE, TokenType.FROM)
 )
@@ -251,12 +255,24 @@ class _Confined:
                     raise RefusedStatement(f"sql: {problem}")
             if isinstance(node, exp.DataType) and node.this == exp.DType.USERDEFINED:
                 raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
+            if self._engine == "duckdb" and isinstance(node, exp.Table | exp.Lateral):
+                self._refuse_source(node)
             if isinstance(node, exp.Anonymous) and isinstance(node.this, exp.Identifier):
                 raise RefusedStatement(f"no such function: {node.this.name}")
             if self._engine != "duckdb" and isinstance(node, exp.Dot):
                 raise RefusedStatement(
                     "sql: write columns as table.column, and nothing else with dots"
                 )
+
+    def _refuse_source(self, source: exp.Table | exp.Lateral) -> None:
+        """Refuse a function in FROM that may read more than its arguments."""
+        function = source.this
+        if not isinstance(function, exp.Func):
+            return
+        is_unknown = isinstance(function, exp.Anonymous)
+        name = str(function.name if is_unknown else function.sql_name()).lower()
+        if name not in _DUCKDB_SOURCES or source.args.get("db"):
+            raise RefusedStatement(f"no such function: {name}")
 
     def _rename(self, tables: Sequence[tuple[exp.Table, exp.CTE | None]]) -> None:
         """Name every table by what it was resolved to, so that no other reading finds anything."""

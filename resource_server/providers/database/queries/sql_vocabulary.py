@@ -77,31 +77,45 @@ truncate ucase unhex unix_timestamp utc_date utc_time utc_timestamp weekday week
 yearweek expansion language query mode
 """
 _DUCKDB: Final = """
-age any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin array_agg
-array_contains array_length array_slice array_to_string ascii asof anti semi bar base64 bin
-bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cbrt chr columns contains corr
-covar_pop covar_samp damerau_levenshtein date_diff date_part date_sub date_trunc datediff datepart
-datesub datetrunc day dayname dayofmonth dayofweek dayofyear decode encode ends_with entropy epoch
-epoch_ms even factorial favg first flatten format fsum gcd generate_series group_concat hamming hash
-hex histogram hour hugeint ilike_escape instr isfinite isinf isnan isodow jaccard
-jaro_similarity jaro_winkler_similarity json_array json_array_length json_contains
-json_extract json_extract_string json_group_array json_group_object json_keys json_object
-json_quote json_type json_valid kurtosis last last_day lcm len levenshtein list list_aggr
-list_aggregate
-list_concat list_contains list_distinct list_element list_extract list_filter list_has list_max
-list_min list_position list_reduce list_reverse list_sort list_sum list_transform list_unique
-list_value listagg log2 mad make_date make_time make_timestamp map map_extract map_keys map_values
-max_by
-median mid min_by minute mismatches mode month monthname nextafter parse_path percentile_cont
-percentile_disc positional prefix printf product qualify quantile quantile_cont quantile_disc
-quarter range regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace
-regexp_split_to_array regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-regr_sxy regr_syy rename repeat_row row_to_json second sha256 skewness split split_part
-starts_with str_split string_agg string_split string_split_regex strftime strip_accents strlen
-strpos strptime struct struct_extract struct_pack suffix time_bucket timezone to_base64 to_days
-to_hours to_json to_minutes to_months to_seconds to_timestamp to_years translate trunc try_cast
-try_strptime typeof ubigint uhugeint uinteger unbin unhex unicode unnest usmallint utinyint week
-weekday weekofyear year yearweek
+acosh age anti any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin
+array_agg array_append array_concat array_contains array_distinct array_filter array_has
+array_has_all array_has_any array_intersect array_length array_position array_prepend
+array_reverse_sort array_slice array_sort array_to_string array_transform array_unique ascii asinh
+asof atanh bar base64 bin bit_and bit_count bit_length bit_or bit_position bit_xor bitstring
+bool_and bool_or cardinality cbrt chr columns contains corr cosh count_if countif covar_pop
+covar_samp damerau_levenshtein date_diff date_part date_sub date_trunc datediff datepart datesub
+datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decode element_at encode
+ends_with entropy enum enum_code enum_first enum_last enum_range epoch epoch_ms epoch_ns epoch_us
+even factorial favg fdiv first flatten fmod format format_bytes from_base64 from_hex fsum gamma gcd
+generate_series geomean geometric_mean get_bit group_concat hamming hash hex histogram hour hugeint
+if ilike_escape instr int128 into isfinite isinf isnan isodow jaccard jaro_similarity
+jaro_winkler_similarity json_array json_array_length json_contains json_each json_exists
+json_extract json_extract_path json_extract_path_text json_extract_string json_group_array
+json_group_object json_keys json_merge_patch json_object json_quote json_strip_nulls json_structure
+json_transform json_tree json_type json_valid json_value julian kahan_sum key kurtosis kurtosis_pop
+lambda last last_day lcase lcm left_grapheme len length_grapheme levenshtein lgamma list list_aggr
+list_aggregate list_any_value list_append list_avg list_concat list_contains list_count
+list_distinct list_element list_extract list_filter list_first list_has list_has_all list_has_any
+list_histogram list_indexof list_intersect list_last list_max list_median list_min list_mode
+list_position list_prepend list_product list_reduce list_resize list_reverse list_reverse_sort
+list_select list_slice list_sort list_stddev_pop list_stddev_samp list_string_agg list_sum
+list_transform list_unique list_value list_var_pop list_var_samp list_where list_zip listagg log2
+mad make_date make_time make_timestamp make_timestamp_ms make_timestamptz map map_concat
+map_contains map_entries map_extract map_from_entries map_keys map_values max_by mean median mid
+min_by minute mismatches mode month monthname name nextafter noaccent nocase ord overlay parse_path
+percentile_cont percentile_disc pivot positional prefix printf product qualify quantile
+quantile_cont quantile_disc quarter range regexp_escape regexp_extract regexp_extract_all
+regexp_full_match regexp_matches regexp_replace regexp_split_to_array regr_avgx regr_avgy regr_count
+regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy rename repeat repeat_row right_grapheme
+round_even row_to_json second sem semi set_bit sha1 sha256 signbit sinh skewness split split_part
+starts_with str_split str_split_regex strftime string_agg string_split string_split_regex
+string_to_array strip_accents strlen strpos strptime struct struct_concat struct_extract
+struct_insert struct_keys struct_pack struct_values substring_grapheme suffix tanh time_bucket
+timezone to_base64 to_binary to_centuries to_days to_decades to_hex to_hours to_json to_microseconds
+to_milliseconds to_minutes to_months to_seconds to_timestamp to_weeks to_years today translate trunc
+try_cast try_strptime typeof ubigint ucase uhugeint uinteger unbin unhex unicode union_extract
+union_tag union_value unnest unpivot url_decode url_encode usmallint utinyint value wavg week
+weekday weekofyear weighted_avg year yearweek
 """
 
 VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final
 
 from resource_server.providers.database.engines.contract import SqlPolicy
@@ -32,7 +32,7 @@ class CallerWorkers:
     def __init__(self, source: DatabaseSource | FilesSource) -> None:
         self._source = source
         self._workers: OrderedDict[Visible, CurrentWorker] = OrderedDict()
-        self._known: tuple[SqlPolicy, Visible] | None = None
+        self._known: deque[tuple[SqlPolicy, Visible]] = deque(maxlen=MAX_POLICIES)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, policy: SqlPolicy, job: Run) -> Result | Failed:
@@ -63,9 +63,11 @@ class CallerWorkers:
         return worker
 
     def _visible(self, policy: SqlPolicy) -> Visible:
-        if self._known is None or self._known[0] is not policy:
-            self._known = policy, visible_of(policy)
-        return self._known[1]
+        for known, visible in self._known:
+            if known is policy:
+                return visible
+        self._known.append((policy, visible_of(policy)))
+        return self._known[-1][1]
 
     def _close_later(self, worker: CurrentWorker) -> None:
         task = asyncio.get_running_loop().create_task(worker.close())

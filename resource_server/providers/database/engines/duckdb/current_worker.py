@@ -42,7 +42,7 @@ _IDLE_S: Final = 60.0
 """Time without a statement after which the worker ends."""
 _WALK_SHARE: Final = 20
 """A pattern is compared with files for at most one part of this many of the time."""
-_CLOSING: Final = "the database is being closed"
+CLOSING: Final = "the database is being closed"
 _CHANGES: Final = "the database changes faster than it can be read; try again"
 _ENDS: Final = "the process that reads the database ends again and again; try again"
 _DAMAGED_FILE: Final = "a data file is damaged, or not what its name says"
@@ -207,13 +207,13 @@ class CurrentWorker:
         if self._starting is None or self._starting.done():
             self._replace()
             if self._is_closed:
-                raise ResourceBusy(_CLOSING)
+                raise ResourceBusy(CLOSING)
             self._starting = asyncio.get_running_loop().create_task(self._started())
             self._starting.add_done_callback(_seen)
         starting = self._starting
         await asyncio.wait((starting,))
         if starting.cancelled():
-            raise ResourceBusy(_CLOSING)
+            raise ResourceBusy(CLOSING)
         return starting.result()
 
     async def _started(self) -> WorkerProcess:

@@ -37,7 +37,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.duckdb import catalog, syntax
 from resource_server.providers.database.engines.duckdb.caller_workers import CallerWorkers
-from resource_server.providers.database.engines.duckdb.current_worker import CurrentWorker
+from resource_server.providers.database.engines.duckdb.current_worker import CLOSING, CurrentWorker
 from resource_server.providers.database.engines.duckdb.data_files import (
     NO_FILE,
     DatabaseSource,
@@ -262,7 +262,9 @@ class DuckdbEngine:
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
     ) -> Rows:
-        """Run a caller's statement in a process that has nothing else. See `SqlEngine.ask`."""
+        """Run a caller's statement, in a process that has what it may see. See `SqlEngine.ask`."""
+        if not self._users:
+            raise ResourceBusy(CLOSING)
         job = Run(0, statement.sql, _bound(statement.parameters), limit)
         slots = (self._callers,)
         return _rows(await self._run(job, within=within, slots=slots, policy=policy))
