@@ -20,7 +20,6 @@ from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
 )
-from resource_server.providers.database.engines.duckdb.caller_workers import MAX_POLICIES
 from resource_server.providers.database.masks import MaskKind
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.provider import Database
@@ -31,7 +30,6 @@ from tests.providers.database.asking import answer, caller_sql
 from tests.providers.database.engines.duckdb import selects
 from tests.providers.database.engines.duckdb.attacks import attacks
 from tests.providers.database.engines.duckdb.processes import children_of
-from tests.providers.database.engines.duckdb.test_isolation import PATIENCE_S
 from tests.providers.database.engines.duckdb.test_query_attacks import (
     IDEAS,
     IDEAS_OF_FILES,
@@ -242,6 +240,7 @@ _OF_EVERY_TYPE = (
     "[1, 2, 300000000]",
     "[date '2024-02-29']",
     "{'a': 1.5, 'b': 'x'}",
+    "row(1, 'x')",
     "map {'a': date '2024-02-29'}",
     "'{\"a\": 1}'::json",
     "'longer word'::enum('longer word', 'other')",
@@ -332,15 +331,6 @@ async def test_a_file_is_used_as_it_is_if_everything_in_it_is_visible(tmp_path: 
             assert "no such" in str(await answer(callers, sql))
 
 
-async def test_an_error_has_no_path(tmp_path: Path) -> None:
-    lines = "".join(f"{n},{n}\n" for n in range(100_000))
-    (tmp_path / "data.csv").write_text(f"a,b\n{lines}")
-    async with _asking(f"files:{tmp_path}/data.csv", {}) as callers:
-        assert (await callers.run("select sum(a) from data", {}, 5)).rows == [(4999950000,)]
-        for sql in ("select a::tinyint from data", "select nothing from data", "select error(a)"):
-            assert str(tmp_path) not in repr(await answer(callers, sql))
-
-
 async def test_there_are_at_most_four_processes_with_copies(tmp_path: Path) -> None:
     url = database_url(tmp_path, WORLDS[0])
     before = children_of(os.getpid())
@@ -350,8 +340,8 @@ async def test_there_are_at_most_four_processes_with_copies(tmp_path: Path) -> N
             callers = caller_sql(database.engine, tables)
             found = await callers.run("select count(*), min(total) from orders", {}, 1)
             assert found.rows == [(3, 5) if total < 5 else (2, 7)]
-        async with asyncio.timeout(PATIENCE_S):
-            while len(children_of(os.getpid()) - before) > 1 + MAX_POLICIES:  # noqa: ASYNC110
+        async with asyncio.timeout(20):  # less than an idle process lives
+            while len(children_of(os.getpid()) - before) > 1 + 4:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert not children_of(os.getpid()) - before
 
