@@ -7,7 +7,7 @@ by one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import duckdb
@@ -66,14 +66,19 @@ def make(
         TooLarge: the copies do not fit into memory.
         duckdb.Error: the source cannot be read.
     """
-    is_whole = _is_whole(database, visible, is_database=is_database)
+    types = _types(database, is_database=is_database)
+    whole = {(each.schema, each.table) for each in visible.relations if each.columns is None}
+    is_whole = whole.issuperset(types)
     for relation in visible.relations:
+        selected = _select(source, relation, is_database=is_database)
+        # Updates of what is hidden may move rows; the lines of data files never move.
+        is_table = types.get((relation.schema, relation.table)) == "table"
+        is_ordered = is_database and not (is_table and relation.columns is None)
         try:
             if is_whole:
-                selected = _select(source, relation, is_database=is_database)
                 database.execute(f"CREATE VIEW {_target(relation)} AS {selected}")
             else:
-                _copy(database, source, relation, visible.key, is_database=is_database)
+                _copy(database, selected, relation, visible.key, is_ordered=is_ordered)
         except duckdb.OutOfMemoryException:
             raise TooLarge from None
         except _FAILURES:
@@ -90,15 +95,16 @@ def make(
     return not is_whole
 
 
-def _is_whole(database: duckdb.DuckDBPyConnection, visible: Visible, *, is_database: bool) -> bool:
-    """Return whether everything in the source is visible."""
-    listed = f"SELECT schema_name, name FROM {catalog.RELATIONS}"  # noqa: S608
-    whole = {(each.schema, each.table) for each in visible.relations if each.columns is None}
-    return all(
-        (schema, name) in whole
-        for schema, name in database.execute(listed).fetchall()
+def _types(
+    database: duckdb.DuckDBPyConnection, *, is_database: bool
+) -> Mapping[tuple[str, str], str]:
+    """Return the types of all tables and views, by schema and name."""
+    listed = f"SELECT schema_name, name, type FROM {catalog.RELATIONS}"  # noqa: S608
+    return {
+        (schema, name): type
+        for schema, name, type in database.execute(listed).fetchall()
         if is_database or schema != NUMBERED
-    )
+    }
 
 
 def _target(relation: VisibleRelation) -> str:
@@ -119,13 +125,13 @@ def _select(source: str, relation: VisibleRelation, *, is_database: bool) -> str
 
 def _copy(
     database: duckdb.DuckDBPyConnection,
-    source: str,
+    selected: str,
     relation: VisibleRelation,
     key: bytes,
     *,
-    is_database: bool,
+    is_ordered: bool,
 ) -> None:
-    selected = _select(source, relation, is_database=is_database)
+    """Create the table of a relation, from the SELECT of its rows without masks."""
     described = database.execute(f"DESCRIBE {selected}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     maskers = {column: Masker(kind, key) for column, kind in relation.masks}
@@ -135,8 +141,7 @@ def _copy(
         if maskers:
             selected = _staged(database, selected, types, maskers)
         order = ""
-        if is_database and relation.columns is not None:
-            # Updates of what is hidden may have moved rows; lines of data files never move.
+        if is_ordered:
             shown = {name: "VARCHAR" if name in maskers else types[name] for name in types}
             order = f" ORDER BY {', '.join(_order(shown))}"
         sql = f"CREATE TABLE {_target(relation)} AS SELECT * FROM ({selected}){order}"  # noqa: S608

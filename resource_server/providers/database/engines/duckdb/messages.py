@@ -203,8 +203,7 @@ def _read(code: int, data: memoryview) -> object:
 
 def travelled(value: object) -> object:
     """Return a value of the driver as it arrives on the other side."""
-    ported = portable(value)
-    return value if type(value) in _PLAIN else _decode(_encode(ported))
+    return value if type(value) in _PLAIN else _decode(_encode(portable(value)))
 
 
 _encode = msgspec.msgpack.Encoder().encode

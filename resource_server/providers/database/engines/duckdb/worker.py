@@ -213,7 +213,10 @@ class _Worker:
                 return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
             prepared = self._prepared(connection, job)
             connection.execute(prepared.sql, list(job.parameters))
-            return _result(connection, job, prepared)
+            result = _result(connection, job, prepared)
+            if result.more and self._opened.known is None:
+                connection.execute("SELECT NULL")  # frees the memory of the rest
+            return result
         except parsed_query.RefusedQuery as error:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
