@@ -207,16 +207,7 @@ class _Worker:
 
     def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
         try:
-            if job.is_author and self._opened.known is not None:
-                parsed_query.check(connection, job.sql, self._opened.known)
-            if job.only_prepare:
-                return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
-            prepared = self._prepared(connection, job)
-            connection.execute(prepared.sql, list(job.parameters))
-            result = _result(connection, job, prepared)
-            if result.more and self._opened.known is None:
-                connection.execute("SELECT NULL")  # frees the memory of the rest
-            return result
+            return self._ran(connection, job)
         except parsed_query.RefusedQuery as error:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
@@ -226,6 +217,19 @@ class _Worker:
             return Failed(job.id, failure, str(error) if job.is_author else "")
         except Exception as error:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
+
+    def _ran(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Result:
+        known = self._opened.known
+        if job.is_author and known is not None:
+            parsed_query.check(connection, job.sql, known)
+        if job.only_prepare:
+            return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
+        prepared = self._prepared(connection, job)
+        connection.execute(prepared.sql, list(job.parameters))
+        result = _result(connection, job, prepared)
+        if result.more and known is None:
+            connection.execute("SELECT NULL")  # frees the memory of the rest
+        return result
 
     def _prepared(self, connection: duckdb.DuckDBPyConnection, job: Run) -> _Prepared:
         """Return the statement with casts of the values that the driver would change."""
