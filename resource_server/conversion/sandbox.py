@@ -183,6 +183,12 @@ def confine(files: Sequence[int] = (), *, has_locks: bool = True) -> Sequence[st
     return [name for name, is_there in zip(PROTECTIONS, in_force, strict=True) if is_there]
 
 
+def refuse_files() -> None:
+    """Refuse the files of `confine`, too, in this thread and those that it starts from now on."""
+    if sys.platform == "linux":
+        _refuse_files(ctypes.CDLL(None, use_errno=True), ())
+
+
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
     """Give up the rights of root but that to read; another user has none."""
     head = struct.pack("Ii", _CAPABILITY_VERSION, 0)

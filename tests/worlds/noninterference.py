@@ -44,7 +44,7 @@ from tests.worlds.sabotages import SABOTAGES
 from tests.worlds.twin_databases import NoServerError
 from tests.worlds.twins import Twins
 
-KINDS = (*["folder"] * 5, *twin_databases.ENGINES)
+KINDS = (*["folder"] * 5, *twin_databases.KINDS)
 _QUIET_S = 0.2
 """Longer than a notification takes with the times of `manifests.PATIENT`."""
 

@@ -20,6 +20,9 @@ from tests.providers.database.servers import server_url, unique_name, with_parts
 POSTGRES = server_url("RESOURCE_SERVER_TEST_POSTGRES", "postgresql://postgres@127.0.0.1/postgres")
 MYSQL = server_url("RESOURCE_SERVER_TEST_MYSQL", "mysql://root@127.0.0.1:3306/mysql")
 ENGINES = ("sqlite", "postgresql", "mariadb")
+KINDS = (*ENGINES, "duckdb")
+"""DuckDB is slow to start: the cases that are kept are those of the others."""
+_BASES = {"postgresql": "postgresql://shop/public/", "duckdb": "duckdb://shop/main/"}
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,7 @@ class DatabaseTwins:
     @property
     def base(self) -> str:
         """URI of the tables."""
-        return (
-            "postgresql://shop/public/" if self.engine == "postgresql" else f"{self.engine}://shop/"
-        )
+        return _BASES.get(self.engine, f"{self.engine}://shop/")
 
     def options(self, url: str) -> Mapping[str, Any]:
         """Return the options of the database in the manifest."""
@@ -69,8 +70,8 @@ async def new_database(engine: str, place: Path) -> AsyncGenerator[Owner]:
     Raises:
         NoServerError: no server of this engine listens.
     """
-    if engine == "sqlite":
-        async with owner_of(f"sqlite:///{place}/shop.db") as owner:
+    if engine in ("sqlite", "duckdb"):
+        async with owner_of(f"{engine}:///{place}/shop.db") as owner:
             yield owner
         return
     server = POSTGRES if engine == "postgresql" else MYSQL
@@ -117,7 +118,7 @@ class Alteration:
     sql: str
     hides: tuple[str, ...] = ()
     """Columns of `people` that must be hidden for this."""
-    engines: tuple[str, ...] = ENGINES
+    engines: tuple[str, ...] = KINDS
     needs_where: bool = False
     """Whether it changes rows that a condition must hide."""
     masks: bool = False
@@ -129,11 +130,13 @@ _LAST4 = {
     "sqlite": "update people set pin = {} || substr(pin, -4) where shown = 1",
     "postgresql": "update people set pin = {} || right(pin, 4) where shown = 1",
     "mariadb": "update people set pin = concat({}, right(pin, 4)) where shown = 1",
+    "duckdb": "update people set pin = concat({}, right(pin, 4)) where shown = 1",
 }
 _LONG = {
     "sqlite": "replace(hex(zeroblob(600000)), '0', 'x')",
     "postgresql": "repeat('x', 1200000)",
     "mariadb": "repeat('x', 1200000)",
+    "duckdb": "repeat('x', 1200000)",
 }
 _HIDDEN = "shown = 0 or shown is null"
 ALTERATIONS: tuple[Alteration, ...] = (
@@ -386,7 +389,9 @@ def _schema(draw: st.DrawFn, engine: str, hide: set[str], declared: list[str] | 
     columns = [
         f"{name} {type_}{' not null' if name in required else ''}" for name, type_ in types.items()
     ]
-    keys = [draw(st.sampled_from(_PRIMARY)), *draw(st.sets(st.sampled_from(_UNIQUE)))]
+    # A change of what is hidden may move a row of DuckDB, whose place is its address without a key.
+    primary = _PRIMARY[:1] if engine == "duckdb" else _PRIMARY
+    keys = [draw(st.sampled_from(primary)), *draw(st.sets(st.sampled_from(_UNIQUE)))]
     keys = [key for key in keys if key and ("secret" not in key or "secret" in types)]
     statements = [
         "create table words (word varchar(40) primary key)",

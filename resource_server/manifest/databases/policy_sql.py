@@ -21,8 +21,7 @@ from resource_server.manifest.databases.owner_sql import (
 )
 from resource_server.providers.database.engines.reflection import VIEWS, Column, TableName
 from resource_server.providers.database.engines.sql_login import DIGEST, HASH_KEY
-from resource_server.providers.database.options import Mask
-from resource_server.providers.database.policy import REDACTED
+from resource_server.providers.database.masks import REDACTED, MaskKind
 
 _CODE_LENGTH: Final = 16
 """Characters of a code of `hash`: 64 bits."""
@@ -78,10 +77,10 @@ def _is_whole(table: ExposedTable) -> bool:
     return not is_restricted and table.table.type not in VIEWS
 
 
-def _masks(table: ExposedTable) -> Iterator[tuple[Column, Mask | None]]:
+def _masks(table: ExposedTable) -> Iterator[tuple[Column, MaskKind | None]]:
     """Yield the visible columns as they are in the database, with their masks."""
     columns = {column.name: column for column in table.table.columns}
-    masks: dict[str, Mask] = {}
+    masks: dict[str, MaskKind] = {}
     for name, mask in table.view.options.columns.mask.items():
         masks[name.casefold()] = mask
     for name in table.view.table.column_names:
@@ -165,7 +164,7 @@ def _postgresql_view(view: str, table: ExposedTable, key: str) -> Iterator[str]:
         yield "  );"
 
 
-def _postgresql_column(column: Column, mask: Mask | None, key: str) -> str:
+def _postgresql_column(column: Column, mask: MaskKind | None, key: str) -> str:
     name = double_quoted(column.name)
     match mask:
         case None:
@@ -240,7 +239,7 @@ def _mysql_view(view: str, table: ExposedTable, exposed: ExposedSchema, key: str
         yield f"  ) LIMIT {_NO_LIMIT};"
 
 
-def _mysql_column(column: Column, mask: Mask | None, key: str) -> str:
+def _mysql_column(column: Column, mask: MaskKind | None, key: str) -> str:
     name = backquoted(column.name)
     match mask:
         case None:

@@ -15,7 +15,7 @@ from resource_server.manifest.starter import (
     SurveyedTable,
     database_manifest,
 )
-from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.contract import Engine, SqlEngine, Statement
 from resource_server.providers.database.engines.reflection import VIEWS, Table, TableInfo
 from resource_server.providers.database.provider import Database
 
@@ -47,7 +47,7 @@ async def starter_manifest(url: DatabaseUrl) -> str:
     async with Database(url=url.text) as database:
         found, schemas = await survey_tables(database.engine)
         example = _example(database.engine, found)
-    takes_sql = database.engine.name == "sqlite"
+    takes_sql = isinstance(database.engine, SqlEngine)
     return database_manifest(
         SurveyedDatabase(name, title, written, note, found, schemas, example, takes_sql=takes_sql)
     )

@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from resource_server.access import OPEN, Access, Scope
 from resource_server.provider import ByteSize
+from resource_server.providers.database.masks import MaskKind
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration, OptionChecks, check_options
 
-Mask: TypeAlias = Literal["hash", "redact", "last4"]
 ViewMode: TypeAlias = Literal["refuse", "warn"]
 WatchMode: TypeAlias = Literal["auto", "notify", "poll", "off"]
 
@@ -44,7 +44,7 @@ class ColumnOptions:
 
     hide: tuple[str, ...] = ()
     """Columns to hide, as if they did not exist."""
-    mask: Mapping[str, Mask] = field(default_factory=dict[str, Mask])
+    mask: Mapping[str, MaskKind] = field(default_factory=dict[str, MaskKind])
     """Columns to mask: with a keyed hash, `***`, or the last four characters of each value."""
 
     option_checks: ClassVar[OptionChecks] = {

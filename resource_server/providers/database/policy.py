@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from fnmatch import translate
 from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
 
-from resource_server.providers.database.engines.contract import EngineName, Masker, ViewReads
+from resource_server.providers.database.engines.contract import EngineName, ViewReads
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
@@ -21,17 +19,14 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableName,
 )
-from resource_server.providers.database.options import Mask, TableOptions
+from resource_server.providers.database.masks import Masker
+from resource_server.providers.database.options import TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.server_key import ServerKey, process_key
 
-REDACTED = "***"
-
 _HASH_PURPOSE = "mask: hash"
 _ORDER_PURPOSE = "order of masked"
-_HASH_CHARACTERS = 12
-_SHOWN = 4
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
 _MAX_DECIDED = 50_000
@@ -284,7 +279,7 @@ class Policy:
             raise ValueError("a table that is not exposed has no view")
         hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
         maskers = {
-            column.name: masker(mask, self.key.derived(_HASH_PURPOSE))
+            column.name: Masker(mask, self.key.derived(_HASH_PURPOSE))
             for column in table.columns
             for written, mask in options.columns.mask.items()
             if column.name not in hidden and _same(written, column.name)
@@ -554,50 +549,3 @@ def _has_text(column: Column, engine: str) -> bool:
     # MySQL and MariaDB cannot cast geometric shapes to text; other servers can.
     textless = column.kind == "other" and engine in ("mysql", "mariadb")
     return column.kind != "blob" and not textless
-
-
-def masker(mask: Mask, key: bytes) -> Masker:
-    """Return the function that masks a value of the driver; NULL stays NULL.
-
-    `hash`: twelve characters of base32, the same for equal values. `redact`: a constant. `last4`:
-    the last four characters of texts and numbers with at least eight.
-    """
-    match mask:
-        case "hash":
-            return lambda value: None if value is None else _hash(value, key)
-        case "redact":
-            return lambda value: None if value is None else REDACTED
-        case "last4":
-            return _last4
-
-
-def _last4(value: object) -> str | None:
-    if value is None:
-        return None
-    shown = isinstance(value, str | int | Decimal) and not isinstance(value, bool)
-    text = str(value) if shown else ""
-    return f"…{text[-_SHOWN:]}" if len(text) >= 2 * _SHOWN else REDACTED
-
-
-def _hash(value: object, key: bytes) -> str:
-    digest = blake2b(_canonical(value), key=key, digest_size=10).digest()
-    return base64.b32encode(digest)[:_HASH_CHARACTERS].decode("ascii").lower()
-
-
-def _canonical(value: object) -> bytes:
-    """Return the same bytes for values that a database considers equal, whatever their class."""
-    if isinstance(value, bytes | bytearray):
-        return b"b" + bytes(value)
-    if isinstance(value, int | float | Decimal):
-        return b"n" + _number(value).encode()
-    return b"t" + str(value).encode("utf-8", "surrogatepass")
-
-
-def _number(value: float | Decimal) -> str:
-    # Not normalize(), which rounds to 28 digits, nor format(), which writes 1e999999 out.
-    sign, digits, exponent = Decimal(repr(value) if isinstance(value, float) else value).as_tuple()
-    if not isinstance(exponent, int):
-        return f"{'-' * sign}{exponent}"
-    written = "".join(map(str, digits)).lstrip("0")
-    kept = written.rstrip("0")
-    return f"{'-' * sign}{kept}e{exponent + len(written) - len(kept)}" if kept else "0"

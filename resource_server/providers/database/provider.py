@@ -42,6 +42,7 @@ from resource_server.providers.database.diagnosis import Diagnosis
 from resource_server.providers.database.engines.contract import (
     Engine,
     EngineName,
+    PolicyEngine,
     QueryEngine,
     SqlEngine,
 )
@@ -172,9 +173,6 @@ class Database:
         if name in ("sqlite", "duckdb"):
             if given is not None and given.url is not None:
                 raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")
-            if name == "duckdb":
-                # Its optimizer lets conditions of a caller run on hidden rows.
-                raise ValueError("sql: DuckDB databases and data files take no SQL of callers")
             return Access(scopes=scopes)
         if given is None or given.url is None:
             raise ValueError(
@@ -225,12 +223,12 @@ class Database:
     def _confinement(self, policy: Policy) -> Confinement | None:
         """Return what confines the declared queries to a policy."""
         engine = self._engine
-        if isinstance(engine, SqlEngine):
-            sql = VisibleSql(engine, policy, self._exposed, is_declared=True)
-            return ConfinedByEngine(self._engine, policy, sql)
         if isinstance(engine, QueryEngine):
             rewriter = QueryRewriter(self._engine, policy, self._exposed)
             return ConfinedByRewriting(engine, rewriter)
+        if isinstance(engine, PolicyEngine):
+            sql = VisibleSql(engine, policy, self._exposed, is_declared=True)
+            return ConfinedByEngine(self._engine, engine, policy, sql)
         return None
 
     @property
@@ -409,8 +407,10 @@ class Database:
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
         )
-        problem = [] if self._sql_problem is None else [("sql", self._sql_problem)]
-        return [*problem, *await diagnosis.problems()]
+        problem = self._sql_problem
+        if problem is None and self._caller_sql is not None:
+            problem = await self._caller_sql.problem()
+        return [*([] if problem is None else [("sql", problem)]), *await diagnosis.problems()]
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.masks import Masker
 
 if TYPE_CHECKING:
     # The import takes 0.1 s; SQLite does without it until a statement is compiled.
@@ -19,10 +20,6 @@ EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb", "duc
 
 ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
 """Tables and views with their columns: "*" for all of them, "" for none, such as by `count(*)`."""
-
-
-Masker: TypeAlias = Callable[[object], str | None]
-"""Masks a value of the driver; NULL stays NULL."""
 
 
 class Statement(NamedTuple):
@@ -255,7 +252,7 @@ class QueryEngine(Protocol):
 
 @runtime_checkable
 class SqlEngine(Protocol):
-    """An engine that confines SQL to a policy: that of callers, and the manifest's queries."""
+    """An engine that confines SQL to a policy."""
 
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
@@ -267,6 +264,11 @@ class SqlEngine(Protocol):
             OutdatedPolicy: the policy is of another schema.
         """
         ...
+
+
+@runtime_checkable
+class PolicyEngine(SqlEngine, Protocol):
+    """An engine that confines the manifest's queries, too, as they are written."""
 
     async def check(self, statement: Statement, policy: SqlPolicy) -> None:
         """Prepare a statement without running it; its parameters are of no account.

@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from resource_server import access
-from resource_server.errors import InvalidParameter, ResourceBusy
+from resource_server.errors import (
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+    ResourceError,
+)
 from resource_server.provider import Link
 from resource_server.provider.tools import Tool
 from resource_server.providers.database.addressing.address import DefinitionAddress, address_path
@@ -29,6 +34,7 @@ from resource_server.providers.database.queries.declared import (
     positional,
 )
 from resource_server.providers.database.queries.parameters import echo
+from resource_server.providers.database.queries.sql_names import sql_names
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.rate_limit import RateLimiter
@@ -50,6 +56,8 @@ _MAX_INLINE: Final = 2_000
 _MAX_PARAMETERS: Final = 200
 _BURST: Final = 30
 """Statements of one caller without a wait between them."""
+_CHECK_S: Final = 60.0
+"""Time for the check of the operator."""
 _PARSERS: Final = 2
 """Maximum threads that parse."""
 _MAX_NAMED: Final = 3
@@ -133,6 +141,14 @@ class CallerSql:
         except RefusedStatement as error:
             raise InvalidParameter(await self._advised(error, sql, visible)) from None
 
+    async def problem(self) -> str | None:
+        """Return why no statement is answered, or None, for the operator."""
+        try:
+            await self._sql.rows(Statement("SELECT 1"), limit=1, within=_CHECK_S)
+        except (ResourceError, MountUnavailable) as error:
+            return str(error)
+        return None
+
     async def _statement(
         self, sql: str, given: Mapping[str, Any], visible: SqlPolicy, most: int
     ) -> Statement:
@@ -173,7 +189,8 @@ class CallerSql:
             tree = SqlTree(sql, self._name)
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
-        tables = {table.name.name: table.columns or () for table in visible.tables}
+        columns = {table.name: table.columns or () for table in visible.tables}
+        tables = {name: columns[table] for name, table in sql_names(columns).items()}
         values = self._values(tree.parameters, given)
         # MariaDB ignores an order, and refuses equal names, in a subquery with a limit around it.
         rows = most + 1 if self._name in ("mysql", "mariadb") else None
@@ -207,12 +224,13 @@ class CallerSql:
 
     async def _advised(self, error: RefusedStatement, sql: str, visible: SqlPolicy) -> str:
         """Return the refusal with near names, and the tables that the statement names."""
-        tables = {table.name.name.casefold(): table for table in visible.tables}
+        by_name = {table.name: table for table in visible.tables}
+        listed = sql_names(by_name)
         if error.table is not None:
-            names = [table.name.name for table in visible.tables]
-            return f"{error}{did_you_mean(error.table, names)}"
+            return f"{error}{did_you_mean(error.table, listed)}"
         if error.column is None:
             return str(error)
+        tables = {name.casefold(): by_name[table] for name, table in listed.items()}
         names = dict.fromkeys(name.strip('"`[]').casefold() for name in _NAME.findall(sql))
         named = [tables[name] for name in names if name in tables][:_MAX_NAMED]
         columns: list[str] = []

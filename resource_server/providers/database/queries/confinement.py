@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import (
     Engine,
+    PolicyEngine,
     QueryEngine,
     RefusedStatement,
     Rows,
@@ -29,8 +30,11 @@ _REFUSED = "the database refuses this query"
 class ConfinedByEngine:
     """Declared queries on an engine in which only the policy exists for them. A `Confinement`."""
 
-    def __init__(self, engine: Engine, policy: Policy, sql: VisibleSql) -> None:
+    def __init__(
+        self, engine: Engine, confining: PolicyEngine, policy: Policy, sql: VisibleSql
+    ) -> None:
         self._engine = engine
+        self._confining = confining
         self._policy = policy
         self._sql = sql
 
@@ -44,7 +48,8 @@ class ConfinedByEngine:
     async def refusal(self, query: DeclaredQuery) -> str | None:
         """See `Confinement.refusal`."""
         try:
-            await self._sql.check(Statement(query.sql, (None,) * len(query.order)))
+            statement = Statement(query.sql, (None,) * len(query.order))
+            await self._sql.check(statement, self._confining)
         except RefusedStatement as error:
             return await self._explained(error, query)
         return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, EngineName, Statement
-from resource_server.providers.database.engines.duckdb import syntax
+from resource_server.providers.database.engines.duckdb import catalog, syntax
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.sql_tokenizer import NameReference
@@ -156,7 +156,7 @@ class QueryRewriter:
         home = await self._home()
         if self._engine.name != "duckdb":
             return _WithoutSchemas(self._policy, (home,), tables)
-        ((database,),) = await self._ask("SELECT current_database()")
+        ((database,),) = await self._ask(catalog.DATABASE)
         if self._engine.has_schemas:
             return _InDuckdb(self._policy, str(database), tables)
         return _WithoutSchemas(self._policy, (home, str(database)), tables)

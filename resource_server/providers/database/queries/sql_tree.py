@@ -42,6 +42,10 @@ _OURS: Final = "~"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
+_DUCKDB_SOURCES: Final = frozenset(
+    ("generate_series", "json_each", "json_tree", "range", "repeat_row", "unnest")
+)
+"""Functions in FROM that read their arguments alone: others read the tables that these name."""
 _DUAL: Final = "dual"
 _WITH: Final = "with_"
 """Start of the names of common table expressions in canonical SQL."""
@@ -368,6 +372,8 @@ class _Confined:
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
             check_node(node)
+            if self._engine == "duckdb" and isinstance(node, exp.Table | exp.Lateral):
+                self._refuse_source(node)
             match node:
                 case exp.Identifier():
                     self._refuse_name(node.name)
@@ -403,6 +409,16 @@ class _Confined:
         return name in COLLATIONS[self._engine] and not (
             isinstance(node, exp.Column) and node.table
         )
+
+    def _refuse_source(self, source: exp.Table | exp.Lateral) -> None:
+        """Refuse a function in FROM that may read more than its arguments."""
+        function = source.this
+        if not isinstance(function, exp.Func):
+            return
+        is_unknown = isinstance(function, exp.Anonymous)
+        name = str(function.name if is_unknown else function.sql_name()).lower()
+        if name not in _DUCKDB_SOURCES or source.args.get("db"):
+            raise RefusedStatement(f"no such function: {name}")
 
     def _refuse_name(self, name: str) -> None:
         if name.startswith(_OURS) and not name.startswith(self._own):

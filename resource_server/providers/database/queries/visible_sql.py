@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from resource_server.errors import ResourceBusy, ResourceNotFound
 from resource_server.providers.database.engines.contract import (
     OutdatedPolicy,
+    PolicyEngine,
     Rows,
     SqlEngine,
     SqlPolicy,
@@ -54,9 +55,9 @@ class VisibleSql:
             lambda visible: self._engine.ask(statement, visible, limit=limit, within=within)
         )
 
-    async def check(self, statement: Statement) -> None:
-        """Prepare a statement without running it. Raises as `rows`."""
-        await self._fitting(lambda visible: self._engine.check(statement, visible))
+    async def check(self, statement: Statement, engine: PolicyEngine) -> None:
+        """Prepare a statement on the engine without running it. Raises as `rows`."""
+        await self._fitting(lambda visible: engine.check(statement, visible))
 
     async def _fitting(self, work: Callable[[SqlPolicy], Awaitable[T]]) -> T:
         """Return the result of work with the policy of the present schema."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import pytest
 
 from resource_server.access import Access, Caller, acting
@@ -177,7 +178,35 @@ async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
 def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
     with pytest.raises(ValueError, match=r"needs a login .* sql --policy"):
         Database("postgresql://localhost/shop", sql=True)
-    with pytest.raises(ValueError, match="take no SQL"):
-        Database("duckdb:///shop.duckdb", sql=True)
     with pytest.raises(ValueError, match="a file needs no login"):
         Database("sqlite:///shop.db", sql=CallerSqlOptions(url="postgresql://localhost/shop"))
+
+
+async def test_duckdb_takes_sql_of_callers_by_their_scopes(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "shop.duckdb") as connection:
+        for sql in SQL.split(";"):
+            connection.execute(sql)
+    url = f"duckdb:///{tmp_path / 'shop.duckdb'}"
+    server = await server_of(Database(url, tables=TABLES, sql=True))
+    async with server.catalog:
+        wire = Wire(server, LATEST)
+        shown = [[1, "paid", 10, "…1111"], [3, "open", 30, "…3333"]]
+        assert await rows(wire, "select * from orders order by id") == shown
+        assert await rows(wire, "from orders where id = :id", parameters={"id": 3}) == shown[1:]
+        assert await rows(wire, "select name from staff") == [["Ada"]]
+        near = "did you mean 'card'? (columns: test://one/main/orders/~schema)"
+        assert near in await refused(wire, "select crd from orders")
+        for sql, reason in (
+            ("select note from orders", "No such column: note"),
+            ("select * from audit", "No such table: audit"),
+            ("select * from ordrs", "did you mean 'orders'?"),
+            ("delete from orders", "is not a SELECT"),
+            ("select 1; select 2", "more than one statement"),
+            ("select :a", ":a has no value"),
+            (f"select '{'x' * 20_001}'", "more than 20000 characters"),
+            ("select status::integer from orders", "Could not convert string 'paid'"),
+        ):
+            assert reason.casefold() in (await refused(wire, sql)).casefold()
+        with acting(Caller(subject="guest", scopes=frozenset())):
+            assert "No such table: staff" in await refused(wire, "select name from staff")
+            assert await rows(wire, "select count(*) from orders") == [[2]]

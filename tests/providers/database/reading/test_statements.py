@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.options import ColumnOptions, Mask, ReadLimits, TableOptions
+from resource_server.providers.database.masks import MaskKind
+from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE, like_pattern
 from resource_server.runtime.option_types import Duration
 from resource_server.runtime.server_key import ServerKey
@@ -89,7 +90,7 @@ async def test_pages_show_each_row_of_a_table_without_a_key_whose_masked_values_
     owner: Owner,
 ) -> None:
     await masked_rows(owner)
-    masks: tuple[tuple[Mask, int], ...] = (("hash", 81), ("last4", 81), ("redact", 2))
+    masks: tuple[tuple[MaskKind, int], ...] = (("hash", 81), ("last4", 81), ("redact", 2))
     for mask, different in masks:
         options = TableOptions(columns=ColumnOptions(mask={"m": mask}))
         async with served(owner, tables={"v": options}, limits=ReadLimits(rows=7)) as it:

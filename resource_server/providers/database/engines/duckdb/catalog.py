@@ -17,35 +17,32 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 
-_HERE: Final = "database_name = current_database() AND NOT internal AND NOT temporary"
-TABLES: Final = f"""
-SELECT schema_name, table_name, 'table', comment FROM duckdb_tables() WHERE {_HERE}
-UNION ALL SELECT schema_name, view_name, 'view', comment FROM duckdb_views() WHERE {_HERE}
-ORDER BY 1, 2"""  # noqa: S608
+RELATIONS: Final = """
+(SELECT schema_name, table_name AS name, 'table' AS type, comment, sql
+FROM duckdb_tables() WHERE NOT internal AND NOT temporary
+UNION ALL SELECT schema_name, view_name, 'view', comment, sql
+FROM duckdb_views() WHERE NOT internal AND NOT temporary)
+WHERE (schema_name, lower(name)) NOT IN
+    (SELECT (schema_name, lower(view_name)) FROM duckdb_views() WHERE internal)"""
+"""Tables and views, but for those in the place of a view that DuckDB finds first."""
+TABLES: Final = f"SELECT schema_name, name, type, comment FROM {RELATIONS} ORDER BY ALL"  # noqa: S608
 TABLE: Final = f"""
-SELECT 'table', comment, sql FROM duckdb_tables()
-WHERE {_HERE} AND schema_name = $1 AND table_name = $2
-UNION ALL SELECT 'view', comment, sql FROM duckdb_views()
-WHERE {_HERE} AND schema_name = $1 AND view_name = $2"""  # noqa: S608
+SELECT type, comment, sql FROM {RELATIONS} AND schema_name = $1 AND name = $2"""  # noqa: S608
 COLUMNS: Final = """
 SELECT column_name, data_type, is_nullable, column_default, comment, is_generated,
     generation_expression
-FROM duckdb_columns()
-WHERE database_name = current_database() AND schema_name = $1 AND table_name = $2
-ORDER BY column_index"""
+FROM duckdb_columns() WHERE schema_name = $1 AND table_name = $2 ORDER BY column_index"""
 CONSTRAINTS: Final = """
 SELECT constraint_type, constraint_column_names, referenced_table, referenced_column_names
-FROM duckdb_constraints()
-WHERE database_name = current_database() AND schema_name = $1 AND table_name = $2
-ORDER BY constraint_index"""
+FROM duckdb_constraints() WHERE schema_name = $1 AND table_name = $2 ORDER BY constraint_index"""
 INDEXES: Final = """
-SELECT index_name, is_unique, expressions FROM duckdb_indexes()
-WHERE database_name = current_database() AND schema_name = $1 AND table_name = $2
-ORDER BY index_name"""
+SELECT index_name, is_unique, expressions
+FROM duckdb_indexes() WHERE schema_name = $1 AND table_name = $2 ORDER BY index_name"""
 ESTIMATE: Final = """
-SELECT estimated_size FROM duckdb_tables()
-WHERE database_name = current_database() AND schema_name = $1 AND table_name = $2"""
-VIEWS: Final = f"SELECT schema_name, view_name, sql FROM duckdb_views() WHERE {_HERE}"  # noqa: S608
+SELECT estimated_size FROM duckdb_tables() WHERE schema_name = $1 AND table_name = $2"""
+VIEWS: Final = f"SELECT schema_name, name, sql FROM {RELATIONS} AND type = 'view'"  # noqa: S608
+DATABASE: Final = "SELECT database_name FROM duckdb_databases() WHERE NOT internal"
+"""The name of the database in SQL."""
 MACROS: Final = """
 SELECT DISTINCT lower(function_name) FROM duckdb_functions()
 WHERE NOT internal AND macro_definition IS NOT NULL"""

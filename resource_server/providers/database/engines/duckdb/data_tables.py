@@ -85,7 +85,7 @@ def _unreadable(database: duckdb.DuckDBPyConnection, table: DataTable) -> dict[s
 def allowed_paths(tables: Sequence[DataTable]) -> str:
     """Return the statement that allows DuckDB to read the files of these tables only."""
     paths = [file.path for table in tables for file in table.files]
-    return f"SET allowed_paths = [{', '.join(map(_literal, paths))}]"
+    return f"SET allowed_paths = [{', '.join(map(literal, paths))}]"
 
 
 def opened(file: DataFile) -> int:
@@ -129,7 +129,7 @@ def _show(database: duckdb.DuckDBPyConnection, name: str) -> None:
 
 def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
     """Return a SELECT of all columns of the files."""
-    paths = f"[{', '.join(_literal(file.path) for file in table.files)}]"
+    paths = f"[{', '.join(literal(file.path) for file in table.files)}]"
     match table.kind:
         case "parquet":
             return f"SELECT * FROM read_parquet({paths}, union_by_name = true)"  # noqa: S608
@@ -139,7 +139,7 @@ def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
             return f"SELECT * FROM read_csv({paths}, union_by_name = true)"  # noqa: S608
         case _:
             # Every row is looked at once, for the types; the view must not look again.
-            path = _literal(table.files[0].path)
+            path = literal(table.files[0].path)
             sniff = f"SELECT Prompt FROM sniff_csv({path}, sample_size = -1)"  # noqa: S608
             found = "".join(str(row[0]) for row in database.execute(sniff).fetchall())
             # DuckDB writes the path as it is, with its quotes.
@@ -161,7 +161,7 @@ def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:
             _load_sheet(database, own, sheet.rows)
             notes = [text for text, holds in _notes(sheet) if holds]
             if notes:
-                comment = _literal(f"{'; '.join(notes)}.")
+                comment = literal(f"{'; '.join(notes)}.")
                 for kind, relation in (("TABLE", _numbered(own)), ("VIEW", f"main.{quoted(own)}")):
                     database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
 
@@ -288,5 +288,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"

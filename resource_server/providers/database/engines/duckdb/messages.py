@@ -16,11 +16,15 @@ from uuid import UUID
 import msgspec
 from msgspec.msgpack import Ext
 
+from resource_server.providers.database.masks import MaskKind
+
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 """Size of a result at which it ends early; a row more may exceed it."""
 MAX_VALUE_BYTES = 16 * 1024 * 1024
 """Maximum size of one value; a larger one is truncated."""
 MAX_MESSAGE_BYTES = 3 * MAX_RESULT_BYTES
+VISIBLE_BYTES = 384 * 1024 * 1024
+"""Memory of what callers may read, if it is copied; the rest is for their statements."""
 LENGTH = struct.Struct("!I")
 
 LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
@@ -35,7 +39,7 @@ Failure: TypeAlias = Literal["refused", "missing", "unfit", "stopped", "memory",
 not fit, it was cancelled, it needs too much memory, or the worker must be replaced."""
 
 
-RefusalReason: TypeAlias = Literal["locked", "damaged", "version", "missing", "extra"]
+RefusalReason: TypeAlias = Literal["locked", "damaged", "version", "missing", "extra", "memory"]
 
 
 class DataFile(msgspec.Struct, frozen=True):
@@ -57,11 +61,34 @@ class DataTable(msgspec.Struct, frozen=True):
     files: tuple[DataFile, ...]
 
 
+class VisibleRelation(msgspec.Struct, frozen=True):
+    """What callers may read of one table or view."""
+
+    name: str
+    """Its name in their SQL."""
+    schema: str
+    table: str
+    columns: tuple[str, ...] | None
+    """The visible columns; None if it is visible whole."""
+    masks: tuple[tuple[str, MaskKind], ...] = ()
+    where: str | None = None
+
+
+class Visible(msgspec.Struct, frozen=True):
+    """All that callers may read: the process that runs their statements has nothing else."""
+
+    relations: tuple[VisibleRelation, ...]
+    key: bytes = b""
+    """Key of `hash` masks."""
+
+
 class Open(msgspec.Struct, frozen=True, tag=True):
     """Opens a database file, or data files as tables; the first message."""
 
     database: str | None
     tables: tuple[DataTable, ...] = ()
+    visible: Visible | None = None
+    """What callers may read, if their statements are to be run."""
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
@@ -93,6 +120,8 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     """Data files that cannot be read, each with the reason and the remedy."""
     has_tables: bool = True
     """Whether there is a table or a view."""
+    is_copy: bool = False
+    """Whether it holds copies of what callers may read, and has closed the files."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
@@ -118,7 +147,11 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     id: int
     failure: Failure
     message: str = ""
-    """DuckDB's words, for the author of a query."""
+    """DuckDB's words, for the author of a query or statement."""
+    table: str | None = None
+    """The missing table that a caller's statement names."""
+    column: str | None = None
+    """The missing column that it names."""
 
 
 Request: TypeAlias = Open | Run | Cancel
@@ -168,7 +201,13 @@ def _read(code: int, data: memoryview) -> object:
     return _READERS[code](bytes(data))
 
 
+def travelled(value: object) -> object:
+    """Return a value of the driver as it arrives on the other side."""
+    return value if type(value) in _PLAIN else _decode(_encode(portable(value)))
+
+
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ext_hook=_read).decode
 decode_answer = msgspec.msgpack.Decoder(Answer, ext_hook=_read).decode
 decode_request = msgspec.msgpack.Decoder(Request, ext_hook=_read).decode
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from resource_server.providers.database.engines.duckdb import syntax
+from resource_server.providers.database.engines.duckdb import catalog, syntax
 
 _MAX_APPROVED = 1024
 _QUERIES = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
@@ -32,11 +32,7 @@ SELECT lower(function_name), json_serialize_sql('SELECT ' || macro_definition)
 FROM duckdb_functions() WHERE function_type = 'macro'"""
 _FILE_SIGNS = frozenset("./\\*?[:")
 _INTERNAL = "SELECT lower(view_name) FROM duckdb_views() WHERE internal"
-_TABLES = """
-SELECT lower(schema_name), lower(table_name) FROM duckdb_tables()
-WHERE NOT internal AND database_name = current_database()
-UNION ALL SELECT lower(schema_name), lower(view_name) FROM duckdb_views()
-WHERE NOT internal AND database_name = current_database()"""
+_TABLES = f"SELECT lower(schema_name), lower(name) FROM {catalog.RELATIONS}"  # noqa: S608
 
 
 class RefusedQuery(Exception):
@@ -53,8 +49,8 @@ class KnownTables:
             (str(each), str(name)) for each, name in found if schema is None or each == schema
         }
         self.internal = {str(name) for (name,) in database.execute(_INTERNAL).fetchall()}
-        ((name,),) = database.execute("SELECT lower(current_database())").fetchall()
-        self.database = str(name)
+        ((name,),) = database.execute(catalog.DATABASE).fetchall()
+        self.database = str(name).lower()
         self.telling = _telling_functions(database)
         """Functions that may tell more than their arguments."""
         self.approved = set[str]()

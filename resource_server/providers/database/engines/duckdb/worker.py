@@ -24,6 +24,9 @@ import msgspec
 
 from resource_server.conversion import sandbox
 from resource_server.providers.database.engines.duckdb import (
+    caller_errors,
+    caller_tables,
+    catalog,
     data_tables,
     parsed_query,
     value_readers,
@@ -45,6 +48,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Request,
     Result,
     Run,
+    Visible,
     decode_request,
     framed,
     portable,
@@ -53,6 +57,8 @@ from resource_server.providers.database.engines.duckdb.messages import (
 OWN_THREADS: Final = 3
 AUTHOR_THREADS: Final = 2
 """Statements that run at the same time: ours, and queries of the manifest."""
+CALLER_THREADS: Final = 2
+"""Statements of callers that run at the same time, in a process for them."""
 _MEMORY: Final = "512MB"
 _ADDRESS_SPACE: Final = 4 * 1024 * 1024 * 1024
 """DuckDB reserves far more than it uses; its own limit is what counts."""
@@ -72,23 +78,26 @@ _CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = {
     # It fails with an internal error where rows are ordered by `rowid` after a column.
     "disabled_optimizers": "late_materialization",
 }
+_CALLER_CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = {
+    **_CONFIGURATION,
+    "threads": 1,  # the same statement on the same copies gives the same result
+    "enable_external_file_cache": False,
+}
+_FILES: Final = "files"
+"""Name of the database of data files, for callers."""
 _UTC: Final = "SET TimeZone = 'UTC'"
 _LOCKS: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
 _SCHEMA: Final = """
 SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment
-FROM duckdb_columns() WHERE NOT internal AND database_name = current_database() ORDER BY ALL"""
+FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"""
 _CONSTRAINTS: Final = """
-SELECT schema_name, table_name, constraint_text FROM duckdb_constraints()
-WHERE database_name = current_database() ORDER BY ALL"""
-_COMMENTS: Final = """
-SELECT schema_name, table_name, comment, '' FROM duckdb_tables()
-WHERE NOT internal AND database_name = current_database()
-UNION ALL SELECT schema_name, view_name, comment, sql FROM duckdb_views()
-WHERE NOT internal AND database_name = current_database() ORDER BY ALL"""
+SELECT schema_name, table_name, constraint_text FROM duckdb_constraints() ORDER BY ALL"""
+_COMMENTS: Final = f"SELECT * FROM {catalog.RELATIONS} ORDER BY ALL"  # noqa: S608
 _INDEXES: Final = """
-SELECT schema_name, table_name, index_name, sql FROM duckdb_indexes()
-WHERE database_name = current_database() ORDER BY ALL"""
-
+SELECT schema_name, table_name, index_name, sql FROM duckdb_indexes() ORDER BY ALL"""
+_SCHEMAS: Final = """
+SELECT schema_name FROM duckdb_schemas()
+WHERE database_name = $1 ORDER BY schema_name <> 'main', schema_name"""
 _STATE: Final = (_SCHEMA, _CONSTRAINTS, _COMMENTS, _INDEXES)
 _FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
     (duckdb.InterruptException, "stopped"),
@@ -104,6 +113,8 @@ _FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
     (duckdb.Error, "refused"),
     (MemoryError, "memory"),
 )
+_OF_THE_PROCESS: Final = ("stopped", "memory", "broken")
+"""Failures that are no mistakes of a statement."""
 
 
 def main() -> None:
@@ -126,8 +137,11 @@ class _Database(NamedTuple):
     """Kept open for its connections."""
     connections: Sequence[duckdb.DuckDBPyConnection]
     """One for each thread."""
-    known: parsed_query.KnownTables
+    known: parsed_query.KnownTables | None
+    """What queries of the manifest may name; None if the statements are those of callers."""
     answer: Opened
+    paths: Sequence[str] = ()
+    """Paths of files that errors may quote."""
 
 
 class _Worker:
@@ -140,7 +154,7 @@ class _Worker:
         self._lock = threading.Lock()
         self._running: dict[int, duckdb.DuckDBPyConnection] = {}
         self._cancelled = set[int]()
-        self._statements: dict[str, _Prepared] = {}
+        self._statements: dict[tuple[object, ...], _Prepared] = {}
 
     def serve(self) -> None:
         """Run statements until the server is gone."""
@@ -193,24 +207,35 @@ class _Worker:
 
     def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
         try:
-            if job.is_author:
-                parsed_query.check(connection, job.sql, self._opened.known)
-            if job.only_prepare:
-                return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
-            prepared = self._prepared(connection, job)
-            connection.execute(prepared.sql, list(job.parameters))
-            return _result(connection, job, prepared)
+            return self._ran(connection, job)
         except parsed_query.RefusedQuery as error:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
-            message = str(error) if job.is_author else ""
-            return Failed(job.id, _failure(error), message)
+            failure = _failure(error)
+            if self._opened.known is None and failure not in _OF_THE_PROCESS:
+                return caller_errors.refusal(job.id, error, self._opened.paths)
+            return Failed(job.id, failure, str(error) if job.is_author else "")
         except Exception as error:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
 
+    def _ran(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Result:
+        known = self._opened.known
+        if job.is_author and known is not None:
+            parsed_query.check(connection, job.sql, known)
+        if job.only_prepare:
+            return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
+        prepared = self._prepared(connection, job)
+        connection.execute(prepared.sql, list(job.parameters))
+        result = _result(connection, job, prepared)
+        if result.more and known is None:
+            connection.execute("SELECT NULL")  # frees the memory of the rest
+        return result
+
     def _prepared(self, connection: duckdb.DuckDBPyConnection, job: Run) -> _Prepared:
         """Return the statement with casts of the values that the driver would change."""
-        known = self._statements.get(job.sql)
+        # The types of parameters decide those of columns.
+        key = job.sql, *map(type, job.parameters)
+        known = self._statements.get(key)
         if known is not None:
             return known
         columns = _described(connection, job)
@@ -226,7 +251,7 @@ class _Worker:
         prepared = _Prepared(sql, tuple(name for name, _ in columns), readers)
         if len(self._statements) >= _MAX_STATEMENTS:
             self._statements.clear()
-        self._statements[job.sql] = prepared
+        self._statements[key] = prepared
         return prepared
 
 
@@ -262,41 +287,100 @@ def _opened(opening: Open) -> _Database | Refused:
     protections = tuple(sandbox.confine(files, has_locks=False))
     for file in files:
         os.close(file)
-    problems: Sequence[str] = ()
-    schema = None
     try:
-        if opening.database is None:
-            database = duckdb.connect(config=_CONFIGURATION)
-            problems = data_tables.make(database, opening.tables)
-            schema = "main"
-        else:
-            database = _database(opening.database)
-        digest = _digest(database)
-        known = parsed_query.KnownTables(database, schema=schema)
+        if opening.visible is not None:
+            return _opened_for_callers(opening, opening.visible, protections)
+        return _opened_whole(opening, protections)
+    except caller_tables.TooLarge:
+        return Refused("memory")
     except (duckdb.Error, OSError) as error:
         return Refused(_reason(error))
+
+
+def _opened_whole(opening: Open, protections: tuple[str, ...]) -> _Database:
+    """Open the database for our own statements and queries of the manifest."""
+    problems: Sequence[str] = ()
+    if opening.database is None:
+        database = duckdb.connect(config=_CONFIGURATION)
+        problems = data_tables.make(database, opening.tables)
+        path, schema = f"SET search_path = '{NUMBERED}'", "main"
+    else:
+        database = duckdb.connect(opening.database, read_only=True, config=_CONFIGURATION)
+        _unlock(opening.database)
+        database.execute("SET search_path = 'system.main'")
+        ((name,),) = database.execute(catalog.DATABASE).fetchall()
+        path, schema = _search_path(database, str(name)), None
+        database.execute(path)
+    digest = _digest(database)
+    known = parsed_query.KnownTables(database, schema=schema)
     connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
     for connection in connections:
         connection.execute(_UTC)
-    if opening.database is None:
-        for connection in connections[:OWN_THREADS]:
-            connection.execute(f"SET search_path = '{NUMBERED}'")
+    for connection in connections[: OWN_THREADS if opening.database is None else None]:
+        connection.execute(path)
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
     answer = Opened(protections, digest, tuple(problems), bool(known.tables))
     return _Database(database, connections, known, answer)
 
 
-def _database(path: str) -> duckdb.DuckDBPyConnection:
-    """Open a file read-only, without a lock that would keep its writers out.
+def _opened_for_callers(opening: Open, visible: Visible, protections: tuple[str, ...]) -> _Database:
+    """Copy what is visible of the database, and close it."""
+    database = duckdb.connect(config=_CALLER_CONFIGURATION)
+    problems: Sequence[str] = ()
+    is_database = opening.database is not None
+    if opening.database is not None:
+        source = _attached(database, opening.database)
+        _unlock(opening.database)
+    else:
+        source = _FILES
+        database.execute(f"ATTACH ':memory:' AS {source}")
+        database.execute(f"USE {source}")
+        problems = data_tables.make(database, opening.tables)
+    database.execute(_search_path(database, source))
+    is_copy = caller_tables.make(database, source, visible, is_database=is_database)
+    if is_copy:
+        sandbox.refuse_files()
+    connections = [database.cursor() for _ in range(CALLER_THREADS)]
+    for connection in connections:
+        connection.execute(_UTC)
+        connection.execute(caller_tables.SEARCH_PATH)
+    allowed = () if is_copy else opening.tables
+    for sql in (data_tables.allowed_paths(allowed), *_LOCKS):
+        database.execute(sql)
+    answer = Opened(protections, "", tuple(problems), is_copy=is_copy)
+    paths = [file.path for table in opening.tables for file in table.files]
+    paths += [opening.database] if opening.database is not None else []
+    return _Database(database, connections, None, answer, paths)
 
-    Its writers may have it open: a database is whole after each of their writes, as it is after a
-    crash, and the engine discards what was read while the file changed.
+
+def _attached(database: duckdb.DuckDBPyConnection, path: str) -> str:
+    """Attach a file, and return the name that it has in SQL."""
+    attach = f"ATTACH {data_tables.literal(path)}"
+    try:
+        database.execute(f"{attach} (READ_ONLY)")
+    except duckdb.BinderException:  # it has the name of the database in memory
+        database.execute(f"{attach} AS memory_db (READ_ONLY)")
+    ((name,),) = database.execute(f"{catalog.DATABASE} AND path IS NOT NULL").fetchall()
+    return str(name)
+
+
+def _unlock(path: str) -> None:
+    """Give up the lock on a file, which would keep its writers out.
+
+    They may have it open: a database is whole after each of their writes, as it is after a crash,
+    and the engine discards what was read while the file changed.
     """
-    database = duckdb.connect(path, read_only=True, config=_CONFIGURATION)
     # Where the sandbox grants locks: they end when the process closes any descriptor of the file.
     os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-    return database
+
+
+def _search_path(database: duckdb.DuckDBPyConnection, name: str) -> str:
+    """Return the statement by which built-in functions precede macros of an open database."""
+    schemas = [str(schema) for (schema,) in database.execute(_SCHEMAS, [name]).fetchall()]
+    quoted = data_tables.quoted
+    path = ["system.main", *(f"{quoted(name)}.{quoted(schema)}" for schema in schemas)]
+    return f"SET search_path = {data_tables.literal(','.join(path))}"
 
 
 def _reachable(opening: Open) -> list[int]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -94,10 +95,13 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
 TRIES = """
 import ctypes, json, os, socket, sys, threading
 from resource_server.providers.database.engines.duckdb import worker
-from resource_server.providers.database.engines.duckdb.messages import Open
+from resource_server.providers.database.engines.duckdb.messages import (
+    Open, Visible, VisibleRelation
+)
 
-database, other = sys.argv[1:]
-opened = worker._opened(Open(database))
+database, other, for_callers = sys.argv[1:]
+relation = VisibleRelation("t", "main", "t", ("id",), where="id < 5")
+opened = worker._opened(Open(database, visible=Visible((relation,)) if for_callers else None))
 connection, answer = opened.connections[0], opened.answer
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -124,6 +128,7 @@ def run(sql):
 found = try_out(
     ("its file", lambda: open(database, "rb").read(4)),
     ("its table", run("SELECT count(*) FROM t")),
+    ("all of its table", run("SELECT count(*) FROM it.main.t")),
     ("a thread", lambda: threading.Thread(target=int).start()),
     ("another file", lambda: open(other).read()),
     ("a listing", lambda: os.listdir(os.path.dirname(other))),
@@ -149,23 +154,23 @@ found = try_out(
     ("copying", run(f"COPY t TO '{other}.csv'")),
     ("an extension", run("INSTALL httpfs")),
     ("a setting", run("SET enable_external_access = true")),
-    ("a write", run("DELETE FROM t")),
+    ("a write to its file", run("INSERT INTO it.main.t VALUES (1, 'x')")),
 )
-print(json.dumps([found, list(answer.protections), list(os.environ)]))
+memory = run("SELECT * FROM duckdb_memory()")()
+print(json.dumps([found, list(answer.protections), list(os.environ), memory]))
 sys.stdout.flush()
 os._exit(0)
 """
-ALLOWED = ("its file", "its table", "a thread")
+ALLOWED = {"its file", "its table", "all of its table", "a thread"}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these protections")
-def test_a_worker_reads_its_database_and_reaches_nothing_else(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.duckdb")
-    other = tmp_path / "other.txt"
-    other.write_text("secret")
-    before = sorted(tmp_path.iterdir())
+def _tried(database: Path, other: Path, *, for_callers: bool = False) -> list[Any]:
+    """Return what a worker did, its protections, its environment and the memory of DuckDB."""
     ran = subprocess.run(
-        [sys.executable, "-I", "-B", "-X", "utf8", "-c", TRIES, str(path), str(other)],
+        [
+            *(sys.executable, "-I", "-B", "-X", "utf8", "-c", TRIES),
+            *(str(database), str(other), "callers" if for_callers else ""),
+        ],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -175,14 +180,31 @@ def test_a_worker_reads_its_database_and_reaches_nothing_else(tmp_path: Path) ->
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    found, protections, environment = json.loads(ran.stdout)
+    found, protections, environment, memory = json.loads(ran.stdout)
     if "landlock" not in protections or "seccomp" not in protections:
         pytest.skip("this kernel has no Landlock or no seccomp")
-    done = {name for name, outcome in found.items() if outcome.startswith("done")}
-    assert done == set(ALLOWED), found
     assert "secret" not in ran.stdout
     assert set(environment) <= {"LC_CTYPE"}
+    done = {name for name, outcome in found.items() if outcome.startswith("done")}
+    return [done, found, memory]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these protections")
+def test_a_worker_reads_its_database_and_reaches_nothing_else(tmp_path: Path) -> None:
+    path = write(tmp_path / "it.duckdb")
+    other = tmp_path / "other.txt"
+    other.write_text("secret")
+    before = sorted(tmp_path.iterdir())
+    done, found, _ = _tried(path, other)
+    assert done == ALLOWED, found
+    done, found, memory = _tried(path, other, for_callers=True)
+    assert done == ALLOWED - {"its file", "all of its table"}, found
+    assert found["its table"] == "done: [(5,)]"
     assert sorted(tmp_path.iterdir()) == before
+    # What is hidden leaves nothing behind.
+    path.unlink()
+    write(path, 200_000)
+    assert _tried(path, other, for_callers=True) == [done, found, memory]
 
 
 async def test_no_process_is_left_after_the_engine_closes(source: tuple[Path, str]) -> None:

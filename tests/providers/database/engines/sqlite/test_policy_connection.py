@@ -24,14 +24,14 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
-from resource_server.providers.database.policy import masker
+from resource_server.providers.database.masks import Masker
 from tests.providers.database.engines.sqlite.attacks import COSTLY, SOURCES, statements
 
 pytestmark = pytest.mark.anyio
 
 VISIBLE = ("id", "status", "price", "doc", "mail", "phone", "pin")
 CONDITION = "status <> 'draft' and not exists (select 1 from blocked where blocked.id = orders.id)"
-MASKS = {"mail": masker("redact", b""), "phone": masker("last4", b""), "pin": masker("redact", b"")}
+MASKS = {"mail": Masker("redact", b""), "phone": Masker("last4", b""), "pin": Masker("redact", b"")}
 POLICY = SqlPolicy(
     (
         VisibleTable(TableName(None, "orders"), VISIBLE, MASKS, CONDITION),
@@ -290,7 +290,7 @@ async def test_masks_and_text_hold_in_every_encoding(tmp_path: Path, encoding: s
     database.close()
     engine = SqliteEngine(path)
     policy = SqlPolicy(
-        (VisibleTable(TableName(None, "t"), ("a", "b"), {"a": masker("last4", b"")}),)
+        (VisibleTable(TableName(None, "t"), ("a", "b"), {"a": Masker("last4", b"")}),)
     )
     await engine.open()
     try:

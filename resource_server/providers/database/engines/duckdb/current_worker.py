@@ -1,0 +1,313 @@
+"""A worker that has its files open as they are now: started on need, replaced when they change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from resource_server.errors import IN_CHECK, InvalidParameter, MountUnavailable, ResourceBusy
+from resource_server.providers.database.engines.duckdb.data_files import (
+    DatabaseSource,
+    FilesSource,
+    State,
+    settling_s,
+)
+from resource_server.providers.database.engines.duckdb.messages import (
+    VISIBLE_BYTES,
+    Failed,
+    Open,
+    Opened,
+    RefusalReason,
+    Refused,
+    Result,
+    Run,
+    Visible,
+)
+from resource_server.providers.database.engines.duckdb.process import WorkerLost, WorkerProcess
+
+_log = logging.getLogger(__name__)
+
+_START_S: Final = 120.0
+"""Time to open the files, and to copy what callers may read of them."""
+_MAX_ATTEMPTS: Final = 5
+_MAX_LOST: Final = 2
+"""Workers that the statement of a caller may end."""
+_IDLE_S: Final = 60.0
+"""Time without a statement after which the worker ends."""
+_WALK_SHARE: Final = 20
+"""A pattern is compared with files for at most one part of this many of the time."""
+CLOSING: Final = "the database is being closed"
+_CHANGES: Final = "the database changes faster than it can be read; try again"
+_ENDS: Final = "the process that reads the database ends again and again; try again"
+_DAMAGED_FILE: Final = "a data file is damaged, or not what its name says"
+_SHEETS: Final = "one of the spreadsheets ends the process that reads them; move it away"
+_REASONS: Final[Mapping[RefusalReason, str]] = {
+    "damaged": "the database file is damaged, encrypted, or no DuckDB database",
+    "version": "the database file is of a version of DuckDB that cannot be read",
+    "missing": "the database file cannot be opened",
+    "extra": "the database needs an extension of DuckDB, and extensions are not loaded",
+    "locked": "another process has the database file open for writing",
+    "memory": "the visible part of the database does not fit into memory "
+    f"({VISIBLE_BYTES // 2**20} MB); declare queries instead",
+}
+
+
+class CurrentWorker:
+    """Runs statements in a worker that has the files open as they are now.
+
+    Whatever was read while a file changed is discarded and read again. Copies for callers are as
+    old as their statement at most.
+
+    Args:
+        source: the files.
+        visible: what exists for callers, whose statements alone are run then.
+    """
+
+    def __init__(
+        self, source: DatabaseSource | FilesSource, visible: Visible | None = None
+    ) -> None:
+        self._source = source
+        self._visible = visible
+        self._worker: WorkerProcess | None = None
+        self.state: State = ()
+        """The state of the files that the worker has open."""
+        self.opened = Opened((), "")
+        """What the worker said of them."""
+        self.left_out: Sequence[str] = ()
+        """Data files that cannot be read, each with the reason."""
+        self.is_known = visible is not None
+        """Whether the files were there: they may be gone then."""
+        self._starting: asyncio.Task[WorkerProcess] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._refused: tuple[State, Exception] | None = None
+        self._is_closed = False
+        self._next_walk = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the worker starts or runs a statement."""
+        is_starting = self._starting is not None and not self._starting.done()
+        return is_starting or (self._worker is not None and self._worker.is_busy)
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether what callers may read is being copied."""
+        return self._visible is not None and self._worker is None and self.is_busy
+
+    def reopen(self) -> None:
+        """Take statements again after `close`."""
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """End the worker."""
+        self._is_closed = True
+        self.is_known = self._visible is not None
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait((self._starting,))
+        if self._idle is not None:
+            self._idle.cancel()
+        self._replace()
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+
+    async def refresh(self) -> None:
+        """Have the files open as they are now, and the files that match the pattern now.
+
+        Raises:
+            MountUnavailable, ResourceBusy: they cannot be opened.
+        """
+        has_files = self._worker is not None and isinstance(self._source, FilesSource)
+        # Whoever starts a worker looks for the files.
+        if has_files and time.monotonic() >= self._next_walk:
+            await self._find_files()
+        await self._current()
+
+    def look_soon(self) -> None:
+        """Look for other files at the next refresh: there may be some."""
+        self._next_walk = 0.0
+
+    async def run(self, job: Run) -> Result | Failed:
+        """Run a statement, again if the files changed meanwhile.
+
+        Raises:
+            MountUnavailable, ResourceBusy: the files cannot be read.
+            InvalidParameter: what callers may read does not fit into memory.
+        """
+        told = _CHANGES
+        broken: State | None = None
+        lost = 0
+        if self._worker is not None and not self.state:
+            await self._find_files()  # none was left
+        for _ in range(_MAX_ATTEMPTS):
+            worker = await self._current()
+            state = self.state
+            is_copy = self.opened.is_copy
+            if is_copy and self._source.state() != state:
+                continue  # copied while they changed
+            try:
+                answer = await worker.run(job)
+            except WorkerLost:
+                told = _ENDS
+                self._replace(worker)
+                lost += 1
+                if self._visible is not None and lost == _MAX_LOST:
+                    break
+                continue
+            finally:
+                self._end_when_idle()
+            if not is_copy and self._source.state() != state:
+                told = _CHANGES
+                continue
+            if isinstance(answer, Result) or answer.failure != "broken":
+                return answer
+            self._replace(worker)
+            if self._visible is not None:
+                return answer
+            if state == broken:
+                is_file = isinstance(self._source, DatabaseSource)
+                raise MountUnavailable(_REASONS["damaged"] if is_file else _DAMAGED_FILE)
+            broken = state
+        raise ResourceBusy(told)
+
+    async def _find_files(self) -> None:
+        """Replace the worker if other files match the pattern than before."""
+        begun = time.monotonic()
+        try:
+            found = await asyncio.to_thread(self._source.found)
+        except MountUnavailable:
+            found = None
+        ended = time.monotonic()
+        self._next_walk = ended + (ended - begun) * _WALK_SHARE
+        if found != self.state:
+            self._replace()
+
+    # -- the worker
+
+    def _usable(self) -> WorkerProcess | None:
+        worker = self._worker
+        is_current = worker is not None and not worker.is_lost
+        return worker if is_current and self._source.state() == self.state else None
+
+    async def _current(self) -> WorkerProcess:
+        """Return a worker that has the files open as they are now.
+
+        A start goes on if it is no longer waited for.
+        """
+        worker = self._usable()
+        if worker is not None:
+            return worker
+        if self._starting is None or self._starting.done():
+            self._replace()
+            if self._is_closed:
+                raise ResourceBusy(CLOSING)
+            self._starting = asyncio.get_running_loop().create_task(self._started())
+            self._starting.add_done_callback(_seen)
+        starting = self._starting
+        await asyncio.wait((starting,))
+        if starting.cancelled():
+            raise ResourceBusy(CLOSING)
+        return starting.result()
+
+    async def _started(self) -> WorkerProcess:
+        try:
+            async with asyncio.timeout(_START_S):
+                return await self._start()
+        except TimeoutError:
+            raise ResourceBusy("the database takes too long to open") from None
+
+    async def _start(self) -> WorkerProcess:
+        look = partial(self._source.look, is_open=self.is_known)
+        state, opening = await asyncio.to_thread(look)
+        while (pause := settling_s(state)) > 0:
+            # A later write could not be told from the last one.
+            await asyncio.sleep(pause)
+            state, opening = await asyncio.to_thread(look)
+        if self._refused is not None and self._refused[0] == state:
+            raise self._refused[1]
+        opening = msgspec.structs.replace(opening, visible=self._visible)
+        try:
+            worker, answer, problems = await self._open(opening)
+        except InvalidParameter as error:
+            self._refused = state, error
+            raise
+        self._worker, self.state, self.opened = worker, state, answer
+        if problems != self.left_out:
+            self.left_out = problems
+            for problem in problems if self._visible is None else ():
+                _log.warning("a data file is left out: %s", problem, extra=IN_CHECK)
+        self._end_when_idle()
+        return worker
+
+    async def _open(self, opening: Open) -> tuple[WorkerProcess, Opened, Sequence[str]]:
+        """Return a worker with an open database, and the problems of data files.
+
+        A damaged spreadsheet may end the worker; then it is opened without any.
+
+        Raises:
+            MountUnavailable, ResourceBusy, InvalidParameter: it cannot be opened.
+        """
+        worker = WorkerProcess()
+        try:
+            answer = await worker.open(opening)
+        except WorkerLost:
+            self._end(worker)
+            sheets = [each for each in opening.tables if each.kind == "sheets"]
+            if not sheets:
+                raise MountUnavailable("the database cannot be opened") from None
+            others = [each for each in opening.tables if each not in sheets]
+            rest = msgspec.structs.replace(opening, tables=tuple(others))
+            worker, opened, problems = await self._open(rest)
+            lost = [f"{each.name}: {_SHEETS}" for each in sheets]
+            return worker, opened, [*problems, *lost]
+        except BaseException:
+            self._end(worker)
+            raise
+        if isinstance(answer, Refused):
+            self._end(worker)
+            told = _REASONS[answer.reason]
+            match answer.reason:
+                case "locked":
+                    raise ResourceBusy(told)
+                case "memory":
+                    raise InvalidParameter(told)
+                case _:
+                    raise MountUnavailable(told)
+        return worker, answer, answer.problems
+
+    def _replace(self, worker: WorkerProcess | None = None) -> None:
+        """End the current worker, if it is this one."""
+        current = self._worker
+        if current is not None and worker in (None, current):
+            self._worker = None
+            self._end(current)
+
+    def _end(self, worker: WorkerProcess) -> None:
+        task = asyncio.get_running_loop().create_task(worker.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    def _end_when_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
+
+    def _end_idle(self) -> None:
+        self._idle = None
+        if self.is_busy:
+            self._end_when_idle()
+        else:
+            self._replace()
+
+
+def _seen(starting: asyncio.Task[WorkerProcess]) -> None:
+    """Take the exception of a start that nobody waits for any more."""
+    if not starting.cancelled():
+        starting.exception()
