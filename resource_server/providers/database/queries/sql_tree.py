@@ -446,6 +446,8 @@ class _Confined:
         """Return the name of a visible table."""
         name = self._tables.get(self._folded(table.name))
         if name is None or table.db or table.catalog:
+            if table.name.startswith(self._own):
+                raise RefusedStatement("sql: a parameter is a value, and no table")
             written = ".".join(part.name for part in table.parts)
             raise RefusedStatement(f"no such table: {written}", table=written)
         return name

@@ -196,8 +196,6 @@ c.id) t order by all;
 with x as (select * from orders) select count(*) from x;
 with x as materialized (select * from orders), y as (select id from x) select * from y order by id;
 with recursive t(n) as (select 1 union all select n + 1 from t where n < 5) select sum(n) from t;
-with recursive t(n) using key (n) as (select 1 union select n + 1 from t where n < 3) select *
-from t order by n;
 select id, row_number() over (order by total desc) as r from orders order by id;
 select id, rank() over (partition by customer order by total desc) as r, dense_rank() over w as d
 from orders window w as (order by status) order by id;
