@@ -32,8 +32,63 @@ def _some(functions: object, names: str) -> dict[str, Any]:
     return {name: known[name] for name in names.split()}
 
 
-def _regexp(generator: Any, node: exp.RegexpLike) -> str:
+def _regexp(generator: Any, node: exp.Expr) -> str:
     return str(generator.binary(node, "REGEXP"))
+
+
+def _tilde(generator: Any, node: exp.Expr) -> str:
+    return str(generator.binary(node, "~"))
+
+
+def _power(generator: Any, node: exp.Expr) -> str:
+    return str(generator.binary(node, "^"))
+
+
+def _position(generator: Any, node: exp.StrPosition) -> str:
+    return f"POSITION({generator.sql(node, 'substr')} IN {generator.sql(node, 'this')})"
+
+
+def _not(generator: Any, node: exp.Not) -> str:
+    """Return `a NOT IN (b)`, in which NOT binds as it was written, and no `NOT a IN (b)`."""
+    negated = node.this
+    text = str(generator.sql(negated))
+    if isinstance(negated, _INFIX):
+        first = str(generator.sql(negated, "this"))
+        operator = text.removeprefix(first).lstrip()
+        if operator.startswith("~"):
+            return f"{first} !{operator}"
+        if operator.startswith("IS "):
+            return f"{first} IS NOT {operator.removeprefix('IS ')}"
+        if text.startswith(first):
+            return f"{first} NOT {operator}"
+    text = f"NOT {text}"
+    return text if isinstance(node.parent, _AROUND_NOT) else f"({text})"
+
+
+_INFIX: Final = (
+    exp.Between,
+    exp.In,
+    exp.Is,
+    exp.RegexpFullMatch,
+    exp.RegexpILike,
+    exp.RegexpLike,
+    exp.SimilarTo,
+)
+_AROUND_NOT: Final = (
+    exp.Alias,
+    exp.Anonymous,
+    exp.Connector,
+    exp.Filter,
+    exp.Having,
+    exp.If,
+    exp.Join,
+    exp.Not,
+    exp.Paren,
+    exp.Qualify,
+    exp.Select,
+    exp.Where,
+)
+"""Nodes in which a NOT needs no parentheses."""
 
 
 def _current_time(_generator: Any, node: exp.CurrentTime) -> str:
@@ -76,6 +131,8 @@ class PostgresAsWritten(Postgres):
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **cast("Any", PostgresGenerator).TRANSFORMS,
             exp.CurrentTime: _current_time,
+            exp.Not: _not,
+            exp.Pow: _power,
         }
 
 
@@ -102,7 +159,9 @@ class MysqlAsWritten(MySQL):
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **cast("Any", MySQLGenerator).TRANSFORMS,
+            exp.Not: _not,
             exp.RegexpLike: _regexp,
+            exp.StrPosition: _position,
         }
 
 
@@ -132,6 +191,10 @@ class DuckdbAsWritten(DuckDB):
         MULTI_ARG_DISTINCT = True
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **cast("Any", DuckDBGenerator).TRANSFORMS,
+            exp.Not: _not,
+            exp.RegexpFullMatch: _tilde,
+            exp.RegexpLike: _tilde,
+            exp.StrPosition: _position,
             exp.WithinGroup: _within_group,
         }
 

@@ -41,7 +41,6 @@ Bracket this expressions
 CTE this alias materialized
 Case ifs default this
 Cast this to
-Cbrt this
 CharacterSet this
 Chr expressions charset
 Collate this expression
@@ -141,9 +140,7 @@ Rollup expressions
 Select expressions from_ order limit offset distinct group having joins where with_ windows qualify
 SimilarTo this expression negate
 Slice this expression
-Sqrt this
 Star except_ replace rename
-StartsWith this expression
 StrPosition this substr
 Struct expressions
 Sub this expression
@@ -197,6 +194,10 @@ def check_node(node: exp.Expr) -> None:
         raise RefusedStatement(f"sql: {problem}")
     if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query | exp.Values):
         raise RefusedStatement(f"sql: {node.alias} is no SELECT")
+    if isinstance(node, exp.Between) and any(
+        isinstance(node.args[part], exp.Predicate | exp.Not) for part in ("this", "low", "high")
+    ):
+        raise RefusedStatement("sql: write parentheses around the conditions in a BETWEEN")
     for name, value in node.args.items():
         if value and name not in _PARTS[kind]:
             found: object = cast("list[object]", value)[0] if isinstance(value, list) else value

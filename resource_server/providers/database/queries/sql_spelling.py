@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -35,7 +35,37 @@ _SHIFTS: Final = frozenset((TokenType.LT, TokenType.GT))
 _NAMES: Final = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING))
 _JOINED: Final = ("on", "using", "kind", "side", "method")
 _DIGITS: Final = re.compile(r"\d+")
-_AND: Final = re.compile(r"\bAND\b")
+_OPERATORS: Final[Mapping[TokenType, TokenType]] = {
+    **{
+        kind: kind
+        for kind in (
+            TokenType.AND,
+            TokenType.BETWEEN,
+            TokenType.DIV,
+            TokenType.EQ,
+            TokenType.GT,
+            TokenType.GTE,
+            TokenType.ILIKE,
+            TokenType.IN,
+            TokenType.IS,
+            TokenType.LIKE,
+            TokenType.LT,
+            TokenType.LTE,
+            TokenType.NEQ,
+            TokenType.OR,
+            TokenType.RLIKE,
+            TokenType.SLASH,
+            TokenType.XOR,
+        )
+    },
+    TokenType.ISNULL: TokenType.IS,
+    TokenType.NOTNULL: TokenType.IS,
+    TokenType.DAMP: TokenType.AND,
+    TokenType.DPIPE: TokenType.OR,
+}
+"""Operators that are written in the same order as they were, each with what stands for it."""
+_NOTS: Final = frozenset((TokenType.EXCLAMATION, TokenType.NOT, TokenType.NOTNULL))
+_FRAMES: Final = frozenset(("groups", "range", "rows"))
 
 
 def check_tokens(sql: str, tokens: Sequence[Token], engine: EngineName) -> None:
@@ -67,35 +97,57 @@ def check_tokens(sql: str, tokens: Sequence[Token], engine: EngineName) -> None:
         raise ValueError("ends with a comma")
 
 
-def check_kept(tokens: Sequence[Token], tree: exp.Expr, text: str, engine: EngineName) -> None:
-    """Refuse a text of which canonical SQL has less than all names, strings and numbers.
+def check_kept(
+    tokens: Sequence[Token], tree: exp.Expr, canonical: Sequence[Token], engine: EngineName
+) -> None:
+    """Refuse a text whose names, strings, numbers and operators are not those of canonical SQL.
 
     Raises:
         ValueError: it is one; for its author.
     """
-    kept = Counter(
-        each.lower() for node in tree.walk() for each in node.args.values() if isinstance(each, str)
-    )
-    digits = Counter(_DIGITS.findall(text))
-    ands = len(_AND.findall(text)) - sum(1 for _ in tree.find_all(exp.WindowSpec))
     joins = sum(any(join.args.get(part) for part in _JOINED) for join in tree.find_all(exp.Join))
     if joins < sum(token.token_type == TokenType.JOIN for token in tokens):
         raise ValueError("has a JOIN without ON or USING; write CROSS JOIN")
+    _check_names(tokens, tree, VOCABULARY[engine])
+    digits = Counter(_digits(canonical))
+    digits.subtract(_digits(token for token in tokens if token.token_type == TokenType.NUMBER))
+    if min(digits.values(), default=0) < 0 or _operators(tokens) != _operators(canonical):
+        raise ValueError("is ambiguous; write parentheses, and each keyword in its place")
+
+
+def _check_names(tokens: Sequence[Token], tree: exp.Expr, vocabulary: Container[str]) -> None:
+    kept = Counter(
+        each.lower() for node in tree.walk() for each in node.args.values() if isinstance(each, str)
+    )
     for token in tokens:
-        if token.token_type in (TokenType.AND, TokenType.DAMP):
-            ands -= 1
-        elif token.token_type == TokenType.NUMBER:
-            digits.subtract(_DIGITS.findall(token.text))
-        elif token.token_type in _NAMES and token.text:
-            name = token.text.lower()
-            if not kept[name] and token.token_type == TokenType.STRING:
-                name = name.partition(" ")[0]  # of an interval, whose unit stands apart
-            if token.token_type != TokenType.VAR or name not in VOCABULARY[engine]:
-                kept[name] -= 1
-                if kept[name] < 0:
-                    raise ValueError(f"cannot be parsed near '{token.text[:40]}'")
-    if ands > 0 or min(digits.values(), default=0) < 0:
-        raise ValueError("cannot be parsed: a number, or the AND of a BETWEEN, is misplaced")
+        name = token.text.lower()
+        if token.token_type not in _NAMES or not name:
+            continue
+        if not kept[name] and token.token_type == TokenType.STRING:
+            name = name.partition(" ")[0]  # of an interval, whose unit stands apart
+        if token.token_type != TokenType.VAR or name not in vocabulary:
+            kept[name] -= 1
+            if kept[name] < 0:
+                raise ValueError(f"cannot be parsed near '{token.text[:40]}'")
+
+
+def _digits(tokens: Iterable[Token]) -> list[str]:
+    return [digits for token in tokens for digits in _DIGITS.findall(token.text)]
+
+
+def _operators(tokens: Sequence[Token]) -> tuple[int, list[TokenType]]:
+    """Return the number of NOTs, and the other operators in order without those of frames."""
+    found: list[TokenType] = []
+    frames = 0
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind == TokenType.BETWEEN and tokens[place - 1].text.lower() in _FRAMES:
+            frames += 1
+        elif kind == TokenType.AND and frames:
+            frames -= 1
+        elif kind in _OPERATORS:
+            found.append(_OPERATORS[kind])
+    return sum(token.token_type in _NOTS for token in tokens), found
 
 
 def _check_number(sql: str, token: Token) -> None:

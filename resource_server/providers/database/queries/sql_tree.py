@@ -150,7 +150,7 @@ class SqlTree:
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
         try:
-            check_kept(self._read, self._tree, text, self._engine)
+            check_kept(self._read, self._tree, self._dialect.tokenize(text), self._engine)
         except ValueError as error:
             raise RefusedStatement(f"sql: {error}") from None
         if self._engine != "duckdb":  # it has structs
@@ -181,7 +181,9 @@ class SqlTree:
                     bound.append(values[number])
                 piece = f"${order.index(name) + 1}" if numbered else "%s"
             elif not numbered:
-                if match.lastgroup == "operator" and not _COMMENT_OR_VARIABLE.isdisjoint(piece):
+                if match.lastgroup == "operator" and (
+                    piece == ":=" or not _COMMENT_OR_VARIABLE.isdisjoint(piece)
+                ):
                     raise RefusedStatement(f"sql: {piece} is not available here")
                 piece = piece.replace("%", "%%")
             if signs and _is_sign(match):
