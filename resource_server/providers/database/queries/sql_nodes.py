@@ -194,10 +194,6 @@ def check_node(node: exp.Expr) -> None:
         raise RefusedStatement(f"sql: {problem}")
     if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query | exp.Values):
         raise RefusedStatement(f"sql: {node.alias} is no SELECT")
-    if isinstance(node, exp.Between) and any(
-        isinstance(node.args[part], exp.Predicate | exp.Not) for part in ("this", "low", "high")
-    ):
-        raise RefusedStatement("sql: write parentheses around the conditions in a BETWEEN")
     for name, value in node.args.items():
         if value and name not in _PARTS[kind]:
             found: object = cast("list[object]", value)[0] if isinstance(value, list) else value
