@@ -64,6 +64,31 @@ _OPERATORS: Final[Mapping[TokenType, TokenType]] = {
     TokenType.DPIPE: TokenType.OR,
 }
 """Operators that are written in the same order as they were, each with what stands for it."""
+_PREDICATES: Final = frozenset(
+    (
+        TokenType.BETWEEN,
+        TokenType.ILIKE,
+        TokenType.IN,
+        TokenType.LIKE,
+        TokenType.NOT,
+        TokenType.RLIKE,
+    )
+)
+_OPERANDS: Final = frozenset(
+    (
+        *_CLOSING.values(),
+        TokenType.DASH,
+        TokenType.DOT,
+        TokenType.IDENTIFIER,
+        TokenType.INTERVAL,
+        TokenType.NUMBER,
+        TokenType.PLUS,
+        TokenType.SLASH,
+        TokenType.STAR,
+        TokenType.STRING,
+        TokenType.VAR,
+    )
+)
 _NOTS: Final = frozenset((TokenType.EXCLAMATION, TokenType.NOT, TokenType.NOTNULL))
 _FRAMES: Final = frozenset(("groups", "range", "rows"))
 
@@ -76,6 +101,7 @@ def check_tokens(sql: str, tokens: Sequence[Token], engine: EngineName) -> None:
     """
     if len(tokens) > MAX_TOKENS:
         raise ValueError(f"has more than {MAX_TOKENS} words and signs")
+    _check_betweens(tokens)
     opened: list[TokenType] = []
     for place, token in enumerate(tokens):
         _check_number(sql, token)
@@ -95,6 +121,25 @@ def check_tokens(sql: str, tokens: Sequence[Token], engine: EngineName) -> None:
         raise ValueError("has a bracket that is not closed")
     if tokens and tokens[-1].token_type == TokenType.COMMA:
         raise ValueError("ends with a comma")
+
+
+def _check_betweens(tokens: Sequence[Token]) -> None:
+    """Refuse `a BETWEEN b AND c IN d`, and so on, which every database reads in another way."""
+    awaits = [0]  # by depth: 1 after BETWEEN, 2 in the operand after its AND
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind in _CLOSING:
+            awaits.append(0)
+        elif kind in _CLOSING.values():
+            del awaits[max(1, len(awaits) - 1) :]
+        elif kind in _PREDICATES and awaits[-1] == 2:
+            raise ValueError(f"needs parentheses around conditions in a BETWEEN, line {token.line}")
+        elif kind == TokenType.BETWEEN and tokens[place - 1].text.lower() not in _FRAMES:
+            awaits[-1] = 1
+        elif kind == TokenType.AND and awaits[-1] == 1:
+            awaits[-1] = 2
+        elif kind not in _OPERANDS and awaits[-1] == 2:
+            awaits[-1] = 0
 
 
 def check_kept(
