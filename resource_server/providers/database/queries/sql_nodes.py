@@ -98,11 +98,11 @@ Join this on side kind method using
 Kwarg this expression
 LT this expression
 LTE this expression
-Lag this offset default
+Lag this offset default default
 Lambda this expressions
 LastValue this
 Lateral this alias ordinality
-Lead this offset
+Lead this offset default
 Like this expression negate
 Limit expression this limit_options
 LimitOptions rows with_ties percent
