@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from resource_server import access
@@ -34,6 +34,9 @@ from resource_server.runtime.timing import Timing
 TOOL_NAME: Final = "query_database"
 _MAX_CHARACTERS: Final = 100_000
 """Maximum characters of a statement."""
+_MAX_KEPT: Final = 256
+"""Parsed statements that are kept, each of at most `_MAX_KEPT_CHARACTERS`."""
+_MAX_KEPT_CHARACTERS: Final = 10_000
 _MAX_PARAMETERS: Final = 200
 _BURST: Final = 30
 """Statements of one caller without a wait between them."""
@@ -78,6 +81,8 @@ class CallerSql:
         self._exposed = exposed_tables
         self._limits = limits
         self._link = link
+        self._parsed: dict[str, tuple[str, Sequence[str]]] = {}
+        """Statements as `_parse` returned them."""
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
 
     async def run(self, sql: str, given: Mapping[str, Any], limit: int | None) -> Rows:
@@ -99,6 +104,18 @@ class CallerSql:
             raise InvalidParameter(await self._advised(error, sql)) from None
 
     def _statement(self, sql: str, given: Mapping[str, Any]) -> Statement:
+        text, order = self._parsed.get(sql) or self._parse(sql)
+        used = set(order)
+        problems = [f"there is no :{echo(name)} in the SQL" for name in given if name not in used]
+        problems += [f":{name} has no value" for name in used if name not in given]
+        if problems:
+            raise InvalidParameter("; ".join(sorted(problems)[:5]))
+        if len(order) > _MAX_PARAMETERS:
+            raise InvalidParameter(f"more than {_MAX_PARAMETERS} parameters")
+        return Statement(text, tuple([self._value(name, given[name]) for name in order]))
+
+    def _parse(self, sql: str) -> tuple[str, Sequence[str]]:
+        """Return SQL with placeholders, and the parameter names in placeholder order."""
         if len(sql) > _MAX_CHARACTERS:
             raise InvalidParameter(f"sql: more than {_MAX_CHARACTERS} characters")
         try:
@@ -109,15 +126,12 @@ class CallerSql:
             raise InvalidParameter("sql: is not Unicode") from None
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
-        text, order = positional(tokens, self._name)
-        used = set(order)
-        problems = [f"there is no :{echo(name)} in the SQL" for name in given if name not in used]
-        problems += [f":{name} has no value" for name in used if name not in given]
-        if problems:
-            raise InvalidParameter("; ".join(sorted(problems)[:5]))
-        if len(order) > _MAX_PARAMETERS:
-            raise InvalidParameter(f"more than {_MAX_PARAMETERS} parameters")
-        return Statement(text, tuple([self._value(name, given[name]) for name in order]))
+        found = positional(tokens, self._name)
+        if len(sql) <= _MAX_KEPT_CHARACTERS:
+            if len(self._parsed) == _MAX_KEPT:
+                self._parsed.clear()
+            self._parsed[sql] = found
+        return found
 
     def _value(self, name: str, value: object) -> object:
         if value is None:
