@@ -503,10 +503,15 @@ class Database:
             found.append(sql_tool(f"{DIALECTS[self._engine.name]}{uri}"))
         return found
 
-    async def call_tool(
+    def call_tool(
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
+    ) -> MaybeAwaitable[ToolResult]:
+        """Return the rows of a query or a statement. See `SupportsTools.call_tool`."""
+        return eager.run(self._call_tool(name, arguments, request))
+
+    async def _call_tool(
         self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> ToolResult:
-        """Return the rows of a query or a statement. See `SupportsTools.call_tool`."""
         if name == TOOL_NAME and self._caller_sql is not None:
             given, limit = arguments.get("parameters", {}), arguments.get("limit")
             found = await self._caller_sql.run(arguments["sql"], given, limit)

@@ -257,7 +257,7 @@ class SqlEngine(Protocol):
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
     ) -> Rows:
-        """Run a statement, for which only `policy` exists.
+        """Run a statement, for which only `policy` exists; may be stepped like `Engine.fetch`.
 
         Raises:
             RefusedStatement: it is no SELECT, reads what is not visible, or fails.

@@ -91,4 +91,6 @@ def table_head(names: Sequence[str], numeric: Sequence[bool]) -> str:
 
 def table_rows(columns: Iterable[Sequence[str]]) -> str:
     """Return the rows of a table, given its columns of escaped cells."""
-    return "".join([f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True)])
+    rows = list(map(" | ".join, zip(*columns, strict=True)))
+    lines = " |\n| ".join(rows)
+    return f"| {lines} |\n" if rows else ""

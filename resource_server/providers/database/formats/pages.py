@@ -134,12 +134,15 @@ def write_page(page: RowPage, format: FormatName, *, max_bytes: int, cell: int) 
     If the first row alone does not fit, its long values are truncated below `cell` characters. If
     that does not suffice (thousands of columns), the row is returned anyway.
     """
-    writer = _WRITERS[format](page)
+    return _rendered(page, _WRITERS[format](page), max_bytes=max_bytes, cell=cell)
+
+
+def _rendered(page: RowPage, writer: _Writer, *, max_bytes: int, cell: int) -> RenderedPage:
     head = writer.head()
     body, tail, written = _write(page, writer, max_bytes - len(head), cell)
     text = b"".join((head, body, tail)).decode()
     more = page.more or written < len(page.rows)
-    return RenderedPage(text, FORMATS[format].mime_type, written, more)
+    return RenderedPage(text, FORMATS[writer.format].mime_type, written, more)
 
 
 def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
@@ -148,8 +151,9 @@ def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
     while True:
         more = page.more or count < len(page.rows)
         part = page._replace(rows=page.rows[:count], more=more)
-        markdown = write_page(part, "markdown", max_bytes=max_bytes, cell=cell)
-        data = _ColumnsWriter(part)
+        table, data = _MarkdownWriter(part), _ColumnsWriter(part)
+        data.forms = table.forms
+        markdown = _rendered(part, table, max_bytes=max_bytes, cell=cell)
         body, _, written = _write(part, data, max_bytes - len(data.head()), cell)
         fitting = min(written, markdown.rows)
         if fitting == count:
@@ -353,7 +357,23 @@ _LINKABLE = frozenset((Blob, TruncatedText))
 """Types of forms that may need a link to the whole value."""
 
 
+class _Forms:
+    """JSON forms of the rows of a page, kept for another writer of the same rows."""
+
+    def __init__(self, page: RowPage) -> None:
+        self._columns = page.columns
+        self._kept: dict[tuple[int, int, int], list[Sequence[Any]] | None] = {}
+
+    def of(self, rows: Sequence[RowValues], cell: int, first: int) -> list[Sequence[Any]] | None:
+        """Return what `json_columns` does, for rows from the row `first` of the page on."""
+        key = (first, len(rows), cell)
+        if key not in self._kept:
+            self._kept[key] = json_columns(rows, self._columns, cell=cell)
+        return self._kept[key]
+
+
 class _Writer(Protocol):
+    format: FormatName
     separator: bytes
     """Bytes between the results of two calls of `rows`."""
 
@@ -369,10 +389,12 @@ class _Writer(Protocol):
 
 
 class _JsonWriter:
+    format: FormatName = "json"
     separator = b","
 
     def __init__(self, page: RowPage) -> None:
         self._page = page
+        self.forms = _Forms(page)
         self.names = unique_names([column.name for column in page.columns])
 
     def head(self) -> bytes:
@@ -391,7 +413,7 @@ class _JsonWriter:
     def _forms(
         self, rows: Sequence[RowValues], cell: int, first: int
     ) -> list[Sequence[Any]] | None:
-        columns = json_columns(rows, self._page.columns, cell=cell)
+        columns = self.forms.of(rows, cell, first)
         return None if columns is None else _linked(self._page, columns, first)
 
     def tail(self, next: str | None, more: bool) -> bytes:
@@ -419,6 +441,8 @@ def _record(names: tuple[str, ...]) -> Callable[..., object] | None:
 
 
 class _ColumnsWriter(_JsonWriter):
+    format: FormatName = "columns"
+
     def head(self) -> bytes:
         return b'{"columns":%b,"rows":[' % _encode(self.names)
 
@@ -428,6 +452,7 @@ class _ColumnsWriter(_JsonWriter):
 
 
 class _CsvWriter:
+    format: FormatName = "csv"
     separator = b""
 
     def __init__(self, page: RowPage) -> None:
@@ -518,24 +543,27 @@ def _text(value: object) -> str:
 
 
 class _MarkdownWriter:
+    format: FormatName = "markdown"
     separator = b""
 
     def __init__(self, page: RowPage) -> None:
         self._page = page
+        self.forms = _Forms(page)
 
     def head(self) -> bytes:
         columns = self._page.columns
         names = unique_names([column.name for column in columns])
-        numeric = [column.kind in {"integer", "real", "numeric"} for column in columns]
-        title = markdown.heading(self._page.title)
-        return f"{title}\n\n{markdown.table_head(names, numeric)}".encode()
+        numeric = tuple([column.kind in {"integer", "real", "numeric"} for column in columns])
+        return _markdown_head(self._page.title, names, numeric)
 
     def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes:
-        forms = [
-            json_column(values, column, cell=cell)
-            for values, column in zip(zip(*rows, strict=True), self._page.columns, strict=True)
-        ]
-        columns = _linked(self._page, forms, first, _is_left_out)
+        forms = self.forms.of(rows, cell, first)
+        columns = _linked(
+            self._page,
+            list(zip(*rows, strict=True)) if forms is None else forms,
+            first,
+            _is_left_out,
+        )
         return markdown.table_rows(list(map(_markdown_cells, columns))).encode()
 
     def tail(self, next: str | None, more: bool) -> bytes:
@@ -544,10 +572,17 @@ class _MarkdownWriter:
         return b"\nMore rows follow, which are not shown.\n" if more else b""
 
 
+@functools.lru_cache(maxsize=128)
+def _markdown_head(title: str, names: tuple[str, ...], numeric: tuple[bool, ...]) -> bytes:
+    return f"{markdown.heading(title)}\n\n{markdown.table_head(names, numeric)}".encode()
+
+
 def _markdown_cells(values: Sequence[Any]) -> Sequence[str]:
     texts = _texts(values)
     if texts is None:
         return list(map(_markdown_cell, values))
+    if texts is not values:
+        return texts  # numbers and times, which hold no markup
     joined = "".join(texts)
     if any(mark in joined for mark in markdown.SPECIAL):
         return list(map(markdown.escape, texts))

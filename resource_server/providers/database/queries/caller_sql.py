@@ -53,6 +53,9 @@ _MAX_CHARACTERS: Final = 100_000
 """Maximum characters of a statement for SQLite; of others, `SqlTree` says."""
 _MAX_INLINE: Final = 2_000
 """Characters of a statement that is parsed at once; of a longer one, a thread does it."""
+_MAX_KEPT: Final = 256
+"""Parsed statements that are kept, each of at most `_MAX_KEPT_CHARACTERS`."""
+_MAX_KEPT_CHARACTERS: Final = 10_000
 _MAX_PARAMETERS: Final = 200
 _BURST: Final = 30
 """Statements of one caller without a wait between them."""
@@ -119,6 +122,8 @@ class CallerSql:
         self._exposed = exposed_tables
         self._limits = limits
         self._link = link
+        self._parsed: dict[str, tuple[str, Sequence[str]]] = {}
+        """Statements for SQLite as `_parse` returned them."""
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
         self._parsing = Slots(_PARSERS)
 
@@ -168,6 +173,12 @@ class CallerSql:
 
     def _as_written(self, sql: str, given: Mapping[str, Any]) -> Statement:
         """Return a statement for SQLite, which confines it by itself."""
+        text, order = self._parsed.get(sql) or self._parse(sql)
+        values = self._values(order, given)
+        return Statement(text, tuple([values[name] for name in order]))
+
+    def _parse(self, sql: str) -> tuple[str, Sequence[str]]:
+        """Return SQL with placeholders, and the parameter names in placeholder order."""
         if len(sql) > _MAX_CHARACTERS:
             raise InvalidParameter(f"sql: has more than {_MAX_CHARACTERS} characters")
         try:
@@ -175,9 +186,12 @@ class CallerSql:
             check_select(tokens)
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
-        text, order = positional(tokens, self._name)
-        values = self._values(order, given)
-        return Statement(text, tuple([values[name] for name in order]))
+        parsed = positional(tokens, self._name)
+        if len(sql) <= _MAX_KEPT_CHARACTERS:
+            if len(self._parsed) >= _MAX_KEPT:
+                self._parsed.clear()
+            self._parsed[sql] = parsed
+        return parsed
 
     def _confined(
         self, sql: str, given: Mapping[str, Any], visible: SqlPolicy, most: int

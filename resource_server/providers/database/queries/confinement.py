@@ -22,6 +22,7 @@ from resource_server.providers.database.queries.declared import (
 )
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.queries.visible_sql import VisibleSql
+from resource_server.runtime.eager import settle
 
 _REFUSED = "the database refuses this query"
 """The message for clients, which tells nothing of the SQL or of what is hidden."""
@@ -96,6 +97,9 @@ class ConfinedByRewriting:
 
     async def rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
         """See `Confinement.rows`."""
+        return await settle(self._rows(query, bound, within))
+
+    async def _rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
         try:
             rewritten = await self._rewriter.rewritten(query.text)
         except ValueError:

@@ -237,7 +237,7 @@ class Confinement(Protocol):
     """Confines declared queries to what the manifest exposes."""
 
     async def rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
-        """Run a query with its values.
+        """Run a query with its values; what waits in it is awaited through `settle`.
 
         Raises:
             InvalidParameter: it is refused; the message tells nothing of the SQL.

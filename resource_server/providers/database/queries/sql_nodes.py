@@ -98,7 +98,7 @@ Join this on side kind method using
 Kwarg this expression
 LT this expression
 LTE this expression
-Lag this offset default default
+Lag this offset default
 Lambda this expressions
 LastValue this
 Lateral this alias ordinality

@@ -19,6 +19,7 @@ from resource_server.providers.database.engines.contract import (
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
+from resource_server.runtime.eager import settle
 
 T = TypeVar("T")
 
@@ -73,21 +74,21 @@ class VisibleSql:
 
         Those of the manifest also see tables without documents (`rows: false`).
         """
-        infos = await self._exposed.infos()
-        if infos is not self._infos:
-            async with self._collecting:
-                infos = await self._exposed.infos()
-                if infos is not self._infos:
-                    self._visible = await self._collect(infos)
-                    self._infos = infos
+        if await self._exposed.infos() is not self._infos:
+            await settle(self._collect())
         return self._visible
 
-    async def _collect(self, infos: Sequence[TableInfo]) -> SqlPolicy:
-        # If the schema changes meanwhile, no connection takes this for its policy.
-        state = self._exposed.known_state
-        found = [await self._table(info.name) for info in infos]
-        tables = tuple([table for table in found if table is not None])
-        return SqlPolicy(tables, self._is_declared, state)
+    async def _collect(self) -> None:
+        async with self._collecting:
+            infos = await self._exposed.infos()
+            if infos is self._infos:
+                return
+            # If the schema changes meanwhile, no connection takes this for its policy.
+            state = self._exposed.known_state
+            found = [await self._table(info.name) for info in infos]
+            tables = tuple([table for table in found if table is not None])
+            self._visible = SqlPolicy(tables, self._is_declared, state)
+            self._infos = infos
 
     async def _table(self, name: TableName) -> VisibleTable | None:
         options = self._policy.of(name)

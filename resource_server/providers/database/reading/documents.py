@@ -119,7 +119,7 @@ class Documents:
             case CellAddress():
                 return await settle(self._read_cell(address, query))
             case QueryAddress(name):
-                return await settle(self._read_query(name, query))
+                return await self._read_query(name, query)
             case _:
                 return None
 

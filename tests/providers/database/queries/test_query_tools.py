@@ -30,6 +30,7 @@ from resource_server.providers.database.options import (
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.parameters import Parameter, ParameterType
+from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.listeners import mounted
@@ -68,7 +69,7 @@ async def called(
     assert tool.output_schema is not None
     request = SilentToolRequest()
     request.budget = budget
-    result = await provider.call_tool(name, arguments, request)
+    result = await settle(provider.call_tool(name, arguments, request))
     [block] = result.content
     assert isinstance(block, TextBlock)
     structured = msgspec.json.decode(msgspec.json.encode(result.structured))
@@ -163,9 +164,9 @@ async def test_a_query_disabled_as_a_tool_can_still_be_read(owner: Owner) -> Non
     async with database(owner, queries={"q": Query(sql="select 1", tool=False)}) as provider:
         assert await provider.read(("~query", "q"), {})
         with pytest.raises(ResourceNotFound):
-            await provider.call_tool("q", {}, SilentToolRequest())
+            await settle(provider.call_tool("q", {}, SilentToolRequest()))
         with pytest.raises(ResourceNotFound):
-            await provider.call_tool("people", {}, SilentToolRequest())
+            await settle(provider.call_tool("people", {}, SilentToolRequest()))
 
 
 def test_a_query_tool_is_hidden_without_the_scopes_of_its_query_and_tables() -> None:
@@ -286,7 +287,7 @@ async def test_results_exclude_everything_hidden_from_the_query(owner: Owner) ->
         if masked:
             return
         with pytest.raises(InvalidParameter, match="refuses this query") as refused:
-            await provider.call_tool("mail", {}, SilentToolRequest())
+            await settle(provider.call_tool("mail", {}, SilentToolRequest()))
         assert "people" not in str(refused.value)
 
 
@@ -301,7 +302,7 @@ async def test_a_query_that_times_out_is_stopped(owner: Owner) -> None:
     limits = ReadLimits(query_timeout=Duration(0.2))
     async with database(owner, queries={"q": Query(sql=endless)}, limits=limits) as provider:
         with pytest.raises(DeadlineExceeded):
-            await provider.call_tool("q", {}, SilentToolRequest())
+            await settle(provider.call_tool("q", {}, SilentToolRequest()))
 
 
 # -- arguments
@@ -350,7 +351,7 @@ async def test_unusable_arguments_are_named(
         [tool] = provider.tools()
         assert not fits(tool, arguments)
         with pytest.raises(InvalidParameter, match=told):
-            await provider.call_tool("q", arguments, SilentToolRequest())
+            await settle(provider.call_tool("q", arguments, SilentToolRequest()))
 
 
 @pytest.mark.slow

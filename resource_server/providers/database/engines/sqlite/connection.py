@@ -9,7 +9,12 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.contract import DIGEST, Rows, TruncatedValue
+from resource_server.providers.database.engines.contract import (
+    DIGEST,
+    Rows,
+    Statement,
+    TruncatedValue,
+)
 from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
@@ -28,7 +33,8 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
 
 T = TypeVar("T")
 
-_BUSY_TIMEOUT_S = 0.25
+BUSY_TIMEOUT_S = 0.25
+"""How long a connection waits for a writer's lock, in rollback journal mode."""
 _MAX_HEAP_BYTES = 256 * 1024 * 1024
 """Maximum memory of all SQLite connections of the process."""
 _MAX_VALUE_BYTES = 16 * 1024 * 1024
@@ -39,6 +45,9 @@ _KEPT_BYTES = 64 * 1024
 """Bytes of that beginning."""
 _MAX_RESULT_BYTES = 64 * 1024 * 1024
 """Bytes of text and blobs after which a result ends, with `more`."""
+_MAX_COLUMNS_AT_ONCE = 128
+_MAX_COLUMN_BYTES_AT_ONCE = 2 * 1024 * 1024
+"""Maximum bytes of one column of all rows; a single value may have its share of them."""
 _PRAGMAS = f"""
 PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1;
 PRAGMA temp_store = 2; PRAGMA mmap_size = 0; PRAGMA hard_heap_limit = {_MAX_HEAP_BYTES}
@@ -100,7 +109,7 @@ class SqliteConnection:
         role: Role,
         readable: Readable,
         *,
-        busy_timeout_s: float = _BUSY_TIMEOUT_S,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.authorizer = Authorizer(role, SqliteSchema({}, {}), readable)
         self._version: object = None
@@ -199,6 +208,25 @@ class SqliteConnection:
             rows.append(row)
         return Rows(columns, rows)
 
+    def at_once(self, statement: Statement, limit: int) -> Rows | None:
+        """Return the rows of a statement of ours; None if they may be large. For `InlineReader`.
+
+        Bounds the size of each value: a sum of all sizes would take as long as the fetch.
+
+        Raises:
+            sqlite3.Error: whatever SQLite raises; a `DataError` for a large value.
+        """
+        database = self.database
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_COLUMN_BYTES_AT_ONCE // limit)
+        cursor = database.execute(*statement)
+        columns = tuple([column[0] for column in cursor.description or ()])
+        if len(columns) > _MAX_COLUMNS_AT_ONCE:
+            return None
+        rows = cursor.fetchmany(limit)
+        more = cursor.fetchone() is not None
+        cursor.close()
+        return Rows(columns, rows, more)
+
     def columns_read_by(self, view: str) -> set[tuple[str, str]]:
         """Return tables and views with the columns that a view reads, not through other views."""
         found: set[tuple[str, str]] = set()
@@ -275,7 +303,7 @@ def limit_statements(database: sqlite3.Connection) -> None:
 
 def hardened(
     uri: str,
-    busy_timeout_s: float = _BUSY_TIMEOUT_S,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
     *,
     attached: tuple[str, str] | None = None,
     encoding: str = "UTF-8",

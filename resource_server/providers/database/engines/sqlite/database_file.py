@@ -25,7 +25,7 @@ class FileIdentity(NamedTuple):
     """Time and size of a file that SQLite can only read as immutable, without noticing changes."""
 
 
-def schema_state(version: int, identity: FileIdentity) -> object:
+def schema_state(version: object, identity: FileIdentity) -> object:
     """Return a value that differs for every schema of every file; see `Engine.schema_state`."""
     return version, identity[:2]
 

@@ -33,7 +33,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     schema_state,
 )
 from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
-from resource_server.providers.database.engines.sqlite.policy_connection import PolicyConnection
+from resource_server.providers.database.engines.sqlite.policy_workers import PolicyWorkers
 from resource_server.providers.database.engines.sqlite.workers import SqliteWorker, WorkerPool
 from resource_server.runtime.eager import settle
 
@@ -79,18 +79,23 @@ class SqliteEngine:
         self._readable = readable
         self._interval = interval
         self._dialect: Dialect | None = None
-        self._retiring: dict[asyncio.Task[None], WorkerPool] = {}
+        self._retiring: dict[asyncio.Task[None], PolicyWorkers] = {}
         """Workers with an earlier policy, until their last statements end."""
         self._make_workers()
 
     def _make_workers(self) -> None:
-        self._inline = InlineReader(self._file, self._readable)
+        self._inline = InlineReader(
+            self._file,
+            lambda identity: SqliteConnection(
+                self._file, identity, "reader", self._readable, busy_timeout_s=0.0
+            ),
+        )
         self._hot = SqliteWorker(self._file, "reader", self._readable)
         self._slow = WorkerPool(self._file, self._readable)
         self._catalog_worker = SqliteWorker(self._file, "catalog", self._readable)
         self._catalog = SqliteCatalog()
-        self._confined: dict[bool, tuple[SqlPolicy, WorkerPool]] = {}
-        """Workers for SQL of callers and of the manifest, and the policy of their connections."""
+        self._confined: dict[bool, PolicyWorkers] = {}
+        """Workers for SQL of callers (False) and of the manifest (True)."""
 
     @property
     def dialect(self) -> Dialect:
@@ -107,8 +112,7 @@ class SqliteEngine:
 
     async def close(self) -> None:
         """Stop running statements and close all connections. The engine may be opened again."""
-        confined = [pool for _, pool in self._confined.values()]
-        workers = [self._hot, self._slow, self._catalog_worker, *confined]
+        workers = [self._hot, self._slow, self._catalog_worker, *self._confined.values()]
         retiring = dict(self._retiring)
         self._inline.close()
         self._make_workers()
@@ -160,33 +164,29 @@ class SqliteEngine:
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
     ) -> Rows:
-        """Run a statement on connections of its policy. See `SqlEngine.ask`."""
-        return await self._confined_to(policy).run(
-            lambda connection: _confined(connection).ask(statement, limit), within
-        )
+        """Run a statement for which only a policy exists. See `SqlEngine.ask`."""
+        return await self._confined_to(policy).ask(statement, limit=limit, within=within)
 
     async def check(self, statement: Statement, policy: SqlPolicy) -> None:
         """Prepare a statement without running it. See `SqlEngine.check`."""
-        await self._confined_to(policy).run(
-            lambda connection: _confined(connection).check(statement), _CATALOG_TIMEOUT_S
-        )
+        await self._confined_to(policy).check(statement, _CATALOG_TIMEOUT_S)
 
-    def _confined_to(self, policy: SqlPolicy) -> WorkerPool:
+    def _confined_to(self, policy: SqlPolicy) -> PolicyWorkers:
         """Return the workers for a policy, which replaces an earlier one of the same kind."""
         known = self._confined.get(policy.is_declared)
         if known is not None:
-            if known[0] is policy:
-                return known[1]
-            self._retire(known[1])
+            if known.policy is policy:
+                return known
+            self._retire(known)
         size, waiting = _DECLARED if policy.is_declared else _ASKED
-        pool = WorkerPool(self._file, self._readable, size=size, max_waiting=waiting, policy=policy)
-        self._confined[policy.is_declared] = policy, pool
-        return pool
+        workers = PolicyWorkers(self._file, policy, self._readable, size=size, max_waiting=waiting)
+        self._confined[policy.is_declared] = workers
+        return workers
 
-    def _retire(self, pool: WorkerPool) -> None:
+    def _retire(self, workers: PolicyWorkers) -> None:
         """Close workers when their last statement has ended."""
-        task = asyncio.get_running_loop().create_task(pool.close_when_idle(_CLOSE_TIMEOUT_S))
-        self._retiring[task] = pool
+        task = asyncio.get_running_loop().create_task(workers.close_when_idle(_CLOSE_TIMEOUT_S))
+        self._retiring[task] = workers
         task.add_done_callback(self._retiring.pop)
 
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
@@ -241,11 +241,6 @@ class SqliteEngine:
             return await self._catalog_worker.run(function, within)
         except StatementRefused:
             raise MountUnavailable("the schema of the database cannot be read") from None
-
-
-def _confined(connection: SqliteConnection) -> PolicyConnection:
-    assert isinstance(connection, PolicyConnection)  # noqa: S101 - the pool's own
-    return connection
 
 
 _: type[Engine] = SqliteEngine

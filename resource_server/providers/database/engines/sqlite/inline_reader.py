@@ -9,13 +9,19 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Literal
 
 from resource_server.errors import MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.contract import Rows, Statement
-from resource_server.providers.database.engines.sqlite.authorizer import Readable
+from resource_server.providers.database.engines.contract import (
+    OutdatedPolicy,
+    RefusedStatement,
+    Rows,
+    Statement,
+)
 from resource_server.providers.database.engines.sqlite.connection import (
+    SchemaChanged,
     SqliteConnection,
     StatementInterrupted,
     StatementRefused,
@@ -26,9 +32,6 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 )
 
 _MAX_ROWS = 1024
-_MAX_COLUMNS = 128
-_MAX_COLUMN_BYTES = 2 * 1024 * 1024
-"""Maximum bytes of one column of all rows; a single value may have its share of them."""
 _MAX_STEPS = 25_000
 """Virtual machine steps after which a statement is stopped, about a millisecond; SQLite counts on
 from one statement to the next, so it may run twice as many."""
@@ -39,11 +42,16 @@ _REST_S = 0.25
 
 
 class InlineReader:
-    """A connection for the event loop, opened in a thread by the first read."""
+    """A connection for the event loop, opened in a thread by the first read.
 
-    def __init__(self, file: DatabaseFile, readable: Readable) -> None:
+    `connect` opens it for the file with this identity; it waits for no lock.
+    """
+
+    def __init__(
+        self, file: DatabaseFile, connect: Callable[[FileIdentity], SqliteConnection]
+    ) -> None:
         self._file = file
-        self._readable = readable
+        self._open_connection = connect
         self._connection: SqliteConnection | None = None
         self._identity: FileIdentity | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -61,14 +69,19 @@ class InlineReader:
         self._alarms = 0
         begun = time.monotonic()
         try:
-            rows = _select(connection.database, statement, limit)
+            rows = connection.at_once(statement, limit)
         except sqlite3.OperationalError as error:
             self._rest()
             # A text that is not UTF-8 has no error code.
             code = getattr(error, "sqlite_errorcode", None)
             return "slow" if code == sqlite3.SQLITE_INTERRUPT else "hot"
+        except sqlite3.DataError:
+            return "hot"  # a large value
         except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError):
             # The schema may have changed since the connection was opened.
+            self._reopen()
+            return "hot"
+        except (SchemaChanged, RefusedStatement):
             self._reopen()
             return "hot"
         if time.monotonic() - begun > _SLOW_S:
@@ -107,7 +120,13 @@ class InlineReader:
         try:
             identity = self._file.identify()
             await to_thread.run_sync(self._connect, identity, opened, abandon_on_cancel=True)
-        except (MountUnavailable, ResourceBusy, StatementRefused, StatementInterrupted):
+        except (
+            MountUnavailable,
+            OutdatedPolicy,
+            ResourceBusy,
+            StatementInterrupted,
+            StatementRefused,
+        ):
             # The workers report the reason.
             self._rest()
         except asyncio.CancelledError:
@@ -118,9 +137,7 @@ class InlineReader:
             self._connection, self._identity = opened.result(), identity
 
     def _connect(self, identity: FileIdentity, opened: Future[SqliteConnection]) -> None:
-        connection = SqliteConnection(
-            self._file, identity, "reader", self._readable, busy_timeout_s=0.0
-        )
+        connection = self._open_connection(identity)
         connection.database.set_progress_handler(self._alarm, _MAX_STEPS)
         opened.set_result(connection)
 
@@ -132,19 +149,3 @@ class InlineReader:
 
 def _close(opened: Future[SqliteConnection]) -> None:
     opened.result().close()
-
-
-def _select(database: sqlite3.Connection, statement: Statement, limit: int) -> Rows | None:
-    """Return the rows, or None if they may be too large.
-
-    Bounds the size of each value: a sum of all sizes would take as long as the fetch.
-    """
-    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_COLUMN_BYTES // limit)
-    cursor = database.execute(*statement)
-    columns = tuple([column[0] for column in cursor.description or ()])
-    if len(columns) > _MAX_COLUMNS:
-        return None
-    rows = cursor.fetchmany(limit)
-    more = cursor.fetchone() is not None
-    cursor.close()
-    return Rows(columns, rows, more)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -29,6 +30,7 @@ from resource_server.providers.database.engines.sqlite.authorizer import (
     folded,
 )
 from resource_server.providers.database.engines.sqlite.connection import (
+    BUSY_TIMEOUT_S,
     SchemaChanged,
     SqliteConnection,
     StatementRefused,
@@ -46,6 +48,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 from resource_server.providers.database.engines.sqlite.policy_views import PolicyViews
 from resource_server.providers.database.engines.sqlite.schema_names import (
     SqliteSchema,
+    computed_tables,
     quoted,
     read_schema,
 )
@@ -54,12 +57,22 @@ _MAX_PROVED: Final = 256
 """Statements that are known to read only what is visible."""
 _MAX_PROVED_CHARACTERS: Final = 10_000
 """Longer ones are proved each time."""
+_QUICK_S: Final = 0.002
+"""Time of a statement that the event loop may run."""
+_SHORT: Final = frozenset(
+    "abs avg coalesce count ifnull iif length max min nullif round sum total typeof".split()
+)
+"""Functions that take no longer than a comparison of their arguments."""
+_ENDS_WITH_LIMIT: Final = re.compile(r"\blimit\s+\S+\s*\Z", re.IGNORECASE)
 _INTERNAL: Final = ("sqlite_", "pragma_")
 _INTERNAL_TABLE: Final = re.compile(r"(?:sqlite_(?!version\b)|pragma_)\w*", re.IGNORECASE)
 _MISSING_TABLE: Final = re.compile(r"no such (?:table|view): (.+)", re.DOTALL)
 _MISSING_COLUMN: Final = re.compile(r"no such column: (.+)", re.DOTALL)
 _PROHIBITED: Final = re.compile(r"access to (.+) is prohibited", re.DOTALL)
 _FUNCTION: Final = re.compile(r"not authorized to use function: (.+)", re.DOTALL)
+
+
+_ERRORS: Final = (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError)
 
 
 class PolicyConnection(SqliteConnection):
@@ -69,46 +82,54 @@ class PolicyConnection(SqliteConnection):
         OutdatedPolicy: the policy is of another schema.
     """
 
-    def __init__(self, file: DatabaseFile, identity: FileIdentity, policy: SqlPolicy) -> None:
+    def __init__(
+        self,
+        file: DatabaseFile,
+        identity: FileIdentity,
+        policy: SqlPolicy,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> None:
         self._is_declared = policy.is_declared
-        self._proved = set[str]()
-        """Statements whose every access the authorizer has allowed; the schema is the same."""
+        self._proved: dict[str, _Proof] = {}
+        """Statements whose every access the authorizer has allowed, in the same schema."""
         self._version: object = None
         with errors_explained():
             uri = file.uri(identity)
-            self.database = hardened(uri)
+            self.database = hardened(uri, busy_timeout_s)
             try:
-                schema, encoding = self._examine()
+                schema, computed, encoding = self._examine()
                 self._views = views = PolicyViews(schema, policy, encoding)
                 if not views.is_everything:
                     self.database.close()
                     self.database = hardened(
-                        ":memory:", attached=(uri, views.file), encoding=encoding
+                        ":memory:", busy_timeout_s, attached=(uri, views.file), encoding=encoding
                     )
                 self.database.execute("PRAGMA query_only = 0").close()
                 views.make(self.database)
                 self.database.execute("PRAGMA query_only = 1").close()
                 modules = [name for (name,) in self.database.execute("PRAGMA module_list")]
                 warm_modules(self.database, schema, views.file)
-                self._authorizer = _PolicyAuthorizer(views, schema, modules)
+                self._authorizer = _PolicyAuthorizer(views, schema, computed, modules)
                 limit_statements(self.database)
                 self.database.set_authorizer(self._authorizer)
-                self._version = self.schema_version()
-                self.log = file.log()
-                if policy.schema_state not in (None, schema_state(self._version, identity)):
-                    self.log.close()
+                fitting = (None, schema_state(self._version, identity))
+                if policy.schema_state not in fitting or not file.is_current(identity):
                     raise OutdatedPolicy
+                self.log = file.log()
             except BaseException:
                 self.database.close()
                 raise
 
-    def _examine(self) -> tuple[SqliteSchema, str]:
-        """Return the names in the file, and the encoding of its text."""
+    def _examine(self) -> tuple[SqliteSchema, frozenset[str], str]:
+        """Return the names in the file, its tables with expressions, and its encoding."""
         self.database.text_factory = escaped
+        # First: a schema that changes from here on is another one.
+        (self._version,) = self.database.execute("PRAGMA schema_version").fetchone()
         (encoding,) = self.database.execute("PRAGMA encoding").fetchone()
-        schema = read_schema(self.database)
+        schema, computed = read_schema(self.database), computed_tables(self.database)
         self.database.text_factory = str
-        return schema, str(encoding)
+        return schema, computed, str(encoding)
 
     def schema_version(self) -> int:
         """Return the version of the schema, as this connection sees it."""
@@ -116,45 +137,64 @@ class PolicyConnection(SqliteConnection):
         (version,) = self.database.execute(f"PRAGMA {name}.schema_version").fetchone()
         return version
 
-    def ask(self, statement: Statement, limit: int) -> Rows:
-        """Run a statement.
+    def ask(self, statement: Statement, limit: int) -> tuple[Rows, bool]:
+        """Return the rows of a statement, and whether `at_once` may run it the next time.
 
         Raises:
             RefusedStatement: SQLite refuses it; the message has no name that is not visible.
             SchemaChanged: the views are those of an earlier schema.
         """
         try:
-            if statement.sql not in self._proved:
-                self._prove(statement)
-            rows = self.select(_wrapped(statement.sql, limit + 1), statement.parameters, limit)
-            # Afterwards: then the schema was the same all the time.
-            if self.schema_version() != self._version:
-                raise SchemaChanged
-        except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError) as error:
+            proof = self._prove(statement)
+            begun = time.monotonic()
+            rows = self.select(proof.written(limit), statement.parameters, limit)
+            is_quick = proof.is_plain and time.monotonic() - begun < _QUICK_S
+            self._check_schema()
+        except _ERRORS as error:
             raise self._refusal(error) from None
-        return rows
+        return proof.named(rows), is_quick
+
+    def at_once(self, statement: Statement, limit: int) -> Rows | None:
+        """Return the rows of a plain statement. See `SqliteConnection.at_once`."""
+        proof = self._prove(statement)
+        if not proof.is_plain:
+            return None
+        rows = super().at_once(Statement(proof.written(limit), statement.parameters), limit)
+        self._check_schema()
+        return None if rows is None else proof.named(rows)
 
     def check(self, statement: Statement) -> None:
         """Prepare a statement without running it. Raises as `ask`."""
         try:
             self._prove(statement)
-        except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError) as error:
+        except _ERRORS as error:
             raise self._refusal(error) from None
 
-    def _prove(self, statement: Statement) -> None:
+    def _check_schema(self) -> None:
+        """Check that the schema has been the same all the time, after a statement."""
+        if self.schema_version() != self._version:
+            raise SchemaChanged
+
+    def _prove(self, statement: Statement) -> _Proof:
         """Let SQLite prepare a statement as a subquery, whose accesses are all its own."""
         sql = statement.sql
+        known = self._proved.get(sql)
+        if known is not None:
+            return known
         if not self._is_declared and (found := _INTERNAL_TABLE.search(sql)):
             raise _no_table(found[0])  # whether or not the file has it
-        self._authorizer.is_direct, self._authorizer.denied = True, ""
+        authorizer = self._authorizer
+        authorizer.is_direct, authorizer.is_plain, authorizer.denied = True, True, ""
         try:
             self.database.execute(f"EXPLAIN {_wrapped(sql, 1)}", statement.parameters).close()
         finally:
-            self._authorizer.is_direct = False
+            authorizer.is_direct = False
+        proof = _Proof(sql, is_plain=authorizer.is_plain)
         if len(sql) <= _MAX_PROVED_CHARACTERS:
             if len(self._proved) == _MAX_PROVED:
                 self._proved.clear()
-            self._proved.add(sql)
+            self._proved[sql] = proof
+        return proof
 
     def _refusal(self, error: Exception) -> Exception:
         """Return what is raised for an error of a statement."""
@@ -187,19 +227,54 @@ class PolicyConnection(SqliteConnection):
         return RefusedStatement(message)
 
 
+class _Proof:
+    """A statement that is known to be a subquery of what is visible."""
+
+    def __init__(self, sql: str, *, is_plain: bool) -> None:
+        self._sql = sql
+        self.is_plain = is_plain
+        """Whether each of its steps is short."""
+        self._has_limit = _ENDS_WITH_LIMIT.search(sql) is not None
+        self._columns: tuple[str, ...] | None = None
+
+    def written(self, limit: int) -> str:
+        """Return the SQL that gives at least its first `limit` rows and one more."""
+        # Around its own LIMIT, another would only copy each row.
+        return _wrapped(self._sql, limit + 1) if self._columns is None else self._sql
+
+    def named(self, rows: Rows) -> Rows:
+        """Return its rows under the names that they have in a subquery."""
+        if self._columns is not None:
+            return rows._replace(columns=self._columns)
+        if self._has_limit:
+            self._columns = rows.columns
+        return rows
+
+
 class _PolicyAuthorizer:
     """Allow-list of what statements may access."""
 
-    def __init__(self, views: PolicyViews, schema: SqliteSchema, modules: Iterable[str]) -> None:
+    def __init__(
+        self,
+        views: PolicyViews,
+        schema: SqliteSchema,
+        computed: Iterable[str],
+        modules: Iterable[str],
+    ) -> None:
         self._views = views
         self._shadows = schema.shadows
         file_views = {name for name, entry in schema.entries.items() if entry.type == "view"}
         self._readers = views.inner | views.read_by_conditions | file_views
         self._modules = frozenset(map(folded, modules)) - EPONYMOUS
         self._eponymous = EPONYMOUS - set(map(folded, schema.entries))
+        virtual = [name for name, entry in schema.entries.items() if entry.module is not None]
+        self._running_code = {*virtual, *computed}
+        """Tables whose reads take any time."""
         self._public = frozenset(map(folded, views.public))
         self.is_direct = False
         """Whether a statement is only being prepared: then no access is a virtual table's own."""
+        self.is_plain = True
+        """Whether a statement has only short functions, and reads nothing but stored values."""
         self.denied = ""
         """The name that was denied last."""
 
@@ -212,8 +287,10 @@ class _PolicyAuthorizer:
         elif action == sqlite3.SQLITE_READ:
             allowed = self._may_read(first or "", second or "", schema, by)
         elif action == sqlite3.SQLITE_FUNCTION:
+            name = folded(second or "")
             is_mask = second in self._views.masks and by in self._views.inner
-            allowed = is_mask or folded(second or "") in FUNCTIONS
+            allowed = is_mask or name in FUNCTIONS
+            self.is_plain = self.is_plain and (is_mask or name in _SHORT)
         elif action == sqlite3.SQLITE_PRAGMA:
             # Ours, or of a full-text table: others are subqueries, and functions denied above.
             is_version = (first or "").lower() in ("schema_version", "data_version")
@@ -229,7 +306,10 @@ class _PolicyAuthorizer:
         if name.startswith(_INTERNAL) or name in self._modules:
             return False
         if name in self._eponymous:
+            self.is_plain = False
             return True
+        if table in self._running_code:
+            self.is_plain = False
         if schema == self._views.file:
             if table in self._shadows:
                 return not self.is_direct

@@ -32,6 +32,10 @@ _NAMES = """
 SELECT name, type, CASE WHEN type = 'table' AND rootpage = 0 THEN sql END FROM main.sqlite_master
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
 """
+_MAYBE_COMPUTED = """
+SELECT name, sql FROM main.sqlite_master WHERE type = 'table' AND sql LIKE '%as%'
+"""
+_AS = re.compile(r"\bas\b", re.IGNORECASE)
 _MODULE = re.compile(r"\bUSING\s+(?:\"([^\"]+)\"|\[([^\]]+)\]|`([^`]+)`|(\w+))", re.IGNORECASE)
 _SOURCE = re.compile(
     r"""\s*\(\s*(?:"([^"]+)"|'([^']+)'|\[([^\]]+)\]|`([^`]+)`|(\w+))\s*(?:,\s*\w+\s*)?\)\s*"""
@@ -75,6 +79,12 @@ def read_schema(connection: sqlite3.Connection) -> SqliteSchema:
         if entries[name].type == "table"
     }
     return SqliteSchema({name: entries[name] for name in entries if name not in shadows}, shadows)
+
+
+def computed_tables(connection: sqlite3.Connection) -> frozenset[str]:
+    """Return the tables that may have generated columns, whose expressions any read may run."""
+    found: list[tuple[str, str]] = connection.execute(_MAYBE_COMPUTED).fetchall()
+    return frozenset([name for name, sql in found if _AS.search(sql)])
 
 
 def quoted(name: str) -> str:

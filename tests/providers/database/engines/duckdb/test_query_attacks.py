@@ -26,6 +26,7 @@ from resource_server.providers.database.options import (
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.declared import DeclaredQuery
 from resource_server.providers.database.queries.parameters import Parameter
+from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.providers.database.engines.duckdb.attacks import Attack, attacks
@@ -187,7 +188,7 @@ async def _outcome(attack: Attack, database: Database, folder: str) -> Outcome:
     arguments = {} if value is None else {"p": value}
     name = f"q{ATTACKS.index(attack)}"
     try:
-        result = await database.call_tool(name, arguments, SilentToolRequest())
+        result = await settle(database.call_tool(name, arguments, SilentToolRequest()))
     except ResourceError as error:
         return Outcome(f"{type(error).__name__}: {error}")
     told = msgspec.json.encode(result.structured).decode().replace(folder, "{dir}")
@@ -268,7 +269,7 @@ async def test_a_plain_query_of_what_is_visible_is_answered(tmp_path: Path, sql:
     url = database_url(tmp_path, WORLDS[0])
     async with Database(url=url, tables=SCHEMAS, queries=queries) as database:
         assert [each for each in await database.warnings() if "queries" in each[0]] == []
-        result = await database.call_tool("q", {}, SilentToolRequest())
+        result = await settle(database.call_tool("q", {}, SilentToolRequest()))
     assert msgspec.json.decode(msgspec.json.encode(result.structured))["rows"] == ANSWERED[sql]
 
 
@@ -281,4 +282,4 @@ async def test_a_view_of_a_macro_over_hidden_columns_is_hidden(tmp_path: Path) -
     queries = {name: Query(sql=f"select * from {name}", tool=True) for name in ("shown", "plain")}
     async with Database(url=url, tables=SCHEMAS, queries=queries) as database:
         with pytest.raises(ResourceError, match=REFUSED.partition(": ")[2]):
-            await database.call_tool("shown", {}, SilentToolRequest())
+            await settle(database.call_tool("shown", {}, SilentToolRequest()))

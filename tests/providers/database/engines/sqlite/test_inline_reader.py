@@ -10,6 +10,7 @@ import pytest
 
 from resource_server.providers.database.engines.contract import Rows, Statement
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
+from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
 from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
 from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
 from tests.providers.database.sqlite_databases import (
@@ -31,10 +32,17 @@ def _all(table: str, column: str, *, through: str | None = None) -> bool:
     return True
 
 
+def reading(file: DatabaseFile, readable: Readable = _all) -> InlineReader:
+    return InlineReader(
+        file,
+        lambda identity: SqliteConnection(file, identity, "reader", readable, busy_timeout_s=0.0),
+    )
+
+
 @contextlib.asynccontextmanager
 async def warm(path: pathlib.Path, readable: Readable = _all) -> AsyncGenerator[InlineReader]:
     """Give a reader whose connection is open and not resting."""
-    reader = InlineReader(DatabaseFile(path), readable)
+    reader = reading(DatabaseFile(path), readable)
     try:
         await answered(reader, Statement("SELECT 1"))
         yield reader
@@ -52,7 +60,7 @@ async def answered(reader: InlineReader, statement: Statement) -> Rows:
 
 async def test_rows_are_read_inline_once_the_connection_is_open(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
-    reader = InlineReader(DatabaseFile(path), _all)
+    reader = reading(DatabaseFile(path))
     assert reader.select(ONE, 1) == "hot"
     assert await answered(reader, ONE) == Rows(("id", "word"), [(1, "one")], more=False)
     reader.close()
@@ -163,7 +171,7 @@ async def test_a_connection_given_up_while_it_opens_is_closed(
         writer.execute("INSERT INTO t VALUES(2, 'two')")
         before = descriptors(log)
         file = SlowFile(path)
-        reader = InlineReader(file, _all)
+        reader = reading(file)
         assert reader.select(ONE, 1) == "hot"
         async with asyncio.timeout(PATIENCE_S):
             while not file.is_open.is_set():  # noqa: ASYNC110
