@@ -1,4 +1,4 @@
-"""Dialects of the SQL of callers, in which functions keep their names and arguments.
+"""Dialects of SQL that is written anew, in which functions keep their names and arguments.
 
 The parser knows what many functions are in other dialects, and writes some of them with another
 name, order of arguments or format. All of them are functions alike here, but those with a syntax of
@@ -116,7 +116,8 @@ class PostgresAsWritten(Postgres):
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
             cast("Any", PostgresParser).FUNCTION_PARSERS,
-            "CAST EXTRACT OVERLAY POSITION SUBSTRING TRIM",
+            "CAST EXTRACT JSON_TABLE JSON_VALUE OVERLAY POSITION SUBSTRING TRIM XMLELEMENT"
+            " XMLTABLE",
         )
         JSON_OPERATORS: ClassVar[dict[Any, Any]] = {
             **cast("Any", PostgresParser).JSON_OPERATORS,
@@ -151,7 +152,8 @@ class MysqlAsWritten(MySQL):
         )
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
             cast("Any", MySQLParser).FUNCTION_PARSERS,
-            "CAST CHAR CONVERT EXTRACT GROUP_CONCAT MATCH POSITION SUBSTR SUBSTRING TRIM",
+            "CAST CHAR CONVERT EXTRACT GROUP_CONCAT JSON_TABLE JSON_VALUE MATCH POSITION SUBSTR"
+            " SUBSTRING TRIM WEIGHT_STRING",
         )
 
     class Generator(MySQLGenerator):

@@ -12,19 +12,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resource_server.access import Access, Caller, acting
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
     MountUnavailable,
     ResourceBusy,
 )
+from resource_server.protocol.server import Server
 from resource_server.providers.database.engines.contract import Rows, Statement
 from resource_server.providers.database.engines.factory import make_sql_login
 from resource_server.providers.database.engines.sql_login import SqlLogin
-from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
+from resource_server.providers.database.options import (
+    CallerSqlOptions,
+    ColumnOptions,
+    ReadLimits,
+    TableOptions,
+)
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.caller_sql import CallerSql
 from resource_server.runtime.option_types import Duration
+from tests.protocol.tools.tooled import called, refusal
+from tests.protocol.wire import Wire, server_of
 from tests.providers.database.asking import answer, caller_sql
 from tests.providers.database.engines.caller_statements import legitimate
 from tests.providers.database.engines.server_attacks import costly, refused, statements
@@ -85,6 +94,9 @@ SECRETS_OF = {
     "mariadb": "create function secrets_of(x int) returns varchar(20) reads sql data return"
     " (select max(a) from secrets)",
 }
+
+
+LATEST = "2025-11-25"
 
 
 @dataclasses.dataclass
@@ -472,6 +484,38 @@ async def _refused_login(world: World) -> str:
             return ""
     except MountUnavailable as error:
         return str(error)
+
+
+async def test_the_tool_is_there_for_callers_with_all_scopes_while_the_login_is_proved(
+    one: World,
+) -> None:
+    tables = {**TABLES, "products": TableOptions(access=Access(scopes=("sales",)))}
+    sql = CallerSqlOptions(url=one.sql_url, scopes=("sql",))
+    async with _filled(one, *WORLDS[0]):
+        await one.make_policy(one.provider(tables=tables))
+        for scopes, is_there in (({"sql"}, False), ({"sales"}, False), ({"sql", "sales"}, True)):
+            async with _offered(one.provider(tables=tables, sql=sql), scopes) as (server, offered):
+                assert offered is is_there
+                if offered:
+                    given = {"sql": "select nme from orders o join products p on o.id = p.id"}
+                    wire = Wire(server, LATEST)
+                    told = refusal(await called(wire, "query_database", LATEST, **given))
+                    assert "did you mean 'name'?" in told
+                    assert "test://one/" in told
+        changed = one.provider(tables=TABLES, sql=sql)
+        async with _offered(changed, {"sql", "sales"}) as (_, offered):
+            assert not offered
+            assert dict(await changed.warnings())["sql"].startswith("sql: the policy has changed")
+
+
+@asynccontextmanager
+async def _offered(database: Database, scopes: set[str]) -> AsyncGenerator[tuple[Server, bool]]:
+    """Open a server; also tell whether a caller with these scopes is offered the tool."""
+    server = await server_of(database)
+    async with server.catalog:
+        with acting(Caller(subject="someone", scopes=frozenset(scopes))):
+            tools = (await Wire(server, LATEST).result("tools/list", {}))["tools"]
+            yield server, "query_database" in {tool["name"] for tool in tools}
 
 
 async def test_a_changed_policy_is_noticed(one: World) -> None:
