@@ -232,7 +232,10 @@ _OF_SQLITE = cases(("sqlite",))
 _SABOTAGED: Mapping[str, st.SearchStrategy[Twins]] = {
     **dict.fromkeys(("dots", "guessed uri", "event"), _OF_A_FOLDER),
     "scope of search": _OF_A_FOLDER.map(_searching),
-    **dict.fromkeys(("where of completion", "where of count", "hidden column", "mask"), _OF_SQLITE),
+    **dict.fromkeys(
+        ("where of completion", "where of count", "hidden column", "mask", "mask in SQL"),
+        _OF_SQLITE,
+    ),
 }
 
 PROPERTY = Property(

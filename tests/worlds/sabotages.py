@@ -15,6 +15,7 @@ from resource_server.access import EVERYBODY, acting
 from resource_server.catalog.catalog import Catalog
 from resource_server.provider import Change
 from resource_server.providers.database.engines.reflection import Table
+from resource_server.providers.database.engines.sqlite import policy_views
 from resource_server.providers.database.policy import Policy, TableView
 from resource_server.providers.database.reading import statements
 from resource_server.providers.database.reading.statements import Statements
@@ -70,6 +71,10 @@ def _nothing(*_: object) -> None:
     return None
 
 
+def _shown(*_: object) -> Callable[[str, object], object]:
+    return lambda _kind, value: value
+
+
 class _Unconditional(Statements):
     def _without_where(self, select: Callable[[], Any]) -> Any:
         where, self._where = self._where, None
@@ -117,5 +122,7 @@ SABOTAGES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "hidden column": lambda: _patched(Policy, "view", _telling),
     # Masked values are shown.
     "mask": lambda: _patched(TableView, "mask", _unmasked),
+    # The same in SQL of callers and in declared queries, on SQLite.
+    "mask in SQL": lambda: _patched(policy_views, "_masked", _shown),
 }
 """Ways to leave out a filter, by the name of what is left out."""

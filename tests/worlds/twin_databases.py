@@ -16,6 +16,7 @@ from resource_server.provider import Provider
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
 from tests.providers.database.servers import server_url, unique_name, with_parts
+from tests.worlds.requests import STATEMENTS
 
 POSTGRES = server_url("RESOURCE_SERVER_TEST_POSTGRES", "postgresql://postgres@127.0.0.1/postgres")
 MYSQL = server_url("RESOURCE_SERVER_TEST_MYSQL", "mysql://root@127.0.0.1:3306/mysql")
@@ -283,6 +284,15 @@ _QUERIES: Mapping[str, str] = {
     "having": "select num from people group by num having 9 / (num - :i) < 99 order by num",
     "power": "select id from people where sqrt(abs(num) - :i) >= 0 order by id",
 }
+_DECLARED: Mapping[str, Mapping[str, str]] = {
+    engine: {
+        **_QUERIES,
+        # There both are confined in the same way.
+        **({f"sql {n}": sql for n, sql in enumerate(STATEMENTS)} if engine == "sqlite" else {}),
+    }
+    for engine in ENGINES
+}
+"""The queries of the manifest."""
 WORDS = ("alpha", "hush", "secret", "12", "vault", "n", "h1")
 """Words of values, hidden or not, and of names."""
 VALUES = ("1", "3", "5", "101", "201", "hush", "h1", "n0")
@@ -329,7 +339,8 @@ def database_twins(draw: st.DrawFn, engine: str) -> DatabaseTwins:
         options["key"] = draw(st.sampled_from((["num"], ["id"], ["name"], ["secret"])))
     if draw(st.sampled_from((False, False, True))):
         options["change"] = {"column": draw(st.sampled_from(("num", "secret", "id")))}
-    names = draw(st.sets(st.sampled_from(tuple(_QUERIES)), max_size=5))
+    declared = _DECLARED[engine]
+    names = draw(st.sets(st.sampled_from(tuple(declared)), max_size=5))
     alterations = st.sampled_from(
         [
             each
@@ -350,7 +361,7 @@ def database_twins(draw: st.DrawFn, engine: str) -> DatabaseTwins:
         ),
         (*draw(st.lists(alterations, min_size=4, max_size=16)), *draw(rows)),
         {"people": options, "*vault": False, "blocked": False},
-        {name.replace(" ", "_"): _query(_QUERIES[name]) for name in sorted(names)},
+        {name.replace(" ", "_"): _query(declared[name]) for name in sorted(names)},
         draw(st.booleans()),
     )
 

@@ -240,6 +240,26 @@ async def test_a_view_of_a_partition_reads_the_columns_of_its_table(owner: Owner
     assert "shows 'card' of 'orders', which tables.orders hides" in told["lower_part"]
 
 
+async def test_a_vocabulary_of_a_covered_column_does_not_exist(owner: Owner) -> None:
+    if owner.engine != "sqlite":
+        pytest.skip("vocabularies are SQLite's")
+    await owner.run(
+        "create virtual table docs using fts5(body, secret)",
+        "insert into docs values ('tea', 'hush')",
+        "create virtual table terms using fts5vocab('Docs', 'row')",
+        "create virtual table other using fts5(body)",
+        "create virtual table plain_terms using fts5vocab(other, row)",
+    )
+    tables = {"docs": TableOptions(columns=ColumnOptions(hide=("secret",)))}
+    async with served(owner, tables=tables) as it:
+        found = {child.strip("/") for child in await it.children()}
+        assert found == {"docs", "other", "plain_terms"}
+        with pytest.raises(ResourceNotFound):
+            await it.text("terms/~rows")
+    async with served(owner, tables={**tables, "terms": CONSENT}) as it:
+        assert "hush" in await it.text("terms/~rows")
+
+
 async def test_a_view_whose_definition_is_not_shown_is_reported(
     owner: Owner, mariadb_url: str
 ) -> None:

@@ -60,6 +60,8 @@ _SORT_RETRY_S = 60.0
 _CHANGE_MARK_S = 0.5
 """Timeout of a change mark; a slower one is no cheaper than reading the rows."""
 
+_EXAMINED = (*VIEWS, "virtual table")
+"""Types of tables that may show columns of others: a vocabulary has the words of its text."""
 _NO_LIMIT = 2**62
 _UNTYPED = Column("", "", "any")
 
@@ -585,7 +587,7 @@ class ExposedTableCache:
         except InvalidParameter:
             # Servers refuse some names: too long, not Unicode, or with illegal characters.
             raise ResourceNotFound from None
-        if self._refuses_views and table.type in VIEWS and name not in self._views:
+        if self._refuses_views and table.type in _EXAMINED and name not in self._views:
             await self.state()  # a new view
             if self._policy.of(name) is None:
                 raise ResourceNotFound
@@ -620,7 +622,7 @@ class ExposedTableCache:
     async def _examine_views(self) -> None:
         """Refuse the views that show hidden or masked columns."""
         every = await settle(self._engine.tables())
-        self._views = [info.name for info in every if info.type in VIEWS]
+        self._views = [info.name for info in every if info.type in _EXAMINED]
         reads = await self._engine.view_reads(self._views)
         self._policy.refuse_views(self._views, reads)
 

@@ -19,6 +19,7 @@ from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
     Role,
+    folded,
 )
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
@@ -26,6 +27,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 )
 from resource_server.providers.database.engines.sqlite.schema_names import (
     MODULES,
+    VOCABULARIES,
     SqliteSchema,
     quoted,
     read_schema,
@@ -118,9 +120,9 @@ class SqliteConnection:
             try:
                 # Names in the schema may hold any bytes.
                 self.database.text_factory = escaped
-                schema = self._warm()
+                self._schema = self._warm()
                 modules = [name for (name,) in self.database.execute("PRAGMA module_list")]
-                self.authorizer = Authorizer(role, schema, readable, modules)
+                self.authorizer = Authorizer(role, self._schema, readable, modules)
                 if role == "reader":
                     # Several times as fast, until the first text that is not UTF-8.
                     self.database.text_factory = str
@@ -228,8 +230,15 @@ class SqliteConnection:
         return Rows(columns, rows, more)
 
     def columns_read_by(self, view: str) -> set[tuple[str, str]]:
-        """Return tables and views with the columns that a view reads, not through other views."""
+        """Return tables and views with the columns that a view reads, not through other views.
+
+        A vocabulary reads all columns of its full-text table.
+        """
         found: set[tuple[str, str]] = set()
+        entries = self._schema.entries
+        if view in entries and entries[view].module in VOCABULARIES:
+            source = folded(entries[view].source or "")
+            return {(name, "*") for name in entries if not source or folded(name) == source}
 
         def record(
             action: int, first: str | None, second: str | None, schema: str | None, by: str | None
