@@ -27,6 +27,7 @@ from resource_server.providers.database.masks import MaskKind
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.caller_sql import CallerSql
+from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.providers.database.asking import answer, caller_sql
@@ -285,13 +286,13 @@ async def test_masked_values_are_those_of_rows(tmp_path: Path) -> None:
         for name in tables:
             (page,) = await database.read(("main", name, "~rows"), {"format": "columns"})
             called = {"sql": f"select * from {name}"}
-            result = await database.call_tool("query_database", called, SilentToolRequest())
+            result = await settle(database.call_tool("query_database", called, SilentToolRequest()))
             found = msgspec.json.decode(msgspec.json.encode(result.structured))
             assert found["rows"] == msgspec.json.decode(page.data)["rows"]
             masked = f"select id from {name} where c6 = :c"
             rows = found["rows"][0]
             called = {"sql": masked, "parameters": {"c": rows[found["columns"].index("c6")]}}
-            result = await database.call_tool("query_database", called, SilentToolRequest())
+            result = await settle(database.call_tool("query_database", called, SilentToolRequest()))
             assert msgspec.json.decode(msgspec.json.encode(result.structured))["rows"] == [[1]]
 
 

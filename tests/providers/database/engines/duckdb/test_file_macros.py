@@ -13,6 +13,7 @@ import pytest
 from resource_server.provider.core import Resource
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
+from resource_server.runtime.eager import settle
 from resource_server.testing.tool_rules import SilentToolRequest
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +83,7 @@ async def _seen(path: Path) -> dict[str, object]:
             each.data for each in await database.read(("main", "orders", "~rows"), where)
         ]
         for name in ("lower", "twice"):
-            result = await database.call_tool(name, {}, SilentToolRequest())
+            result = await settle(database.call_tool(name, {}, SilentToolRequest()))
             seen[name] = msgspec.json.encode(result.structured)
         seen["warnings"] = sorted(await database.warnings())
     return seen

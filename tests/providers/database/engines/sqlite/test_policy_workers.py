@@ -24,7 +24,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 )
 from resource_server.providers.database.engines.sqlite.policy_connection import PolicyConnection
 from resource_server.providers.database.engines.sqlite.policy_workers import PolicyWorkers
-from resource_server.providers.database.policy import masker
+from resource_server.providers.database.masks import Masker
 from tests.providers.database.sqlite_databases import PATIENCE_S, connection_threads, write
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ create virtual table articles using fts5(body);
 insert into articles values ('tea time');
 create view shouted as select upper(name) as name from plain;
 """
-MASKS = {"mail": masker("redact", b"")}
+MASKS = {"mail": Masker("redact", b"")}
 POLICY = SqlPolicy(
     (
         VisibleTable(TableName(None, "orders"), ("id", "status", "mail"), MASKS, "status <> 'x'"),
