@@ -117,6 +117,10 @@ class QueryRewriter:
         tree = QueryTree(text, self._engine.name)
         names = await self._names(tree.tables())
         sources: dict[TablePath, str] = {}
+        if tree.is_recursive:
+            # DuckDB takes the name of a recursive expression for a table in its first part.
+            for name in tree.definitions():
+                self._refuse_definition(name, await self._names([(name,)]))
         for path in tree.tables():
             table = names.resolve(path)
             if table is None or not self._policy.restricts(table):
@@ -136,6 +140,14 @@ class QueryRewriter:
         if self._engine.name == "duckdb":
             await self._refuse_unseen(tree, sources)
         return Rewritten(*tree.replaced(sources)) if sources else None
+
+    def _refuse_definition(self, name: str, names: _TableResolver) -> None:
+        try:
+            table = names.resolve((name,))
+        except ValueError:
+            return
+        if table is not None and self._policy.restricts(table):
+            raise ValueError(f"defines {name}, which is also a table; choose another name")
 
     # -- resolving names
 

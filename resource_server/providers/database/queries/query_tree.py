@@ -26,6 +26,11 @@ class QueryTree(SqlTree):
         """Return the tables that it reads, common table expressions excepted."""
         return frozenset([self._path(table) for table in self._real_tables(self._tree)])
 
+    @property
+    def is_recursive(self) -> bool:
+        """Whether it has a WITH RECURSIVE."""
+        return any(clause.args.get("recursive") for clause in self._tree.find_all(exp.With))
+
     def definitions(self) -> frozenset[str]:
         """Return the names of its common table expressions."""
         return frozenset(

@@ -474,8 +474,7 @@ async def test_a_hidden_column_named_rowid_is_not_readable_as_the_rowid(tmp_path
         async with served(owner, tables=tables, queries=queries) as it:
             assert await it.rows("t") == []
             assert (await it.json("t/~rows"))["rows"] == [{"n": 1}]
-            with pytest.raises(InvalidParameter):
-                await it.query("q")
+            assert "secret" not in str(await it.query("q"))
 
 
 async def test_the_seconds_of_an_offset_are_shown(postgres_url: str) -> None:

@@ -246,7 +246,7 @@ select substr(status, 1, 2), substring(status from 2 for 2), left(status, 2), ri
 status[1:2], status[1] from orders order by id;
 select replace(status, 's', 'x'), concat(status, id), concat_ws('-', status, id), status || id
 from orders order by id;
-select lpad(status, 6, '*'), rpad(status, 6, '*'), repeat('ab', 3), ltrim('  a'), rtrim('a  ')
+select lpad(status, 6, '*'), rpad(status, 6, '*'), ltrim('  a'), rtrim('a  ')
 from orders order by id;
 select starts_with(status, 's'), ends_with(status, 't'), contains(status, 'e'), prefix(status,
 's'), suffix(status, 't') from orders order by id;
