@@ -108,6 +108,11 @@ positional posix qualify rename replace semi string struct ubigint uhugeint uint
 utinyint
 """
 _DUCKDB: Final = """
+string_to_array list_intersect struct_keys struct_values map_entries url_encode url_decode 
+from_base64
+weighted_avg wavg geomean geometric_mean sem round_even sinh cosh tanh asinh acosh atanh gamma
+lgamma
+array_has_all array_has_any array_intersect list_indexof list_select list_string_agg
 age any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin array array_agg
 array_append array_concat array_contains array_distinct array_filter array_has array_length
 array_position array_reverse array_slice array_sort array_sum array_to_string array_transform

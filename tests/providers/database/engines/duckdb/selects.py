@@ -283,7 +283,6 @@ list_min([1, 2]), list_sort([2, 1]), list_reverse([1, 2]), list_distinct([1, 1])
 [2]), list_unique([1, 1]), list_aggregate([1, 2], 'sum');
 select list_transform([1, 2], lambda x: x + 1), list_filter([1, 2, 3], lambda x: x > 1),
 list_reduce([1, 2, 3], lambda a, b: a + b);
-select [x * 2 for x in [1, 2, 3] if x > 1];
 select list_append([1], 2), list_prepend(0, [1]), array_append([1], 2), list_has_any([1], [1]),
 list_has_all([1, 2], [1]), list_slice([1, 2, 3], 1, 2), list_zip([1], [2]), flatten([[1], [2]]),
 list_avg([1, 2]), list_intersect([1, 2], [2]);
@@ -328,9 +327,6 @@ select sum(total) as t from orders having sum(total) > 1;
 select customer, count(*) as n from orders group by customer having n > 0 order by n desc,
 customer;
 select total as t from orders where t > 5 order by t;
-select * from orders pivot (sum(total) for status in ('sent', '10%')) order by all;
-select * from orders unpivot (v for n in (total, id)) order by all;
-select * from (unpivot orders on total, id into name n value v) order by all;
 select levenshtein('a', 'b'), jaccard('ab', 'ac'), damerau_levenshtein('a', 'b'), hamming('ab',
 'ac'), jaro_winkler_similarity('ab', 'ac');
 select true and not false or null, 1 = 1.0, 'a' < 'b', null is null, 1 <> 2, 1 != 2;
@@ -350,8 +346,6 @@ select a.id, b.id from customers a, customers b where a.id < b.id order by all;
 select id from (select id, total from orders where total > 5) x where x.id > 0;
 select x.* from (select * from orders) as x order by x.id;
 select total, count(*) over () as n from orders order by total fetch first 1 rows only;
-select enum_range(null::enum('a', 'b'));
-select 'x'::enum('x', 'y');
 select uuid '00000000-0000-0000-0000-000000000001', blob 'a', '1010'::bit;
 select url_encode('a b'), to_base64('a'::blob), from_base64('YQ=='), translate('abc', 'a', 'x'),
 strip_accents('ä'), bar(1, 0, 2);
