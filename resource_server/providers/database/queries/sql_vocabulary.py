@@ -108,7 +108,7 @@ positional posix qualify rename replace semi string struct ubigint uhugeint uint
 utinyint
 """
 _DUCKDB: Final = """
-string_to_array list_intersect struct_keys struct_values map_entries url_encode url_decode 
+string_to_array list_intersect struct_keys struct_values map_entries url_encode url_decode
 from_base64
 weighted_avg wavg geomean geometric_mean sem round_even sinh cosh tanh asinh acosh atanh gamma
 lgamma
