@@ -31,6 +31,8 @@ _COMMANDS = (
     "metadata",
     "watch",
     "init",
+    "install",
+    "uninstall",
     "sql",
     "schema",
     "version",
