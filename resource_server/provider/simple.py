@@ -332,10 +332,10 @@ class FunctionProvider(_FromFunction):
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         super().__init__(function, options)
         self._tree: DocumentTree | None = None
-        self._due = 0.0
+        self.due = 0.0
         """When the tree is to be refreshed."""
         self._started = 0.0
-        self._refreshing: asyncio.Task[None] | None = None
+        self.refreshing: asyncio.Task[None] | None = None
         self._problem: BaseException | None = None
         longest = max(_RETRY_MAX_S, self.refresh_s or 0)
         self._backoff = Backoff(min(_RETRY_S, self.refresh_s or _RETRY_S), longest)
@@ -345,7 +345,7 @@ class FunctionProvider(_FromFunction):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        task, self._refreshing, self._tree, self._due = self._refreshing, None, None, 0.0
+        task, self.refreshing, self._tree, self.due = self.refreshing, None, None, 0.0
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -408,7 +408,7 @@ class FunctionProvider(_FromFunction):
         """Return the seconds until the next refresh; None if there will be none."""
         if self.refresh_s is None:
             return None
-        return self.refresh_s if self._refreshing else max(0.0, self._due - time.monotonic())
+        return self.refresh_s if self.refreshing else max(0.0, self.due - time.monotonic())
 
     async def _current(self) -> DocumentTree:
         """Return the latest documents, which are older than `refresh` only if that fails or waits.
@@ -418,7 +418,7 @@ class FunctionProvider(_FromFunction):
         """
         if self._tree is None:
             return await self._first()
-        if time.monotonic() >= self._due:
+        if time.monotonic() >= self.due:
             task = self._refresh()
             patience_s = self._started + min(_PATIENCE_S, self.refresh_s or 0) - time.monotonic()
             if patience_s > 0:
@@ -433,10 +433,10 @@ class FunctionProvider(_FromFunction):
         return self._tree
 
     def _refresh(self) -> asyncio.Task[None]:
-        if self._refreshing is None:
+        if self.refreshing is None:
             self._started = time.monotonic()
-            self._refreshing = asyncio.create_task(self._load())
-        return self._refreshing
+            self.refreshing = asyncio.create_task(self._load())
+        return self.refreshing
 
     async def _load(self) -> None:
         try:
@@ -452,8 +452,8 @@ class FunctionProvider(_FromFunction):
             self._backoff.reset()
             delay_s = math.inf if self.refresh_s is None else self.refresh_s
         finally:
-            self._refreshing = None
-        self._due = time.monotonic() + delay_s
+            self.refreshing = None
+        self.due = time.monotonic() + delay_s
 
     def _build(self, found: Any) -> DocumentTree:
         pairs = found if self.only_path is None else {self.only_path: found}
