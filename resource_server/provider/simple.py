@@ -36,6 +36,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from datetime import UTC, datetime
 from typing import (
     Any,
     ClassVar,
@@ -48,6 +49,7 @@ from typing import (
     overload,
 )
 
+import msgspec
 from anyio import CapacityLimiter, to_thread
 
 from resource_server import uris
@@ -337,6 +339,8 @@ class FunctionProvider(_FromFunction):
         self._started = 0.0
         self.refreshing: asyncio.Task[None] | None = None
         self._problem: BaseException | None = None
+        """Why the last call failed."""
+        self._loaded = datetime.now(UTC)
         longest = max(_RETRY_MAX_S, self.refresh_s or 0)
         self._backoff = Backoff(min(_RETRY_S, self.refresh_s or _RETRY_S), longest)
 
@@ -366,7 +370,7 @@ class FunctionProvider(_FromFunction):
 
     async def metadata(self, path: Path) -> Resource:
         """Return the metadata of a document or collection."""
-        return (await self._current()).resource(path)
+        return self._described(await self._current(), path)
 
     async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
         """Return the body of a document."""
@@ -379,7 +383,7 @@ class FunctionProvider(_FromFunction):
         """Return metadata and body from the same refresh."""
         tree = await self._current()
         found = tree.find(path)
-        return tree.resource(path), () if found is None else _body(found, query)
+        return self._described(tree, path), () if found is None else _body(found, query)
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
@@ -403,6 +407,14 @@ class FunctionProvider(_FromFunction):
                 for path in await to_thread.run_sync(tree.relisted, before):
                     yield Change(path, "children")
             before = tree
+
+    def _described(self, tree: DocumentTree, path: Path) -> Resource:
+        """Return a resource; the mount's own says since when its refresh fails."""
+        found = tree.resource(path)
+        if path or self._problem is None:
+            return found
+        stale_since = self._loaded.isoformat(timespec="seconds")
+        return msgspec.structs.replace(found, details={"stale_since": stale_since})
 
     def _pause_s(self) -> float | None:
         """Return the seconds until the next refresh; None if there will be none."""
@@ -448,7 +460,7 @@ class FunctionProvider(_FromFunction):
                 last = "the last documents are served on, and the next attempt is in %g s: %s"
                 logger.warning(f"%s: {last}", self._function.name, delay_s, error)  # noqa: G004
         else:
-            self._tree = tree
+            self._tree, self._problem, self._loaded = tree, None, datetime.now(UTC)
             self._backoff.reset()
             delay_s = math.inf if self.refresh_s is None else self.refresh_s
         finally:

@@ -205,11 +205,13 @@ async def test_after_a_failure_the_last_documents_are_served_and_attempts_become
         assert "load: the last documents are served on" in record.getMessage()
         assert f"ValueError in line {Source.load.__code__.co_firstlineno + 4}" in caplog.text
         assert "geheim" not in caplog.text
+        assert "stale_since" in ((await provider.metadata(())).details or {})
         source.error, source.texts["a"] = None, "2"
         await until(lambda: time.monotonic() >= provider.due)
         await provider.read(("a",), {})
         await until(lambda: provider.refreshing is None)
         assert (await provider.read(("a",), {}))[0].data == "2"
+        assert (await provider.metadata(())).details is None
 
 
 async def test_unusable_documents_of_a_refresh_do_not_replace_the_last_ones(
@@ -330,7 +332,7 @@ def test_options_that_a_function_does_not_take_are_refused(tmp_path: pathlib.Pat
         ("limit: 3", "option 'folder' is missing"),
         ("folder: x, limit: 0", "expected 1 or more, found the number 0"),
         ("folder: x, order: odd", "expected one of new, old, found 'odd'; did you mean 'old'?"),
-        ("folder: x, limt: 1", "unknown option 'limt'; did you mean 'limit'?"),
+        ("folder: x, limt: 1", "unknown option; did you mean 'limit'?"),
     ):
         with pytest.raises(ManifestError, match="feed") as caught:
             loaded(tmp_path, options)
