@@ -176,7 +176,10 @@ async def test_a_change_of_the_function_is_reported_to_subscribers_and_listings(
 async def test_nothing_is_called_while_nobody_asks_or_watches() -> None:
     source = Source()
     async with client(source.provider(), base="x://y/") as connected:
-        await connected.request("resources/list", {})
+        await connected.request("resources/subscribe", {"uri": "x://y/a"})
+        before = source.calls
+        await until(lambda: source.calls > before + 2)
+        await connected.request("resources/unsubscribe", {"uri": "x://y/a"})
         await asyncio.sleep(0.1)
         before = source.calls
         await asyncio.sleep(0.1)
