@@ -61,10 +61,12 @@ def _load(file: FilePath | None, url: str) -> bytes:
                 data = stream.read(_MAX_BYTES + 1)
         else:
             data = _fetch(url)
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
+        raise MountUnavailable(f"the feed cannot be loaded: status {error.code}") from error
     except (OSError, ValueError) as error:
         # The text of an error may have the URL, and that a password.
-        problem = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else ""
-        problem = problem or type(error).__name__
+        problem = type(error).__name__
         raise MountUnavailable(f"the feed cannot be loaded: {problem}") from error
     if len(data) > _MAX_BYTES:
         raise MountUnavailable(f"the feed has more than {_MAX_BYTES} bytes")
