@@ -93,7 +93,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="session")
 def reach() -> Generator[Reach]:
-    """Where a command is reached by one of `TRANSPORTS`; over HTTP one server runs until the end."""
+    """Where a command is reached by one of `TRANSPORTS`; over HTTP, one server stays for all."""
     serving: dict[tuple[str, ...], str] = {}
     with ExitStack() as stack:
 

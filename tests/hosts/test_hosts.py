@@ -1,7 +1,7 @@
 """Hosts are replayed on four sources; docs/hosts.md says what came of it.
 
-`python -m tests.hosts` replays each source over both transports and writes the page. Without Node and the packages of tests/clients these tests
-are skipped.
+`python -m tests.hosts` replays each source over both transports and writes the page. Without Node
+and the packages of tests/clients these tests are skipped.
 """
 
 from __future__ import annotations
