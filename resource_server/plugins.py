@@ -156,14 +156,12 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
 
 def _only_class(module: ModuleType, name: str | None, named: str) -> type:
     """Return the provider class of a module: the named one, or the only one."""
-    classes = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, type)
-        and value.__module__ == module.__name__
-        and value.__name__ == key  # not an alias
-        and not key.startswith("_")
-    }
+    classes: dict[str, type] = {}
+    for key, value in vars(module).items():
+        is_own = isinstance(value, type) and value.__module__ == module.__name__
+        # The first name counts, which need not be the class's own; the others are aliases.
+        if is_own and not key.startswith("_") and value not in classes.values():
+            classes[key] = value
     if name is not None:
         if name not in classes:
             raise ValueError(

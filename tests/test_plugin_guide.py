@@ -25,7 +25,7 @@ from resource_server.protocol.client_features.elicitation_form import Elicitatio
 from resource_server.protocol.client_features.request_state import MAX_STATE_CHARACTERS
 from resource_server.protocol.client_features.sampling import Sampling
 from resource_server.protocol.client_features.server_requests import MAX_OPEN
-from resource_server.provider import Change, SupportsWatch
+from resource_server.provider import Change, SupportsWatch, document_tree
 from resource_server.provider import Path as Member
 from resource_server.runtime.timing import DEFAULT_TIMING
 from resource_server.subscriptions.interest import MountInterest
@@ -41,10 +41,10 @@ def blocks(language: str) -> list[str]:
     return [text for found, text in BLOCKS if found == language]
 
 
-PROVIDER, OPTIONS, TOOLS, ASKING, TESTS = blocks("python")
+SIMPLE, PROVIDER, OPTIONS, TOOLS, ASKING, TESTS = blocks("python")
 TERMS, PROJECT = blocks("toml")
-MANIFEST, VALUES = blocks("yaml")
-[TRANSCRIPT] = blocks("console")
+SIMPLE_MANIFEST, MANIFEST, VALUES = blocks("yaml")
+SIMPLE_TRANSCRIPT, TRANSCRIPT = blocks("console")
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def run(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def transcripts() -> list[tuple[str, str]]:
+def transcripts(block: str) -> list[tuple[str, str]]:
     """Return each command shown after a `$` with the output shown below it."""
-    parts = re.split(r"^\$ ", TRANSCRIPT, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
 
@@ -141,13 +141,35 @@ async def test_the_provider_reports_new_terms_but_not_new_texts_to_listings(
     ]
 
 
-@pytest.mark.parametrize(("command", "output"), transcripts())
+@pytest.mark.parametrize(("command", "output"), transcripts(TRANSCRIPT))
 def test_a_documented_command_prints_the_documented_output(
     folder: Path, command: str, output: str
 ) -> None:
     program, *arguments = shlex.split(command)
     assert program == "resource-server"
     assert run(folder, "-m", "resource_server", *arguments).rstrip() == output.rstrip()
+
+
+@pytest.mark.anyio
+async def test_the_ten_lines_are_served_as_documented_and_keep_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "notes.py").write_text(SIMPLE, "utf-8")
+    (tmp_path / "mcp-resources.yaml").write_text(SIMPLE_MANIFEST, "utf-8")
+    (tmp_path / "diary").mkdir()
+    (tmp_path / "diary/2026-01-31.md").write_text("# Today\n", "utf-8")
+    for command, output in transcripts(SIMPLE_TRANSCRIPT):
+        shown = run(tmp_path, "-m", "resource_server", *shlex.split(command)[1:])
+        assert shown.rstrip() == output.rstrip()
+    manifest = plugins.find_with_plugins(str(tmp_path))
+    await check_provider(plugins.load_provider(manifest.mounts[0], manifest))
+    function = SIMPLE.partition("@documents")[2]
+    assert len(function.splitlines()) + 1 <= 10
+
+
+def test_the_documented_bounds_of_the_simple_form_are_those_in_force() -> None:
+    bounds = document_tree.MAX_DOCUMENTS, document_tree.MAX_DOCUMENT_BYTES, document_tree.MAX_BYTES
+    assert bounds == (1_000_000, 10 << 20, 1 << 30)
+    guide = " ".join(GUIDE.split())
+    assert "more than 1,000,000 documents, 10 MiB in one or 1 GiB in all" in guide
 
 
 def configured(folder: Path, values: str) -> Any:

@@ -539,3 +539,9 @@ def test_each_value_is_replaced_once_unless_it_is_too_short_to_be_secret(
     )
     found = project.problems("words: ['${A}', '${B}', '${TOKEN}']")
     assert found == [f"2:3: providers.p: {shown}"]
+
+
+def test_a_provider_may_have_another_name_than_its_class(project: Project) -> None:
+    project.plugin(f"{SIMPLE}\nSmall, other = Simple, Simple\ndel Simple\n")
+    assert project.load().size == 1
+    assert project.load(use="plugin.py:Small").size == 1

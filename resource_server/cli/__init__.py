@@ -1,4 +1,4 @@
-"""The command line: serve, check, list, read, metadata, watch, init, sql, schema, version."""
+"""The command line: serve, check, list, read, watch, init, install, new-provider and others."""
 
 from resource_server.cli.program import main
 

@@ -52,6 +52,16 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def has_person() -> bool:
+    """Return whether somebody at a terminal can answer a question."""
+    return sys.stdin.isatty()
+
+
+def flush() -> None:
+    """Write buffered output now."""
+    sys.stdout.flush()
+
+
 def escaped(text: str) -> str:
     """Return text for one line of a terminal: control and bidirectional characters escaped."""
     return text if text.isprintable() else printable(text, longest=len(text))

@@ -31,6 +31,9 @@ _COMMANDS = (
     "metadata",
     "watch",
     "init",
+    "install",
+    "uninstall",
+    "new-provider",
     "sql",
     "schema",
     "version",
@@ -68,7 +71,8 @@ class _Commands(click.Group):
             ctx.fail(unknown_name("command", cmd_name, _COMMANDS))
         if cmd_name in _SMALL_COMMANDS:
             return _SMALL_COMMANDS[cmd_name]
-        module = importlib.import_module(f"resource_server.cli.commands.{cmd_name}")
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"resource_server.cli.commands.{name}")
         return module.command
 
 

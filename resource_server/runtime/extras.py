@@ -61,9 +61,23 @@ def install_command(extra: Extra, prefix: Path | None = None) -> str:
     installer = "" if found is None else (found.read_text("INSTALLER") or "").strip()
     if installer != "uv":
         return f"{shlex.quote(sys.executable)} -m pip install {wanted}"
-    if any(part.startswith(_UV_CACHE) for part in prefix.parts):
+    if _is_in_uv_cache(prefix):
         return f"uvx --from {wanted} {_PACKAGE}"
     return f"uv pip install --python {shlex.quote(sys.executable)} {wanted}"
+
+
+def uvx_requirement(prefix: Path | None = None) -> str | None:
+    """Return what `uvx --from` takes to run this again; None if uvx does not run it."""
+    prefix = Path(sys.prefix) if prefix is None else prefix
+    if not _is_in_uv_cache(prefix):
+        return None
+    found = _installed(_PACKAGE, prefix)
+    extras = () if found is None else sorted(_complete_extras(found, prefix))
+    return shlex.split(_wanted(found, ",".join(extras)))[-1].replace("[]", "")
+
+
+def _is_in_uv_cache(prefix: Path) -> bool:
+    return any(part.startswith(_UV_CACHE) for part in prefix.parts)
 
 
 def _installed(package: str, prefix: Path) -> Distribution | None:

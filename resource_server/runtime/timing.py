@@ -135,6 +135,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     query_check_delay_s: float = 2.0
     """Delay between the start of a database and the check of its declared queries."""
 
+    host_answer_s: float = 10.0
+    """Timeout of a server that `install --list` starts; hosts wait as long."""
+
     progress_interval_s: float = 0.1
     """Minimum interval between progress notifications of one request."""
     elicitation_timeout_s: float = 600.0

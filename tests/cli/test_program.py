@@ -19,6 +19,7 @@ COMMANDS = [
     "metadata",
     "watch",
     "init",
+    "new-provider",
     "sql",
     "schema",
     "version",

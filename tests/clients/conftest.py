@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -72,9 +73,10 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 
 
 @pytest.fixture(scope="session")
-def slow() -> list[str]:
-    """The command that serves slow documents; run it in the project's root."""
-    return [sys.executable, "-m", "tests.clients.slow_server"]
+def slow() -> Callable[[], list[str]]:
+    """Make commands that serve slow documents, each in a server of its own, which counts reads."""
+    numbers = itertools.count()
+    return lambda: [sys.executable, "-m", "tests.clients.slow_server", str(next(numbers))]
 
 
 @pytest.fixture(scope="session")
@@ -91,12 +93,19 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="session")
 def reach() -> Generator[Reach]:
-    """Where a command is reached by one of `TRANSPORTS`; over HTTP it runs until the end."""
+    """Where a command is reached by one of `TRANSPORTS`; over HTTP, one server stays for all."""
+    serving: dict[tuple[str, ...], str] = {}
     with ExitStack() as stack:
 
         def reach(command: list[str], transport: str) -> Target:
             if transport == "stdio":
                 return command
+            key = tuple(command)
+            if key not in serving:
+                serving[key] = start(command)
+            return serving[key]
+
+        def start(command: list[str]) -> str:
             process = subprocess.Popen(
                 [*command, "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, cwd=ROOT, text=True
             )

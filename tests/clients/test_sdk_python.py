@@ -168,7 +168,7 @@ async def test_raw_requests_reach_the_extension(client: Client) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_progress_reaches_the_client(
-    revision: str, transport: str, slow: list[str], reach: Reach
+    revision: str, transport: str, slow: Callable[[], list[str]], reach: Reach
 ) -> None:
     seen: list[tuple[float, float | None]] = []
 
@@ -176,7 +176,7 @@ async def test_progress_reaches_the_client(
         assert message is None
         seen.append((progress, total))
 
-    async with connect(reach(slow, transport), revision) as client:
+    async with connect(reach(slow(), transport), revision) as client:
         asked = ReadResourceRequest(params=ReadResourceRequestParams(uri="test://slow/many"))
         await client.session.send_request(asked, ReadResourceResult, progress_callback=watch)
     assert seen == [(done, 5) for done in range(1, 6)]
@@ -184,9 +184,9 @@ async def test_progress_reaches_the_client(
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_client_timeout_cancels_the_request(
-    revision: str, transport: str, slow: list[str], reach: Reach
+    revision: str, transport: str, slow: Callable[[], list[str]], reach: Reach
 ) -> None:
-    async with connect(reach(slow, transport), revision) as client:
+    async with connect(reach(slow(), transport), revision) as client:
 
         async def count(name: str, wanted: str) -> None:
             found = None

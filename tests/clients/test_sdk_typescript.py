@@ -32,7 +32,10 @@ pytestmark = typescript.NEEDS
 
 @pytest.fixture(scope="module")
 def everything(
-    serving: list[str], slow: list[str], changing: Callable[[], Path], reach: Reach
+    serving: list[str],
+    slow: Callable[[], list[str]],
+    changing: Callable[[], Path],
+    reach: Reach,
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """What both clients saw, by client and transport, and by revision: all processes at once."""
     running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
@@ -43,7 +46,7 @@ def everything(
             "client": client,
             "revisions": revisions,
             "serving": reach(serving, transport),
-            "slow": {revision: reach(slow, transport) for revision in revisions},
+            "slow": {revision: reach(slow(), transport) for revision in revisions},
             "changing": {
                 revision: {"folder": str(folder), "serving": reach(serve(folder), transport)}
                 for revision, folder in folders.items()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from tests.transports.program import running
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TRANSPORTS = ("stdio", "http")
+RUNS = tuple(itertools.product(SOURCES, TRANSPORTS))
+"""Sources and transports of a whole replay."""
+FEW_RUNS = (
+    *(("project", "stdio"), ("project", "http")),
+    *(("large", "stdio"), ("names", "http"), ("shop", "stdio")),
+)
+"""Runs of the tests: every source, and every transport; the names are in HTTP headers as well."""
 HOSTS = (
     "vscode",
     "claude_code",
@@ -33,9 +41,9 @@ HOSTS = (
 _PATIENCE_S = 250.0
 
 
-def replayed(host: str, place: Path) -> Any:
+def replayed(host: str, place: Path, runs: Iterable[tuple[str, str]] = RUNS) -> Any:
     """Return what a host's script prints; it runs once for all that share `place`."""
-    return once(place / f"{host}.json", lambda: _replay(host, place))
+    return once(place / f"{host}.json", lambda: _replay(host, place, runs))
 
 
 def once(file: Path, make: Callable[[], Any]) -> Any:
@@ -53,20 +61,19 @@ def _lock(file: Path) -> Generator[None]:
         yield
 
 
-def _replay(host: str, place: Path) -> Any:
+def _replay(host: str, place: Path, runs: Iterable[tuple[str, str]]) -> Any:
     with ExitStack() as stack:
-        runs = [
+        serving = [
             {
                 "name": name,
                 "transport": transport,
                 "source": facts,
                 "serving": _serve(facts["served"], transport, stack),
             }
-            for name in SOURCES
-            for transport in TRANSPORTS
+            for name, transport in runs
             for facts in [_facts(name, host, transport, place)]
         ]
-        asked = {"host": host, "cwd": str(ROOT), "runs": runs}
+        asked = {"host": host, "cwd": str(ROOT), "runs": serving}
         command = ["node", str(HERE / "replay.mjs")]
         done = subprocess.run(
             command,

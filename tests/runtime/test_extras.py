@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.runtime.extras import MissingExtra, install_command, needed
+from resource_server.runtime.extras import MissingExtra, install_command, needed, uvx_requirement
 
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
 UV = f"uv pip install --python {shlex.quote(sys.executable)}"
@@ -125,3 +125,13 @@ def test_a_missing_extra_is_one_line_with_the_status_of_a_configuration_error(
     assert (ended.returncode, ended.stdout) == (2, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"resource-server: {said}")
+
+
+def test_uvx_runs_again_what_it_runs_now(tmp_path: Path) -> None:
+    for folder, origin, requirement in (
+        ("archive-v0/a", None, "resource-server"),
+        ("archive-v0/b", VCS, "resource-server @ git+https://x.example/r@abc"),
+        ("archive-v0/c", EDITABLE, "/a b/src"),
+        ("venv", None, None),
+    ):
+        assert uvx_requirement(installed(tmp_path / folder, "uv", origin)) == requirement

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from urllib.parse import quote
 
 import pytest
@@ -60,22 +59,18 @@ async def test_pages_of_any_order_equal_a_direct_select(owner: Owner, seed: int)
                 assert found == expected, (parameter, limit, types)
 
 
-@pytest.mark.parametrize("order", ["v0", "-v0", "v1,-v0"])
-async def test_rows_without_a_key_are_paged_to_their_end_in_any_order(
-    owner: Owner, order: str
-) -> None:
+async def test_rows_without_a_key_are_paged_to_their_end_in_any_order(owner: Owner) -> None:
     await owner.run("create table t (v0 integer, v1 varchar(9))")
     rows = [(place % 3 or None, "ab"[place % 2]) for place in range(17)]
     await owner.insert("t", *rows, *rows)
-    sql = order.replace("-v0", "v0 desc")
-    expected = await owner.rows(f"select * from t order by {sql}")
-    column = order.split(",")[0].removeprefix("-")
     async with served(owner) as it:
-        pages = await it.pages(f"t/~rows?sort={order}&limit=5")
-    found = [(row["v0"], row["v1"]) for page in pages for row in page]
-    assert sorted(found, key=repr) == sorted([tuple(row) for row in expected], key=repr)
-    place = 0 if column == "v0" else 1
-    assert [row[place] for row in found] == [row[place] for row in expected]
+        for order, place in (("v0", 0), ("-v0", 0), ("v1,-v0", 1)):
+            sql = order.replace("-v0", "v0 desc")
+            expected = await owner.rows(f"select * from t order by {sql}")
+            pages = await it.pages(f"t/~rows?sort={order}&limit=5")
+            found = [(row["v0"], row["v1"]) for page in pages for row in page]
+            assert sorted(found, key=repr) == sorted(map(tuple, expected), key=repr), order
+            assert [row[place] for row in found] == [row[place] for row in expected], order
 
 
 async def _ids(it: Served, parameters: str) -> list[int]:
@@ -105,13 +100,14 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("parameters", FILTERS)
-async def test_a_filter_gives_the_rows_that_match(owner: Owner, parameters: str) -> None:
+async def test_a_filter_gives_the_rows_that_match(owner: Owner) -> None:
     await owner.run(*ORDERS)
     async with served(owner) as it:
-        assert sorted(await _ids(it, parameters)) == FILTERS[parameters]
-        counted = await it.json(f"orders/~rows?count&{parameters}")
-        assert counted["rows"] == [{"count": len(FILTERS[parameters])}]
+        found = {parameters: sorted(await _ids(it, parameters)) for parameters in FILTERS}
+        assert found == FILTERS
+        for parameters, ids in FILTERS.items():
+            counted = await it.json(f"orders/~rows?count&{parameters}")
+            assert counted["rows"] == [{"count": len(ids)}], parameters
 
 
 SPELLINGS = {
@@ -132,19 +128,19 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("parameters", SPELLINGS)
-async def test_a_filter_of_sqlite_means_every_spelling_of_its_text(
-    owner: Owner, parameters: str
-) -> None:
+async def test_a_filter_of_sqlite_means_every_spelling_of_its_text(owner: Owner) -> None:
     await owner.run(
         "create table codes (id integer primary key, name text, code, at datetime)",
         "insert into codes values (1, 'integer', 5, '2026-11-20 10:00:00'),"
         " (2, 'text', '5', 1700000000), (3, 'word', 'tea', '2026-11-20T10:00:00Z'),"
         " (4, 'stamp', 'x', null), (5, 'none', null, null)",
     )
+    found: dict[str, list[str]] = {}
     async with served(owner) as it:
-        rows = (await it.json(f"codes/~rows?{parameters.replace(' ', '%20')}"))["rows"]
-    assert [row["name"] for row in rows] == SPELLINGS[parameters]
+        for parameters in SPELLINGS:
+            page = await it.json(f"codes/~rows?{parameters.replace(' ', '%20')}")
+            found[parameters] = [row["name"] for row in page["rows"]]
+    assert found == SPELLINGS
 
 
 async def test_a_date_is_the_start_of_its_day_in_a_column_of_times(owner: Owner) -> None:
@@ -215,15 +211,18 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("parameters", REFUSED)
-async def test_what_cannot_be_selected_is_refused_with_its_reason(
-    owner: Owner, parameters: str
-) -> None:
+async def test_what_cannot_be_selected_is_refused_with_its_reason(owner: Owner) -> None:
     await owner.run(*ORDERS)
-    document = parameters if parameters.startswith("~") else f"~rows?{parameters}"
+    said: dict[str, str] = {}
     async with served(owner, tables={"orders": MASKED}) as it:
-        with pytest.raises(InvalidParameter, match=re.escape(REFUSED[parameters])):
-            await it.json(f"orders/{document}")
+        for parameters in REFUSED:
+            document = parameters if parameters.startswith("~") else f"~rows?{parameters}"
+            try:
+                said[parameters] = f"not refused: {await it.text(f'orders/{document}')}"
+            except InvalidParameter as error:
+                said[parameters] = str(error)
+    wrong = {each: said[each] for each, reason in REFUSED.items() if reason not in said[each]}
+    assert wrong == {}
 
 
 async def test_hidden_rows_are_in_no_count_and_no_group(owner: Owner) -> None:

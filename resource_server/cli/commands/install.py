@@ -1,0 +1,293 @@
+"""`resource-server install`: connects a host to sources, and tells which hosts are connected."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import urlsplit
+
+import click
+
+from resource_server.cli import console, source_arguments
+from resource_server.cli.hosts import config_file, folders, launch
+from resource_server.cli.hosts.answer import answer_of
+from resource_server.cli.hosts.change import Change, agreed
+from resource_server.cli.hosts.entry import Entry, Shape
+from resource_server.cli.hosts.folders import Folders
+from resource_server.cli.hosts.host import HOSTS, SCOPES, Host, Place, Scope
+from resource_server.cli.hosts.text_edit import CannotEdit
+from resource_server.manifest import sources
+from resource_server.manifest.databases.database_url import (
+    is_database_url,
+    parse_database_url,
+    redacted_url,
+    resolve_database_url,
+)
+from resource_server.manifest.wording import printable, unknown_name
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+"""Hosts make names of tools from it, of at most 64 characters."""
+_WITHOUT_LOGIN = (
+    "has a password, which would be written into the host's configuration; "
+    "write a manifest with ${VARIABLE} in its place, and install that"
+)
+
+
+@click.command("install", short_help="Connect a host, or tell which hosts are connected.")
+@click.argument("host", required=False)
+@click.argument("words", nargs=-1, metavar="[SOURCE]...")
+@click.option("--name", metavar="NAME", help="Name of the server in the host.")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default="user",
+    help="Where the host has it: everywhere (user), or in this folder, with others (project) or "
+    "alone (local).",
+)
+@click.option("--http", "url", metavar="URL", help="Connect to a server that runs at this URL.")
+@click.option("--print", "prints", is_flag=True, help="Print the entry; change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Make the change without a question.")
+@click.option("--force", is_flag=True, help="Replace another server of this name.")
+@click.option("--list", "lists", is_flag=True, help="Tell which hosts are connected, and answer.")
+def command(
+    host: str | None,
+    words: Sequence[str],
+    *,
+    name: str | None,
+    scope: Scope,
+    url: str | None,
+    prints: bool,
+    yes: bool,
+    force: bool,
+    lists: bool,
+) -> int:
+    """Connect HOST to SOURCE, or without HOST tell which hosts are connected.
+
+    HOST is claude-code, claude-desktop, vscode, cursor, codex, gemini, goose, zed, opencode,
+    windsurf, or json, which prints the entry for any other.
+
+    The change is shown and made once you agree. Everything else in the host's configuration stays
+    as it is, and the file before is kept beside it.
+    """
+    if host is None or lists:
+        return _list([named_host(host)] if host is not None else HOSTS)
+    if url is not None and words:
+        raise _usage("--http takes the place of SOURCE")
+    entry = _remote(url, name) if url is not None else _local(words, name)
+    if host == "json":
+        console.print_indented_json({"mcpServers": {entry.name: Shape().written(entry)}})
+        return 0
+    wanted = named_host(host)
+    here = folders.of_this_person()
+    place = place_of(wanted, scope, here)
+    if "_" in entry.name and not wanted.takes_underscores:
+        raise _usage(f"a name in {wanted.title} has no '_'; --name gives another")
+    if prints:
+        _print(wanted, entry, scope, folders.shown(place.file, here))
+        return 0
+    return _install(wanted, entry, scope, config_file.read(place, here), yes=yes, force=force)
+
+
+def named_host(name: str) -> Host:
+    """Return a host by its name on the command line."""
+    for host in HOSTS:
+        if host.id == name:
+            return host
+    raise _usage(unknown_name("host", name, [*(host.id for host in HOSTS), "json"]))
+
+
+def place_of(host: Host, scope: Scope, here: Folders) -> Place:
+    """Return where a host keeps the servers of a scope."""
+    places = host.places(here)
+    if scope not in places:
+        raise _usage(f"no scope '{scope}' in {host.title}, which has {', '.join(places)}")
+    return places[scope]
+
+
+def _usage(reason: str) -> click.UsageError:
+    return click.UsageError(reason, click.get_current_context())
+
+
+def _local(words: Sequence[str], name: str | None) -> Entry:
+    """Return the entry that serves sources, with absolute paths."""
+    found = [_source(word) for word in words or ["."]]
+    return Entry(
+        _checked_name(name) or _short(found[0].name),
+        (*launch.program(), "serve", *(source.argument for source in found)),
+    )
+
+
+def _remote(url: str, name: str | None) -> Entry:
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_usable, parts = False, urlsplit("")
+    if not is_usable or not url.isascii() or not url.isprintable() or " " in url:
+        raise _usage("--http takes a URL such as http://127.0.0.1:8000/mcp")
+    if parts.username or parts.password:
+        raise CannotEdit("--http: the URL has a login, which hosts do not send; leave it out")
+    return Entry(_checked_name(name) or "resource-server", url=url)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A source as an argument of `serve`, and its name."""
+
+    argument: str
+    name: str
+
+
+def _source(word: str) -> _Source:
+    if is_database_url(word):
+        try:
+            url = resolve_database_url(parse_database_url(word), pathlib.Path.cwd())
+        except ValueError as error:
+            raise _usage(f"{printable(redacted_url(word), longest=200)}: {error}") from None
+        if url.secrets:
+            raise CannotEdit(f"{printable(redacted_url(word), longest=200)} {_WITHOUT_LOGIN}")
+        return _Source(url.text, sources.database_name(url)[0])
+    shown = printable(redacted_url(word), longest=200)
+    try:
+        path = pathlib.Path(os.path.abspath(word))  # noqa: PTH100 - links stay as they are
+        is_there = bool(word) and path.exists()
+        str(path).encode()
+    except ValueError:
+        raise CannotEdit(f"{shown}: not a name that can be written in UTF-8") from None
+    if not is_there:
+        raise CannotEdit(f"{shown}: no such file or folder")
+    if path.is_dir():
+        return _Source(str(path), sources.mount_name(path)[0])
+    is_own = path.name in sources.FILE_NAMES
+    return _Source(str(path), sources.mount_name(path.parent)[0] if is_own else path.stem)
+
+
+def _short(name: str) -> str:
+    """Return a name that every host takes."""
+    return re.sub("[^A-Za-z0-9]+", "-", name)[:40].strip("-") or "resource-server"
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is not None and not _NAME.fullmatch(name):
+        raise _usage("--name takes letters, digits, '-' and '_', at most 40, and no '-' first")
+    return name
+
+
+def _print(host: Host, entry: Entry, scope: Scope, file: str) -> None:
+    """Print an entry in the form of the host, its own command and its link."""
+    console.print_line(f"{host.title}: {console.escaped(file)}")
+    place = host.places(folders.of_this_person())[scope]
+    blank = config_file.blank(place)
+    edits = blank.put(entry.name, host.shape.written(entry))
+    console.write_text(edits[0].text)
+    if host.own is not None and scope in host.own.scopes:
+        line = shlex.join([host.own.program, *host.own.add(entry, scope)])
+        console.print_line(f"command: {console.escaped(line)}")
+    link = host.link(entry, host.shape) if host.link is not None else None
+    if link is not None:
+        console.print_line(f"link: {link}")
+
+
+def _install(
+    host: Host,
+    entry: Entry,
+    scope: Scope,
+    file: config_file.ConfigFile,
+    *,
+    yes: bool,
+    force: bool,
+) -> int:
+    written = host.shape.written(entry)
+    entries = file.entries()
+    arguments: Sequence[str] = ()
+    if entry.name not in entries:
+        if host.own is not None and scope in host.own.scopes and shutil.which(host.own.program):
+            arguments = host.own.add(entry, scope)
+    else:
+        present: object = entries[entry.name]
+        members = cast("dict[str, object]", present) if isinstance(present, dict) else {}
+        if members | written == members:
+            console.print_line(f"{entry.name} is in {host.title} already")
+            return 0
+        old = host.shape.read(entry.name, members)
+        is_same = entry.served == old.served if entry.command else entry.url == old.url
+        if not is_same and not force:
+            if old.served is not None:
+                what = f"serves {', '.join(map(redacted_url, old.served))}"
+            else:
+                what = f"runs {old.command[0]}" if old.command else "is another server"
+            raise CannotEdit(
+                f"{file.name}: '{entry.name}' {printable(what, longest=200)}; "
+                "--name gives another name, --force replaces it"
+            )
+        written = members | written if is_same else written
+    change = Change(host, file, () if arguments else file.put(entry.name, written), arguments)
+    file.check()
+    if not host.is_here(folders.of_this_person()):
+        console.note(
+            f"{host.title} is not found on this machine; its configuration is written anyway"
+        )
+    if not agreed(change, yes=yes):
+        return 1
+    note = change.make()
+    console.print_line(f"connected {host.title} as {entry.name}{console.escaped(note)}")
+    return 0
+
+
+def _list(hosts: Sequence[Host]) -> int:
+    """Print where each host is, and whether what is installed in it answers."""
+    here = folders.of_this_person()
+    timeout_s = source_arguments.current_timing().host_answer_s
+    status = 0
+    with ThreadPoolExecutor() as threads:
+        for host, lines in [(host, list(_installed(host, here))) for host in hosts]:
+            user = folders.shown(host.places(here)["user"].file, here)
+            state = "found" if host.is_here(here) else "not found"
+            console.print_line(f"{host.id:14}  {state:9}  {console.escaped(user)}")
+            waiting = [
+                (line, threads.submit(answer_of, line.entry, timeout_s) if line.entry else None)
+                for line in lines
+            ]
+            for line, answer in waiting:
+                is_well, words = answer.result() if answer else (line.is_well, line.words)
+                status |= not is_well
+                console.print_line(f"  {console.escaped(f'{line.title}: {words}')}")
+    return status
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line about a host: what is known of an entry, or the entry that is to be started."""
+
+    title: str
+    words: str = ""
+    is_well: bool = True
+    entry: Entry | None = None
+
+
+def _installed(host: Host, here: Folders) -> Iterator[_Line]:
+    for scope, place in host.places(here).items():
+        try:
+            found = config_file.read(place, here).entries()
+        except CannotEdit as error:
+            yield _Line(scope, error.message, is_well=False)
+            continue
+        for name, value in found.items():
+            entry = host.shape.read(name, value)
+            if entry.served is None:
+                continue
+            title = name if scope == "user" else f"{name} ({scope})"
+            if scope == "project":
+                # Somebody else may have written the file: what it names is not started.
+                words = f"serves {json.dumps(entry.served)}; not started, as a project names it"
+                yield _Line(title, words)
+            else:
+                yield _Line(title, entry=entry)

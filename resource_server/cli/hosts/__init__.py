@@ -1,0 +1,1 @@
+"""Hosts (MCP clients) on this machine: their configuration files, entries and commands."""

@@ -1,0 +1,90 @@
+"""A change of a host's configuration: shown, agreed to, and made by the host or by an edit."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import click
+
+from resource_server.cli import console
+from resource_server.cli.hosts.config_file import ConfigFile
+from resource_server.cli.hosts.host import Host
+from resource_server.cli.hosts.text_edit import CannotEdit, Edit, diff_lines
+from resource_server.manifest.wording import one_line
+
+_COMMAND_S = 60.0
+"""Timeout of a host's own command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one file: by a command of the host, or else by edits."""
+
+    host: Host
+    file: ConfigFile
+    edits: Sequence[Edit]
+    arguments: Sequence[str] = ()
+    """Of the host's own program; empty for edits."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is shown before the question."""
+        if self.arguments and self.host.own is not None:
+            yield f"{self.host.title} is changed by its own command:"
+            yield f"  {shlex.join([self.host.own.program, *self.arguments])}"
+            return
+        yield f"--- {self.file.name}{'' if self.file.data is not None else ' (new)'}"
+        yield from diff_lines(self.file.text, self.edits)
+
+    def make(self) -> str:
+        """Make the change; return a note about the backup."""
+        if not self.arguments or self.host.own is None:
+            backup = self.file.write(self.edits)
+        else:
+            backup = self.file.back_up()
+            _run(self.host.own.program, self.arguments)
+        return "" if backup is None else f"; the file before is {backup.name} beside it"
+
+
+def agreed(change: Change, *, yes: bool) -> bool:
+    """Show a change, and return whether the person agrees.
+
+    Raises:
+        CannotEdit: there is no terminal to ask on.
+    """
+    for line in change.lines():
+        console.print_line(console.escaped(line))
+    # Where the change cannot be shown it is not made.
+    console.flush()
+    if yes:
+        return True
+    if not console.has_person():
+        raise CannotEdit("there is no terminal to ask on; --yes agrees to the change")
+    if click.confirm("Make this change?", err=True):
+        return True
+    console.note("nothing was changed")
+    return False
+
+
+def _run(program: str, arguments: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603 - the host's own program, from PATH
+            [shutil.which(program) or program, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CannotEdit(f"`{program}` did not end within {_COMMAND_S:.0f} s") from None
+    except OSError as error:
+        raise CannotEdit(f"`{program}` cannot be run, {(error.strerror or '').lower()}") from None
+    if done.returncode:
+        words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        reason = f": {one_line(words[-1])}" if words else ""
+        raise CannotEdit(f"`{program}` failed with status {done.returncode}{reason}")

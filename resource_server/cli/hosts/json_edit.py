@@ -1,0 +1,325 @@
+"""Edits of JSON with comments and trailing commas (JSONC) that keep all other bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resource_server.cli.hosts.text_edit import CannotEdit, Edit, json_text, line_number, newline_of
+from resource_server.manifest.wording import quoted_value
+
+_TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+_STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+"'
+_KEY = re.compile(_STRING)
+_SCALAR = re.compile(
+    rf"{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.])|(?:true|false|null)\b"
+)
+_SAME_LINE = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*+\*/[ \t]*(?=[\r\n]))?")
+"""What follows a value on its line: a comment to the end of the line belongs to the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member of an object; `end` is that of its value, `comma` the end of its comma or 0."""
+
+    name: str
+    start: int
+    value: int
+    end: int
+    comma: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object: the positions of its braces, and its members."""
+
+    start: int
+    end: int
+    members: tuple[_Member, ...]
+
+
+def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
+    """Return the members of the object at a path of keys; nothing if it does not exist.
+
+    Raises:
+        CannotEdit: the text is invalid, or has something else there.
+    """
+    found, missing = _descend(text, keys)
+    if found is None or missing:
+        return {}
+    return {member.name: _decoded(text, member) for member in found.members}
+
+
+def put(text: str, keys: Sequence[str], name: str, value: object) -> list[Edit]:
+    """Return the edits that set a member of the object at a path of keys, made if missing."""
+    found, missing = _descend(text, [*keys, name], value_of_last=False)
+    first, *inner = missing
+    for key in reversed(inner):
+        value = {key: value}
+    newline = newline_of(text)
+    if found is None:
+        return [Edit(len(text), len(text), _written({first: value}, "  ", "", newline) + newline)]
+    for member in found.members:
+        if member.name == first:
+            margin = _indentation(text, member.start)
+            return [Edit(member.value, member.end, _value(text, found, value, margin, newline))]
+    return _added(text, found, _new_member(text, found, first, value, newline), newline)
+
+
+def remove(text: str, keys: Sequence[str], name: str) -> list[Edit]:
+    """Return the edits that remove a member of the object at a path of keys."""
+    found, missing = _descend(text, [*keys, name], value_of_last=False)
+    if found is None or missing != [name]:
+        return []
+    members = found.members
+    place = next((i for i, member in enumerate(members) if member.name == name), None)
+    if place is None:
+        return []
+    member = members[place]
+    start, end = member.start, member.comma or member.end
+    begin, end = _lines_of(text, start, end, above=_end_above(found, place))
+    if member.comma or not place:
+        return [Edit(begin, end, "")]
+    comma = members[place - 1].comma
+    if comma == begin:
+        return [Edit(comma - 1, end, "")]
+    return [Edit(comma - 1, comma, ""), Edit(begin, end, "")]
+
+
+def _lines_of(text: str, start: int, end: int, *, above: int) -> tuple[int, int]:
+    """Return what goes with a member: the whitespace before it, unless comments would be joined."""
+    line = start - len(_indentation(text, start))
+    if text[line - 1 : line] != "\n":
+        return line, end
+    newline = line - (2 if text[line - 2 : line] == "\r\n" else 1)
+    below = text[end:].partition("\n")[0].strip()
+    if below and (below.startswith("//") or "//" in text[above:newline]):
+        return start, end
+    return newline, end
+
+
+def _end_above(found: _Object, place: int) -> int:
+    """Return the end of what stands before a member."""
+    if not place:
+        return found.start + 1
+    return found.members[place - 1].comma
+
+
+def _added(text: str, found: _Object, member: str, newline: str) -> list[Edit]:
+    """Return the edits that add a written member at the end of an object."""
+    if not found.members:
+        # Comments inside stay where they are, after the new member.
+        rest = text[found.start + 1 : found.end - 1]
+        closing = "" if rest.strip(" \t")[:1] in ("\r", "\n") else newline
+        if closing:
+            closing += _indentation_of_line(text, found.start)
+        position = found.start + 1
+        return [Edit(position, position, member + closing)]
+    last = found.members[-1]
+    if not member.startswith(newline):
+        comma = "," if last.comma else ""
+        position = last.comma or last.end
+        return [Edit(position, position, f"{'' if last.comma else ','}{member}{comma}")]
+    after = _SAME_LINE.match(text, last.comma or last.end)
+    position = after.end() if after is not None and after[0].strip() else last.comma or last.end
+    if last.comma:
+        return [Edit(position, position, f"{member},")]
+    if position == last.end:
+        return [Edit(position, position, f",{member}")]
+    return [Edit(last.end, last.end, ","), Edit(position, position, member)]
+
+
+def _new_member(text: str, found: _Object, name: str, value: object, newline: str) -> str:
+    """Return a new member as text, with the whitespace before it, in the style of its object."""
+    if found.members:
+        margin = _indentation(text, found.members[-1].start)
+        before = f"{newline}{margin}" if _unit(text, found, margin) else " "
+    else:
+        outer = _indentation_of_line(text, found.start)
+        margin = outer + (_unit_of_file(text) or "  ")
+        before = f"{newline}{margin}"
+    return f"{before}{json_text(name)}: {_value(text, found, value, margin, newline)}"
+
+
+def _value(text: str, found: _Object, value: object, margin: str, newline: str) -> str:
+    """Return a value of an object's member as text: on one line if the object is."""
+    unit = _unit(text, found, margin) if found.members else _unit_of_file(text) or "  "
+    if not unit:
+        return json_text(value)
+    return _written(value, unit, margin, newline)
+
+
+def _written(value: object, unit: str, margin: str, newline: str) -> str:
+    lines = json_text(value, unit).split("\n")
+    return f"{newline}{margin}".join(lines)
+
+
+def _unit(text: str, found: _Object, margin: str) -> str:
+    """Return the indentation of one level; empty for an object on one line."""
+    if "\n" not in text[found.start : found.members[-1].start]:
+        return ""
+    outer = _indentation_of_line(text, found.start)
+    return margin[len(outer) :] if margin.startswith(outer) and margin != outer else "  "
+
+
+def _unit_of_file(text: str) -> str:
+    """Return the first indentation of a file: that of one level."""
+    match = re.search(r'\n([ \t]+)"', text)
+    return match[1] if match else ""
+
+
+def _indentation(text: str, position: int) -> str:
+    """Return the spaces and tabs directly before a position."""
+    start = len(text[:position].rstrip(" \t"))
+    return text[start:position]
+
+
+def _indentation_of_line(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _decoded(text: str, member: _Member) -> object:
+    """Return the value of a member, None if it is nested too deeply.
+
+    Without comments and trailing commas it is JSON.
+    """
+    parts: list[str] = []
+    position = member.value
+    while position < member.end:
+        if match := _SCALAR.match(text, position):
+            parts.append(match[0])
+        elif text[position] in "}]" and parts[-1] == ",":
+            parts[-1] = text[position]
+        else:
+            parts.append(text[position])
+        position = _after_trivia(text, match.end() if match else position + 1)
+    try:
+        return json.loads("".join(parts))
+    except RecursionError:
+        return None
+
+
+def _descend(
+    text: str, keys: Sequence[str], *, value_of_last: bool = True
+) -> tuple[_Object | None, Sequence[str]]:
+    """Return the innermost object that exists on a path, and the keys that are missing.
+
+    Without `value_of_last` it is the object that has the last key, if any, which counts as missing.
+    """
+    start = _after_trivia(text, 0)
+    if start == len(text):
+        return None, keys
+    if text[start] != "{":
+        raise _wrong(text, start, "the file", _end(text, start))
+    found = _members(text, start)
+    if (rest := _after_trivia(text, found.end)) != len(text):
+        raise _invalid(text, rest)
+    for depth, key in enumerate(keys):
+        same = [member for member in found.members if member.name == key]
+        if len(same) > 1:
+            line = line_number(text, same[1].start)
+            raise CannotEdit(f"line {line}: '{key}' is there twice; remove one of them")
+        if not same or (depth == len(keys) - 1 and not value_of_last):
+            return found, keys[depth:]
+        if text[same[0].value] != "{":
+            raise _wrong(text, same[0].value, f"'{key}'", same[0].end)
+        found = _members(text, same[0].value)
+    return found, ()
+
+
+def _members(text: str, start: int) -> _Object:
+    """Return the object whose brace is at `start`; its values are validated, not decoded."""
+    members: list[_Member] = []
+    position = _after_trivia(text, start + 1)
+    while text[position : position + 1] != "}":
+        key = _KEY.match(text, position)
+        if key is None:
+            raise _invalid(text, position)
+        colon = _after_trivia(text, key.end())
+        if text[colon : colon + 1] != ":":
+            raise _invalid(text, colon)
+        value = _after_trivia(text, colon + 1)
+        end = _end(text, value)
+        comma = _after_trivia(text, end)
+        has_comma = text[comma : comma + 1] == ","
+        members.append(
+            _Member(json.loads(key[0]), position, value, end, comma + 1 if has_comma else 0)
+        )
+        position = _after_trivia(text, comma + 1) if has_comma else comma
+        if not has_comma and text[position : position + 1] != "}":
+            raise _invalid(text, position)
+    return _Object(start, position + 1, tuple(members))
+
+
+def _end(text: str, start: int) -> int:
+    """Return the end of the valid value at `start`, without recursion: nesting is unbounded."""
+    closers: list[str] = []
+    position = start
+    while True:
+        opener = text[position : position + 1]
+        if opener in ("{", "[") and opener:
+            closers.append("}" if opener == "{" else "]")
+            position = _after_trivia(text, position + 1)
+            if text[position : position + 1] != closers[-1]:
+                position = _after_key(text, position, closers[-1])
+                continue
+        else:
+            match = _SCALAR.match(text, position)
+            if match is None:
+                raise _invalid(text, position)
+            position = match.end()
+        position, is_done = _after_value(text, position, closers)
+        if is_done:
+            return position
+
+
+def _after_value(text: str, position: int, closers: list[str]) -> tuple[int, bool]:
+    """Return where the next value begins; at the end of the outermost one, its end and True.
+
+    `position` is the end of a scalar, or a closing bracket.
+    """
+    while closers:
+        place = _after_trivia(text, position)
+        if text[place : place + 1] == ",":
+            place = _after_trivia(text, place + 1)
+            if text[place : place + 1] != closers[-1]:
+                return _after_key(text, place, closers[-1]), False
+        if text[place : place + 1] != closers[-1]:
+            raise _invalid(text, place)
+        closers.pop()
+        position = place + 1
+    return position, True
+
+
+def _after_key(text: str, position: int, closer: str) -> int:
+    """Return where the value of the member at `position` begins; in an array, `position`."""
+    if closer == "]":
+        return position
+    key = _KEY.match(text, position)
+    colon = -1 if key is None else _after_trivia(text, key.end())
+    if key is None or text[colon : colon + 1] != ":":
+        raise _invalid(text, position)
+    return _after_trivia(text, colon + 1)
+
+
+def _after_trivia(text: str, position: int) -> int:
+    match = _TRIVIA.match(text, position)
+    return position if match is None else match.end()
+
+
+def _invalid(text: str, position: int) -> CannotEdit:
+    found = "the end of the file" if position >= len(text) else repr(text[position])
+    return CannotEdit(
+        f"line {line_number(text, position)}: not valid JSON at {found}; mend it first"
+    )
+
+
+def _wrong(text: str, start: int, what: str, end: int) -> CannotEdit:
+    kind: object = [0] if text[start] == "[" else json.loads(text[start:end])
+    line = line_number(text, start)
+    return CannotEdit(
+        f"line {line}: {what} must be an object, not {quoted_value(kind)}; mend it first"
+    )

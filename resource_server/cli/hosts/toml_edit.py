@@ -1,0 +1,204 @@
+"""Edits of TOML at positions, which keep all other bytes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from resource_server.cli.hosts.text_edit import (
+    BY_HAND,
+    CannotEdit,
+    Edit,
+    applied,
+    json_text,
+    newline_of,
+)
+from resource_server.manifest.wording import one_line, quoted_value
+
+_TOKEN = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|'
+    r"'''.*?'{3,5}|"
+    r'"(?:\\.|[^"\\\n])*"|'
+    r"'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n|[^\"'#\[\]{}\n]+",
+    re.DOTALL,
+)
+_HEADER = re.compile(r"""[ \t]*\[(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[^\n"'#])*\]""")
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The text of a table: its path, and its lines from the header to the last statement."""
+
+    path: tuple[str, ...]
+    start: int
+    end: int
+
+
+def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
+    """Return the members of the table at a path of keys; nothing if it does not exist.
+
+    Raises:
+        CannotEdit: the text is invalid, or has something else there.
+    """
+    return dict(_members(_parsed(text), keys))
+
+
+def put(text: str, keys: Sequence[str], name: str, value: Mapping[str, object]) -> list[Edit]:
+    """Return the edits that set a member of the table at a path of keys, made if missing."""
+    newline = newline_of(text)
+    block = _block((*keys, name), value, newline)
+    if name in entries(text, keys):
+        first, *others = _own(text, (*keys, name))
+        edits = [Edit(first.start, first.end, block)]
+        edits += [Edit(other.start, other.end, "") for other in others]
+    else:
+        last_line = "" if not text or text.endswith("\n") else newline
+        edits = [Edit(len(text), len(text), f"{last_line}{newline if text else ''}{block}")]
+    return _checked(text, edits, keys, name, value)
+
+
+def remove(text: str, keys: Sequence[str], name: str) -> list[Edit]:
+    """Return the edits that remove a member of the table at a path of keys."""
+    if name not in entries(text, keys):
+        return []
+    edits: list[Edit] = []
+    for table in _own(text, (*keys, name)):
+        start, end = table.start, table.end
+        blank = re.compile(r"[ \t]*\r?\n").match(text, end)
+        if blank is not None:
+            end = blank.end()
+        elif not text[end:].strip() and (above := re.search(r"\n\r?\n\Z", text[:start])):
+            start = above.start() + 1
+        edits.append(Edit(start, end, ""))
+    return _checked(text, edits, keys, name, None)
+
+
+def _own(text: str, path: tuple[str, ...]) -> list[_Table]:
+    """Return the texts of a table and the tables in it.
+
+    Raises:
+        CannotEdit: it has none, but is inside a line.
+    """
+    found = [table for table in _tables(text) if table.path[: len(path)] == path]
+    if not found or found[0].path != path:
+        raise CannotEdit(BY_HAND)
+    return found
+
+
+def _tables(text: str) -> Iterator[_Table]:
+    """Yield the tables that have a header."""
+    header: tuple[tuple[str, ...], int] | None = None
+    end = 0
+    for start, stop in _statements(text):
+        if match := _HEADER.match(text, start):
+            if header is not None:
+                yield _Table(*header, end)
+            header = _path(match[0]), start
+        end = stop
+    if header is not None:
+        yield _Table(*header, end)
+
+
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the beginning and end of the lines of each statement; strings may have many lines."""
+    depth = 0
+    start = 0
+    is_empty = True
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case "[" | "{":
+                depth += 1
+            case "]" | "}":
+                depth -= 1
+            case "\n" if not depth:
+                if not is_empty:
+                    yield start, token.end()
+                start, is_empty = token.end(), True
+                continue
+            case _:
+                pass
+        is_empty = is_empty and (token[0].startswith("#") or not token[0].strip())
+    if not is_empty:
+        yield start, len(text)
+
+
+def _path(header: str) -> tuple[str, ...]:
+    """Return the keys of `[a.b]` or `[[a.b]]`."""
+    path: list[str] = []
+    node: object = tomllib.loads(header)
+    while node:
+        if isinstance(node, list):
+            node = cast("list[object]", node)[0]
+            continue
+        [(key, node)] = cast("dict[str, object]", node).items()
+        path.append(key)
+    return tuple(path)
+
+
+def _block(path: Sequence[str], value: Mapping[str, object], newline: str) -> str:
+    lines = [f"[{'.'.join(map(_key, path))}]"]
+    lines += [f"{_key(key)} = {_value(member)}" for key, member in value.items()]
+    return "".join(f"{line}{newline}" for line in lines)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json_text(name)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        members = cast("dict[str, object]", value).items()
+        return f"{{{', '.join(f'{_key(key)} = {_value(member)}' for key, member in members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, cast('list[object]', value)))}]"
+    if not isinstance(value, str | int | float):
+        raise CannotEdit(BY_HAND)
+    return json_text(value)
+
+
+def _checked(
+    text: str, edits: list[Edit], keys: Sequence[str], name: str, value: object
+) -> list[Edit]:
+    """Return the edits if they change the one member and nothing else."""
+    before, after = _parsed(text), _parsed_again(applied(text, edits))
+    if _members(after, keys).get(name) != value or _rest(before, keys, name) != _rest(
+        after, keys, name
+    ):
+        raise CannotEdit(BY_HAND)
+    return edits
+
+
+def _rest(document: dict[str, Any], keys: Sequence[str], name: str) -> str:
+    """Return all but one member, in a form in which numbers that are none are equal."""
+    table = _members(document, keys)
+    table.pop(name, None)
+    if not table and keys:
+        _members(document, keys[:-1]).pop(keys[-1], None)
+    return repr(document)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise CannotEdit(f"not valid TOML: {one_line(error)}; mend it first") from None
+
+
+def _parsed_again(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        raise CannotEdit(BY_HAND) from None
+
+
+def _members(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    for key in keys:
+        found: object = document.get(key, {})
+        if not isinstance(found, dict):
+            reason = f"'{key}' must be a table, not {quoted_value(found)}"
+            raise CannotEdit(f"{reason}; mend it first")
+        document = cast("dict[str, Any]", found)
+    return document

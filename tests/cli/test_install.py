@@ -1,0 +1,582 @@
+"""`install` and `uninstall` with a home folder of their own, and hosts' commands as recorders."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+import yaml
+from mcp import Client, StdioServerParameters
+
+from resource_server.cli.hosts import folders, launch
+from resource_server.cli.hosts.config_file import MAX_BYTES
+from resource_server.cli.hosts.entry import Entry
+from resource_server.cli.hosts.folders import Folders
+from resource_server.cli.hosts.host import HOSTS
+from tests.cli.conftest import ROOT, Outcome, Run
+
+CONFIGURATIONS = {
+    "claude-code": ".claude.json",
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "codex": ".codex/config.toml",
+    "gemini": ".gemini/settings.json",
+    "goose": ".config/goose/config.yaml",
+    "zed": ".config/zed/settings.json",
+    "opencode": ".config/opencode/opencode.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+}
+GOLDEN = Path(__file__).parent / "hosts" / "golden.json"
+
+
+@pytest.fixture
+def home(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of its own, with `folder` as the current one, and no host on PATH."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.chdir(folder)
+    return home
+
+
+def put(home: Path, host: str, text: str | bytes) -> Path:
+    file = home / CONFIGURATIONS[host]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def everything(folder: Path) -> dict[str, bytes | str]:
+    """Return all files and links below a folder."""
+    return {
+        str(path.relative_to(folder)): str(path.readlink()) if path.is_symlink() else data
+        for path in sorted(folder.rglob("*"))
+        if (data := path.read_bytes() if path.is_file() else b"folder") or True
+    }
+
+
+def decoded(file: Path) -> Any:
+    text = file.read_text("utf-8-sig")
+    if file.suffix == ".toml":
+        return tomllib.loads(text)
+    return yaml.safe_load(text) if file.suffix == ".yaml" else json.loads(text)
+
+
+def with_placeholders(value: Any, folder: Path) -> Any:
+    """Return a value in which the paths of this machine have names."""
+    text = json.dumps(value)
+    text = text.replace(launch.program()[0], "/opt/resource-server").replace(
+        str(folder), "/project"
+    )
+    return json.loads(text)
+
+
+def test_every_host_gets_its_documented_form_and_loses_it_again(
+    run: Run, home: Path, folder: Path
+) -> None:
+    found: dict[str, Any] = {}
+    for host, path in CONFIGURATIONS.items():
+        entries: dict[str, Any] = {}
+        for kind, source in ("program", [folder]), ("url", ["--http", "http://127.0.0.1:8000/mcp"]):
+            done = run("install", host, *source, "--name", "project", "--yes")
+            assert (done.status, done.err.count("\n")) == (0, kind == "program"), done
+            entries[kind] = with_placeholders(decoded(home / path), folder)
+            again = run("install", host, *source, "--name", "project", "--yes")
+            assert again.out.endswith("already\n")
+            options = ["--http", source[1]] if kind == "url" else []
+            done = run("uninstall", host, *options, "--yes")
+            assert done.status == 0, done
+            assert "project" not in (home / path).read_text()
+        found[host] = entries
+    assert found == json.loads(GOLDEN.read_text()), json.dumps(found, indent=2)
+
+
+def test_the_places_on_macos_and_windows_are_those_documented() -> None:
+    home, here = Path("/h"), Path("/here")
+    mac = Folders(home, home / ".config", home / "Library/Application Support", here)
+    windows = Folders(home, home / "R", home / "R", here, is_windows=True)
+    shown = {
+        host.id: [str(host.places(each)["user"].file)[3:] for each in (mac, windows)]
+        for host in HOSTS
+    }
+    assert shown == {
+        "claude-code": [".claude.json"] * 2,
+        "claude-desktop": [
+            "Library/Application Support/Claude/claude_desktop_config.json",
+            "R/Claude/claude_desktop_config.json",
+        ],
+        "vscode": ["Library/Application Support/Code/User/mcp.json", "R/Code/User/mcp.json"],
+        "cursor": [".cursor/mcp.json"] * 2,
+        "codex": [".codex/config.toml"] * 2,
+        "gemini": [".gemini/settings.json"] * 2,
+        "goose": [".config/goose/config.yaml", "R/Block/goose/config/config.yaml"],
+        "zed": [".config/zed/settings.json", "R/Zed/settings.json"],
+        "opencode": [".config/opencode/opencode.json"] * 2,
+        "windsurf": [".codeium/windsurf/mcp_config.json"] * 2,
+    }
+
+
+def test_the_environment_moves_configurations(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    here = folders.of_this_person()
+    places = {host.id: host.places(here)["user"].file for host in HOSTS}
+    assert places["codex"] == tmp_path / "CODEX_HOME" / "config.toml"
+    assert places["claude-code"] == tmp_path / "CLAUDE_CONFIG_DIR" / ".claude.json"
+    assert places["zed"] == tmp_path / "XDG_CONFIG_HOME" / "zed" / "settings.json"
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
+    assert folders.of_this_person().config == home / ".config"
+
+
+def test_the_rest_of_a_file_stays_byte_for_byte(run: Run, home: Path) -> None:
+    bom = "\ufeff"
+    texts = {
+        "vscode": bom
+        + '{\n\t// mine\n\t"servers": {\n\t\t"a": {"command": "x"}, // a\n\t},\n'
+        '\t"inputs": [1, ],\n}'.replace("\n", "\r\n"),
+        "zed": '// Zed\n{ "theme": "x", "context_servers": { "a": {} } }',
+        "codex": f"{bom}# mine\r\n[mcp_servers.a]\r\ncommand = 'x'\r\n\r\n[p.'/p']\r\nt = 1\r\n",
+        "goose": "# mine\nextensions:\n  a: {type: builtin}  # a\n\nGOOSE_MODEL: x # m\n",
+    }
+    for host, text in texts.items():
+        file = put(home, host, text)
+        file.chmod(0o640)
+        done = run("install", host, "--name", "n", "--yes")
+        assert done.status == 0, done
+        backup = file.with_name(f"{file.name}.bak")
+        assert backup.name in done.out
+        assert backup.read_bytes() == text.encode()
+        assert file.stat().st_mode & 0o777 == backup.stat().st_mode & 0o777 == 0o640
+        assert file.read_text("utf-8") != text
+        assert run("uninstall", host, "--name", "n", "--yes").status == 0
+        assert file.read_bytes() == text.encode()
+        assert file.with_name(f"{file.name}.bak2").exists()
+        assert run("install", host, "--name", "n", "--yes").status == 0
+        assert not file.with_name(f"{file.name}.bak3").exists(), "the same file is kept twice"
+
+
+def test_the_change_is_shown_without_the_secrets_around_it(run: Run, home: Path) -> None:
+    put(home, "cursor", '{"mcpServers": {"a": {"env": {"TOKEN": "s3cret"}}, "b": 1}}')
+    done = run("install", "cursor", "--name", "n", "--yes")
+    assert done.out.startswith("--- ~/.cursor/mcp.json\n@@ line 1 @@\n+,")
+    assert "s3cret" not in done.out + done.err
+    done = run("uninstall", "cursor", "--yes")
+    assert '-, "n": {"command": ' in done.out
+    assert "s3cret" not in done.out + done.err
+
+
+def failing(run: Run, home: Path, *arguments: str) -> str:
+    """Run a command that must fail and change nothing; return its message."""
+    before = everything(home)
+    done = run(*arguments)
+    assert done.status in (1, 2), done
+    assert everything(home) == before
+    return done.err.splitlines()[-1].removeprefix("resource-server: ")
+
+
+def test_a_file_that_cannot_be_edited_stays_as_it_is(run: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    install = ("install", "cursor", "--yes")
+    for data, reason in {
+        b"{": "line 1: not valid JSON at the end of the file; mend it first",
+        b'{"mcpServers": []}': (
+            "line 1: 'mcpServers' must be an object, not a list; mend it first"
+        ),
+        b'{"a": 1, "mcpServers": {},\n"mcpServers": {}}': (
+            "line 2: 'mcpServers' is there twice; remove one of them"
+        ),
+        '{"a": "é"}'.encode("utf-16"): "not UTF-8; save it as UTF-8 first",
+        b" " * (MAX_BYTES + 1): "over 32 MiB, no configuration",
+    }.items():
+        put(home, "cursor", data)
+        assert failing(run, home, *install) == f"~/.cursor/mcp.json: {reason}"
+    file = put(home, "cursor", "{}")
+    file.chmod(0o444)
+    assert "read-only, so it stays as it is" in failing(run, home, *install)
+    file.unlink()
+    file.symlink_to(file)
+    assert "a link that leads to itself" in failing(run, home, *install)
+    file.unlink()
+    file.mkdir()
+    assert failing(run, home, *install) == "~/.cursor/mcp.json: not a file"
+    file.rmdir()
+    file.parent.rmdir()
+    (home / ".cursor").write_text("no folder")
+    assert "not a directory" in failing(run, home, *install)
+    other = put(home, "windsurf", "{}")
+    (home / "second").hardlink_to(other)
+    assert "hard links" in failing(run, home, "install", "windsurf", "--yes")
+
+
+def test_missing_and_read_only_homes_are_refused(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for unusable in "", "relative":
+        monkeypatch.setenv("HOME", unusable)
+        assert "set HOME" in failing(run, home, "install", "codex", "--print")
+    monkeypatch.setenv("HOME", "relative")
+    assert "set HOME" in failing(run, home, "install", "zed", "--yes")
+    monkeypatch.setenv("HOME", str(home / "missing"))
+    assert "the home folder does not exist" in failing(run, home, "install", "zed", "--yes")
+    if sys.platform == "linux":
+        monkeypatch.setenv("HOME", "/sys")
+        assert "cannot be written" in failing(run, home, "install", "cursor", "--yes")
+
+
+def test_an_edit_goes_through_links(run: Run, home: Path) -> None:
+    (home / "dotfiles").mkdir()
+    for target, text in ("there", '{"mcpServers": {}}'), ("missing", None):
+        file = home / "dotfiles" / target
+        if text is not None:
+            file.write_text(text)
+        (home / ".cursor").mkdir(exist_ok=True)
+        link = home / CONFIGURATIONS["cursor"]
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path("../dotfiles") / target)
+        done = run("install", "cursor", "--name", "n", "--yes")
+        assert done.status == 0, done
+        assert link.is_symlink()
+        assert "n" in json.loads(file.read_text())["mcpServers"]
+    assert (home / "dotfiles" / "there.bak").read_text() == '{"mcpServers": {}}'
+
+
+def test_a_name_that_runs_something_else_is_replaced_by_force_only(
+    run: Run, home: Path, folder: Path
+) -> None:
+    text = '{"mcpServers": {"n": {"command": "other", "args": ["--key", "k"]}, "m": {"x": 1}}}'
+    file = put(home, "cursor", text)
+    install = ("install", "cursor", "--name", "n", "--yes")
+    assert failing(run, home, *install) == (
+        "~/.cursor/mcp.json: 'n' runs other; --name gives another name, --force replaces it"
+    )
+    assert "'n' does not start this program" in failing(
+        run, home, "uninstall", "cursor", "--name", "n", "--yes"
+    )
+    assert run(*install, "--force").status == 0
+    servers = json.loads(file.read_text())["mcpServers"]
+    assert servers["n"]["args"] == ["serve", str(folder)]
+    assert servers["m"] == {"x": 1}
+
+
+def test_an_entry_of_ours_takes_a_new_command_and_keeps_its_other_members(
+    run: Run, home: Path, folder: Path
+) -> None:
+    old = {"command": "uvx", "args": ["--from", "x", "resource-server", "serve", str(folder)]}
+    file = put(home, "cursor", json.dumps({"mcpServers": {"n": {**old, "env": {"A": "b"}}}}))
+    assert run("install", "cursor", "--name", "n", "--yes").status == 0
+    assert json.loads(file.read_text())["mcpServers"]["n"] == {
+        "command": launch.program()[0],
+        "args": ["serve", str(folder)],
+        "env": {"A": "b"},
+    }
+    assert "'n' serves" in failing(run, home, "install", "cursor", "docs", "--name", "n", "--yes")
+
+
+def test_uninstall_asks_for_a_name_where_there_are_several(run: Run, home: Path) -> None:
+    uninstall = ("uninstall", "cursor", "--yes")
+    assert failing(run, home, *uninstall) == "~/.cursor/mcp.json: has no entry of this program"
+    for name in "a", "b":
+        assert run("install", "cursor", "--name", name, "--yes").status == 0
+    assert failing(run, home, *uninstall) == "~/.cursor/mcp.json: has a, b; --name chooses one"
+    assert run(*uninstall, "--name", "a").status == 0
+    assert run(*uninstall).status == 0
+
+
+def test_sources_are_absolute_and_names_suit_every_host(run: Run, home: Path, folder: Path) -> None:
+    (folder / "-o 'x' \"y\" é").mkdir()
+    (folder / "shop.db").write_bytes(b"")
+    (folder / "mcp-resources.yaml").write_text("roots: {a: {path: docs}}\n")
+    for words, name, served in (
+        ([], "project", [str(folder)]),
+        (["docs"], "docs", [str(folder / "docs")]),
+        (["--", "-o 'x' \"y\" é"], "o-x-y", [str(folder / "-o 'x' \"y\" é")]),
+        (["mcp-resources.yaml"], "project", [str(folder / "mcp-resources.yaml")]),
+        (["shop.db"], "shop", [str(folder / "shop.db")]),
+        (["sqlite:///shop.db"], "shop", [f"sqlite:///{folder}/shop.db"]),
+        (["postgresql://me@db/shop"], "shop", ["postgresql://me@db/shop"]),
+    ):
+        done = run("install", "json", *words)
+        [(found, entry)] = json.loads(done.out)["mcpServers"].items()
+        assert (found, entry["args"]) == (name, ["serve", *served])
+
+
+def test_bad_arguments_are_refused(run: Run, home: Path) -> None:
+    for arguments, reason in (
+        (["cursr"], "unknown host; did you mean 'cursor'?"),
+        (["cursor", "missing"], "missing: no such file or folder"),
+        (["cursor", ""], ": no such file or folder"),
+        (["cursor", "a\0b"], "a\\x00b: no such file or folder"),
+        (["cursor", os.fsdecode(b"\xff")], "not a name that can be written in UTF-8"),
+        (["cursor", "postgresql://me:s3cret@db/shop"], "has a password"),
+        (["cursor", "postgresql://db:1/shop?password=s3cret"], "has a password"),
+        (["cursor", "mongodb://me:s3cret@db/shop"], "no such file"),
+        (["cursor", "--http", "http://me:s3cret@h/mcp"], "has a login"),
+        (["cursor", "--http", "ftp://h/"], "--http takes a URL"),
+        (["cursor", "--http", "http://h:x/"], "--http takes a URL"),
+        (["cursor", ".", "--http", "http://h/"], "--http takes the place of SOURCE"),
+        (["cursor", "--name", "a b"], "--name takes letters"),
+        (["cursor", "--name=-a"], "--name takes letters"),
+        (["cursor", "--name", "é"], "--name takes letters"),
+        (["cursor", "--name", "a" * 41], "--name takes letters"),
+        (["gemini", "--name", "a_b"], "a name in Gemini CLI has no '_'"),
+        (["cursor", "--scope", "local"], "no scope 'local' in Cursor, which has user, project"),
+        (["cursor"], "there is no terminal to ask on; --yes agrees to the change"),
+    ):
+        yes = ["--yes"] if len(arguments) > 1 else []
+        before = everything(home)
+        done = run("install", *arguments, *yes)
+        assert (done.status in (1, 2), reason in done.err.replace("\n", " ")) == (True, True), done
+        assert "s3cret" not in done.out + done.err
+        assert everything(home) == before
+
+
+def test_scopes_have_files_of_their_own(run: Run, home: Path, folder: Path) -> None:
+    for scope in "user", "project", "local":
+        assert run("install", "claude-code", "--name", scope, "--scope", scope, "--yes").status == 0
+    document = json.loads((home / ".claude.json").read_text())
+    assert list(document["mcpServers"]) == ["user"]
+    assert list(document["projects"][str(folder)]["mcpServers"]) == ["local"]
+    assert list(json.loads((folder / ".mcp.json").read_text())["mcpServers"]) == ["project"]
+    for scope in "user", "project", "local":
+        assert run("uninstall", "claude-code", "--scope", scope, "--yes").status == 0
+
+
+def test_opencode_files_of_version_2_and_with_comments_are_edited(run: Run, home: Path) -> None:
+    file = put(home, "opencode", "{}").with_suffix(".jsonc")
+    file.write_text('{"mcp": {"servers": {"a": {"type": "local", "command": ["x"]}}}} // v2\n')
+    assert run("install", "opencode", "--name", "n", "--yes").status == 0
+    assert '"servers": {"a": {"type": "local", "command": ["x"]}, "n": ' in file.read_text()
+    assert run("uninstall", "opencode", "--yes").status == 0
+    assert (home / CONFIGURATIONS["opencode"]).read_text() == "{}"
+
+
+@pytest.fixture
+def stubs(tmp_path: Path) -> Callable[[str], list[list[str]]]:
+    """Programs of hosts that record their arguments, and fail if there is a file `fail`."""
+    (tmp_path / "bin").mkdir()
+    for name in "code", "claude", "codex", "gemini":
+        program = tmp_path / "bin" / name
+        program.write_text(
+            f"#!{sys.executable}\nimport json, pathlib, sys\n"
+            f"with open({str(tmp_path / 'calls')!r}, 'a') as f:\n"
+            "    print(json.dumps([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]), file=f)\n"
+            f"if pathlib.Path({str(tmp_path / 'fail')!r}).exists():\n"
+            "    sys.exit('first\\nMCP is switched off')\n"
+        )
+        program.chmod(0o755)
+
+    def calls(_name: str = "") -> list[list[str]]:
+        file = tmp_path / "calls"
+        found = [json.loads(line) for line in file.read_text().splitlines()]
+        file.unlink()
+        return found
+
+    return calls
+
+
+def test_a_host_changes_its_configuration_by_its_own_command(
+    run: Run, home: Path, folder: Path, tmp_path: Path, stubs: Callable[[], list[list[str]]]
+) -> None:
+    command = [launch.program()[0], "serve", str(folder)]
+    url = "http://127.0.0.1:8000/mcp"
+    hosts = ("vscode", "claude-code", "codex", "gemini")
+    for host in hosts:
+        assert run("install", host, "--yes").status == 0
+    [code, claude, codex, gemini] = stubs()
+    assert code[:2] == ["code", "--add-mcp"]
+    assert json.loads(code[2]) == {
+        "name": "project",
+        "type": "stdio",
+        "command": command[0],
+        "args": command[1:],
+    }
+    assert claude == ["claude", "mcp", "add", "--scope", "user", "project", "--", *command]
+    assert codex == ["codex", "mcp", "add", "project", "--", *command]
+    assert gemini == [
+        "gemini",
+        "mcp",
+        "add",
+        "--scope",
+        "user",
+        "project",
+        command[0],
+        "--",
+        *command[1:],
+    ]
+    for host in hosts:
+        assert run("install", host, "--http", url, "--name", "n", "--yes").status == 0
+    [code, claude, codex, gemini] = stubs()
+    assert json.loads(code[2]) == {"name": "n", "type": "http", "url": url}
+    remote = ["mcp", "add", "--scope", "user", "--transport", "http", "n", url]
+    assert claude == ["claude", *remote]
+    assert gemini == ["gemini", *remote]
+    assert codex == ["codex", "mcp", "add", "n", "--url", url]
+    assert everything(home) == {} or all(data == b"folder" for data in everything(home).values())
+
+    (tmp_path / "fail").touch()
+    text = json.dumps({"mcpServers": {"ours": {"command": command[0], "args": command[1:]}}})
+    file = put(home, "claude-code", text)
+    done = run("install", "claude-code", "--yes")
+    assert (done.status, file.read_text()) == (1, text)
+    assert done.err == "resource-server: `claude` failed with status 1: MCP is switched off\n"
+    assert (home / ".claude.json.bak").read_text() == text
+    (tmp_path / "fail").unlink()
+    stubs()
+    assert run("uninstall", "claude-code", "--yes").status == 0
+    assert stubs() == [["claude", "mcp", "remove", "--scope", "user", "ours"]]
+
+
+def test_print_changes_nothing_and_has_the_entry_the_command_and_the_link(
+    run: Run, home: Path, folder: Path
+) -> None:
+    command, args = launch.program()[0], ["serve", str(folder)]
+    shown: dict[str, str] = {}
+    for host in CONFIGURATIONS:
+        done = run("install", host, "--print")
+        assert done.status == 0
+        shown[host] = done.out
+    assert everything(home) == {}
+    assert shown["vscode"].startswith("VS Code: ~/.config/Code/User/mcp.json\n{")
+    assert "\ncommand: code --add-mcp '{" in shown["vscode"]
+    link: list[str] = re.findall("^link: (.*)$", "".join(shown.values()), re.MULTILINE)
+    assert len(link) == 2, "goose takes links to well-known programs only"
+    assert json.loads(unquote(urlsplit(link[0]).query)) == {
+        "name": "project",
+        "type": "stdio",
+        "command": command,
+        "args": args,
+    }
+    query = parse_qs(urlsplit(link[1]).query)
+    assert query["name"] == ["project"]
+    config = json.loads(base64.b64decode(query["config"][0]))
+    assert config == {"command": command, "args": args}
+    assert tomllib.loads(shown["codex"].partition("\n")[2].partition("command: codex")[0]) == {
+        "mcp_servers": {"project": {"command": command, "args": args}}
+    }
+    goose = next(host for host in HOSTS if host.id == "goose")
+    assert goose.link is not None
+    uvx = Entry("n", ("/x/uvx", "--from", "a b", "resource-server", "serve", "/é"))
+    assert goose.link(uvx, goose.shape) == (
+        "goose://extension?cmd=uvx&arg=--from&arg=a%20b&arg=resource-server&arg=serve&arg=%2F%C3%A9"
+        "&id=n&name=n&description=Folders%20and%20databases%20as%20resources"
+    )
+
+
+def test_what_install_writes_connects_a_real_client(run: Run, home: Path, folder: Path) -> None:
+    assert run("install", "cursor", "--yes").status == 0
+    [entry] = json.loads((home / CONFIGURATIONS["cursor"]).read_text())["mcpServers"].values()
+
+    async def listed() -> list[str]:
+        server = StdioServerParameters(command=entry["command"], args=entry["args"])
+        async with Client(server) as client:
+            return [resource.name for resource in (await client.list_resources()).resources]
+
+    assert "README.md" in asyncio.run(listed())
+
+
+def test_the_list_says_where_hosts_are_and_whether_entries_answer(
+    run: Run, home: Path, folder: Path, tmp_path: Path
+) -> None:
+    assert run("install", "zed", "--name", "good", "--yes").status == 0
+    assert run("install", "zed", "docs", "--name", "lost", "--yes").status == 0
+    assert run("install", "cursor", "--scope", "project", "--name", "shared", "--yes").status == 0
+    (folder / "docs").rename(folder / "moved")
+    program = tmp_path / "resource-server"
+    program.write_text("#!/bin/sh\nread line\n")
+    program.chmod(0o755)
+    put(
+        home,
+        "windsurf",
+        json.dumps(
+            {
+                "mcpServers": {
+                    "other": {"command": "touch", "args": [str(tmp_path / "touched")]},
+                    "dumb": {"command": str(program), "args": ["serve"]},
+                }
+            }
+        ),
+    )
+    put(home, "codex", "a = ")
+    done = run("install", "--list")
+    assert done.status == 1
+    assert not (tmp_path / "touched").exists(), "a program of somebody else was started"
+    lines = re.sub(r"in \d+\.\d s with \d+", "in T with N", done.out).splitlines()
+    assert lines == [
+        "claude-code     not found  ~/.claude.json",
+        "claude-desktop  not found  ~/.config/Claude/claude_desktop_config.json",
+        "vscode          not found  ~/.config/Code/User/mcp.json",
+        "cursor          not found  ~/.cursor/mcp.json",
+        f'  shared (project): serves ["{folder}"]; not started, as a project names it',
+        "codex           found      ~/.codex/config.toml",
+        "  user: ~/.codex/config.toml: not valid TOML: Invalid value (at end of document); "
+        "mend it first",
+        "gemini          not found  ~/.gemini/settings.json",
+        "goose           not found  ~/.config/goose/config.yaml",
+        "zed             found      ~/.config/zed/settings.json",
+        "  good: answers in T with N resources",
+        f"  lost: {folder}/docs: no such file or folder",
+        "opencode        not found  ~/.config/opencode/opencode.json",
+        "windsurf        found      ~/.codeium/windsurf/mcp_config.json",
+        "  dumb: it ended without an answer",
+    ]
+    assert run("install", "--list", "zed").out.count("\n") == 3
+
+
+def on_terminal(answer: bytes, home: Path, folder: Path, *arguments: str) -> Outcome:
+    """Run a command whose questions a person at a terminal answers."""
+    person, terminal = pty.openpty()
+    try:
+        os.write(person, answer)
+        done = subprocess.run(
+            [sys.executable, "-m", "resource_server", *arguments],
+            stdin=terminal,
+            capture_output=True,
+            cwd=folder,
+            env={"HOME": str(home), "PATH": "/nowhere", "PYTHONPATH": str(ROOT)},
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(person)
+        os.close(terminal)
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
+
+
+def test_a_person_is_asked_and_may_refuse(home: Path, folder: Path) -> None:
+    install = ("install", "cursor", "--name", "n")
+    refused = on_terminal(b"n\n", home, folder, *install)
+    assert (refused.status, everything(home)) == (1, {})
+    assert "+{" in refused.out
+    assert "Make this change? [y/N]: " in refused.err
+    assert refused.err.endswith("nothing was changed\n")
+    assert on_terminal(b"\x04", home, folder, *install).status == 130
+    assert everything(home) == {}
+    agreed = on_terminal(b"y\n", home, folder, *install)
+    assert agreed.status == 0
+    assert agreed.out.endswith("connected Cursor as n\n")
+    assert "n" in json.loads((home / CONFIGURATIONS["cursor"]).read_text())["mcpServers"]
+
+
+def test_nothing_is_changed_if_the_change_cannot_be_shown(home: Path, folder: Path) -> None:
+    command = f"{sys.executable} -m resource_server install cursor --yes >&-"
+    environment = {"HOME": str(home), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=folder, env=environment, check=False)
+    assert (done.returncode, everything(home)) == (1, {})
