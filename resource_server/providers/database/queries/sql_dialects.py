@@ -110,6 +110,8 @@ def _double_arrow(_parser: Any, this: exp.Expr, path: exp.Expr) -> exp.Expr:
 class PostgresAsWritten(Postgres):
     """PostgreSQL's dialect."""
 
+    INDEX_OFFSET = 0  # an index is written as it is, without the types that another one takes
+
     class Parser(PostgresParser):
         """The parser."""
 
@@ -169,6 +171,8 @@ class MysqlAsWritten(MySQL):
 
 class DuckdbAsWritten(DuckDB):
     """DuckDB's dialect."""
+
+    INDEX_OFFSET = 0
 
     def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
         """Return a path or key of JSON as it is written."""

@@ -7,6 +7,7 @@ here if it certainly is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Final, cast
 
 from sqlglot import exp
@@ -80,6 +81,7 @@ class Sources:
         named = [(column, self._meant(column)) for column in columns]
         used = {alias.name for alias in self._tree.find_all(exp.TableAlias)}
         seen: set[str] = set()
+        numbers = count(2)
         for alias in list(self._tree.find_all(exp.TableAlias)):
             source = alias.parent
             if source is None or isinstance(source, exp.CTE) or not alias.name:
@@ -87,8 +89,9 @@ class Sources:
             if alias.name in seen:
                 if _is_function(source) and _called(source) not in _COLUMNS_OF:
                     alias.set("columns", alias.columns or [alias.this])
-                name = _unused(alias.name, used)
-                used.add(name)
+                name = alias.name
+                while name in used:
+                    name = f"{alias.name[:10]}_{next(numbers)}"  # no engine shortens it
                 alias.set("this", exp.to_identifier(name, quoted=True))
             seen.add(alias.name)
         for column, source in named:
@@ -217,14 +220,6 @@ def _below(source: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
         yield from _below(source.this)
     for join in source.args.get("joins") or ():
         yield from _below(join.this)
-
-
-def _unused(alias: str, used: set[str]) -> str:
-    """Return a name like an alias, short enough for every engine."""
-    number = 2
-    while (name := f"{alias[:10]}_{number}") in used:
-        number += 1
-    return name
 
 
 def _is_table(source: exp.Expr) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from time import process_time
 from typing import cast
 
 import pytest
@@ -303,6 +305,25 @@ def test_text_that_only_the_parser_understands_is_refused() -> None:
             _confined(sql)
     with pytest.raises(ValueError, match="words and signs"):
         SqlTree("select 1" + "+1" * 3000, "postgresql")
+
+
+def test_the_longest_statements_take_time_in_proportion_to_their_length() -> None:
+    def seconds(sql: str, engine: EngineName) -> float:
+        start = process_time()
+        with suppress(ValueError, RefusedStatement):
+            _confined(sql, engine)
+        return process_time() - start
+
+    for first, repeated, last in (
+        ("select note", "[1]", " from orders"),
+        ("select 1 from orders", ", orders", ""),
+        ("select 1", ", orders.id", " from orders"),
+        ("select 1 from orders", " join orders on orders.id = 1", ""),
+    ):
+        parts = repeated.replace("[", "[ ").split()
+        most = 3_600 // (len(parts) + repeated.count(".") * 2 + 2)
+        short, long = (first + repeated * n + last for n in (most // 4, most))
+        assert seconds(long, "postgresql") < 10 * max(seconds(short, "postgresql"), 0.05)
 
 
 def test_what_is_written_is_written_alike() -> None:
