@@ -94,6 +94,7 @@ JSONBExtractScalar this expression
 JSONBPathExists this expression
 JSONExtract this expression only_json_types
 JSONExtractScalar this expression only_json_types
+JSONValue this path
 Join this on side kind method using
 Kwarg this expression
 LT this expression

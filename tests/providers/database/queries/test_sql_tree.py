@@ -345,6 +345,7 @@ def test_what_is_written_is_written_alike() -> None:
         ("duckdb", "select date_trunc('month', a), list(a)", None),
         ("mariadb", "select 1 from dual where 1 = 1", "SELECT 1 WHERE 1 = 1"),
         ("mariadb", "select a->'$.b' , a <= 2 mod 3", None),
+        ("mariadb", "select json_value(a, '$.b')", "SELECT JSON_VALUE(`a`, '$.b')"),
     ):
         canonical = _confined(sql, cast("EngineName", engine)).sql
         assert written is None or canonical == written
