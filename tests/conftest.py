@@ -30,6 +30,7 @@ _SLOW_PLACES = (
     "clients",
     "conformance",
     "hosts",
+    "packaging",
     "plugins",
     "transports/http",
     "worlds",

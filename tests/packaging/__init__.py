@@ -1,0 +1,1 @@
+"""Packages of the project: what describes them, and tests of each as its users install it."""
