@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -16,6 +16,8 @@ from resource_server.manifest.schema import manifest_schema
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {"manifest reference": DOCS / "manifest.md", "command reference": DOCS / "commands.md"}
 """Each generated section, and the page that holds it."""
+Section: TypeAlias = tuple[str, str, list[str]]
+_TABLE = ("| option | default | what it does |", "| --- | --- | --- |")
 
 
 def generate(section: str) -> str:
@@ -44,39 +46,65 @@ def _marks(section: str) -> str:
 
 def _manifest() -> str:
     root = manifest_schema()
-    lines: list[str] = []
-    for title, path in (
-        ("Under `server`", "server"),
-        ("Under each name in `roots`", "roots.*"),
-        ("Under each path in a root's `directories`", "roots.*.directories.*"),
-        ("Under each name in `databases`", "databases.*"),
-        ("Under each name or pattern in a database's `tables`", "databases.*.tables.*"),
-        ("Under each name in a database's `queries`", "databases.*.queries.*"),
-        ("Under each name in a query's `parameters`", "databases.*.queries.*.parameters.*"),
-        ("Under each name in `providers`", "providers.*"),
-        ("Under `tools`", "tools"),
-        ("Under `http`", "http"),
-        ("Under `http.auth`", "http.auth"),
-        ("Under each name in `prompts`", "prompts.*"),
-        ("Under each name in a prompt's `arguments`", "prompts.*.arguments.*"),
-        ("In each of a prompt's `messages`", "prompts.*.messages.[]"),
-    ):
-        lines += [f"{title}:", "", "| option | default | what it does |", "| --- | --- | --- |"]
-        properties = _at(root, path.split(".")).get("properties", {})
-        lines += _rows(root, properties)
-        lines.append("")
-    return "\n".join(lines)
+    lines = ["A manifest has these sections:", "", *_TABLE]
+    for name, option in root["properties"].items():
+        lines.append(_row(name, option, _resolve(root, option)))
+    for title, described, rows in manifest_sections(root):
+        lines += ["", f"### `{title}`", "", described, "", *_TABLE, *rows]
+    return "\n".join([*lines, ""])
 
 
-def _rows(root: dict[str, Any], properties: dict[str, Any], above: str = "") -> Iterator[str]:
-    for name, option in properties.items():
-        resolved = _resolve(root, option)
-        default = resolved.get("default")
-        shown_default = "" if default is None else f"`{_yaml(default)}`"
-        described = option.get("description") or resolved.get("description", "")
-        yield f"| `{above}{name}` | {shown_default} | {' '.join(described.split())} |"
-        for variant in (resolved, *(_resolve(root, each) for each in resolved.get("anyOf", ()))):
-            yield from _rows(root, variant.get("properties", {}), f"{above}{name}.")
+def manifest_sections(root: dict[str, Any]) -> Iterator[Section]:
+    """Yield every mapping of options in the manifest: its title, description and rows."""
+    for name, option in root["properties"].items():
+        for variant in _variants(root, option):
+            yield from _section(root, name, option, variant)
+            yield from _inner(root, name, option, variant)
+
+
+def _section(
+    root: dict[str, Any], title: str, option: dict[str, Any], node: dict[str, Any]
+) -> Iterator[Section]:
+    """Yield the section of a mapping, if it has options of its own, and those in its options."""
+    rows: list[str] = []
+    inner: list[Section] = []
+
+    def collect(name: str, option: dict[str, Any]) -> None:
+        rows.append(_row(name, option, _resolve(root, option)))
+        for variant in _variants(root, option):
+            for below, each in variant.get("properties", {}).items():
+                collect(f"{name}.{below}", each)
+            inner.extend(_inner(root, f"{title}.{name}", option, variant))
+
+    for name, each in node.get("properties", {}).items():
+        collect(name, each)
+    if rows:
+        yield title, option.get("description", ""), rows
+    yield from inner
+
+
+def _inner(
+    root: dict[str, Any], title: str, option: dict[str, Any], node: dict[str, Any]
+) -> Iterator[Section]:
+    """Yield the sections of what stands below each name of a mapping, or in each item of a list."""
+    for key, mark in (("additionalProperties", ".NAME"), ("items", "[]")):
+        if isinstance(node.get(key), dict):
+            for variant in _variants(root, node[key]):
+                yield from _section(root, f"{title}{mark}", option, variant)
+
+
+def _variants(root: dict[str, Any], option: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    resolved = _resolve(root, option)
+    yield resolved
+    for each in resolved.get("anyOf", ()):
+        yield from _variants(root, each)
+
+
+def _row(name: str, option: dict[str, Any], resolved: dict[str, Any]) -> str:
+    default = resolved.get("default")
+    shown_default = "" if default in (None, "") else f"`{_yaml(default)}`"
+    described = option.get("description") or resolved.get("description", "")
+    return f"| `{name}` | {shown_default} | {' '.join(described.split())} |"
 
 
 def _yaml(value: Any) -> str:
@@ -84,19 +112,6 @@ def _yaml(value: Any) -> str:
     if isinstance(value, str) and not set(value) & set("*{}[]:,#"):
         return value
     return json.dumps(value)
-
-
-def _at(root: dict[str, Any], path: list[str]) -> dict[str, Any]:
-    node = root
-    for name in path:
-        node = _resolve(root, node)
-        if name == "[]":
-            node = node["items"]
-        else:
-            node = node["additionalProperties"] if name == "*" else node["properties"][name]
-        # An option that may also be `false`: take the variant with properties.
-        node = next((each for each in node.get("anyOf", ()) if "properties" in each), node)
-    return _resolve(root, node)
 
 
 def _resolve(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

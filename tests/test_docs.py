@@ -18,12 +18,20 @@ from typing import Any
 import httpx2
 import pytest
 
-from resource_server.manifest.load import load
+from resource_server.manifest import http, model, prompts
+from resource_server.manifest.load import SECTIONS, load
+from resource_server.manifest.typed_options import options_of
 from tests import reference
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+"""Pages whose commands and examples run here; other tests run those of plugins and examples."""
+LINKED = (
+    *PAGES[1:],
+    *(page for name in ("*.md", "*/README.md", "examples/*/README.md") for page in ROOT.glob(name)),
+)
 TEXT = "".join(page.read_text() for page in PAGES)
 TOKEN = "change-this-token-first"  # noqa: S105 - the one in docs/http.md
 PARAMETERS = {
@@ -39,12 +47,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def transcripts() -> Iterator[tuple[str, str]]:
+def transcript(block: str) -> Iterator[tuple[str, str]]:
     """Yield each command shown after a `$`, with the output shown below it."""
-    for block in blocks("console"):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            yield command, output
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
 
 
 def run(command: str, folder: Path = ROOT) -> str:
@@ -92,14 +99,15 @@ def test_watch_prints_changes_as_documented(tmp_path: Path) -> None:
     assert [line.split()[1:] for line in printed] == [line.split()[1:] for line in shown]
 
 
-@pytest.mark.parametrize(("command", "output"), list(transcripts()))
-def test_a_documented_command_prints_the_documented_output(command: str, output: str) -> None:
+@pytest.mark.parametrize("block", blocks("console"))
+def test_documented_commands_print_the_documented_output(block: str) -> None:
     if sys.platform != "linux":
-        output = output.replace("inotify", "watchfiles")
+        block = block.replace("inotify", "watchfiles")
         confined = ", confined by landlock and seccomp"
         unconfined = "\n  warning    this system does not confine them by landlock and seccomp"
-        output = output.replace(confined, unconfined)
-    assert run(command).rstrip() == output.rstrip()
+        block = block.replace(confined, unconfined)
+    for command, output in transcript(block):
+        assert run(command).rstrip() == output.rstrip()
 
 
 @pytest.mark.parametrize("manifest", blocks("yaml"))
@@ -197,18 +205,59 @@ def test_a_documented_client_configuration_has_the_url_and_token_of_the_server(
 
 
 def test_every_client_has_a_configuration_for_stdio_and_one_for_http() -> None:
-    http = (ROOT / "docs/http.md").read_text()
+    hosts, http = ((DOCS / name).read_text() for name in ("hosts.md", "http.md"))
     for client in ("VS Code", "Claude Code", "Claude Desktop", "Codex"):
-        assert README.count(f"**{client}**") == http.count(f"**{client}**") == 1
+        shown = re.compile(rf"^\*\*{client}\*\*[^\n]*\n\n```(json|toml)$", re.MULTILINE)
+        assert len(shown.findall(hosts)) == len(shown.findall(http)) == 1
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    install = re.compile(r"pip install (-q )?-e '\.\[test\]'")
+    install = re.compile(r"pip install (-q )?-e '\.\[(docs,)?test\]'")
     shown, run = "\n".join(blocks("sh")), (ROOT / ".ci/run").read_text()
     assert install.search(shown)
     assert install.search(run)
     [tests] = re.findall(r"/(pytest\b.*)", shown)
     assert re.search(rf"^ *{re.escape(tests)} && return$", run, re.MULTILINE)
+
+
+def test_the_plugin_of_the_readme_is_that_of_the_example() -> None:
+    shown = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert shown == [(ROOT / "examples/notes/notes.py").read_text()]
+    [manifest] = re.findall(r"has `(providers: .*?)`", README)
+    example = load(ROOT / "examples/notes/mcp-resources.yaml").mounts
+    (beside := ROOT / "examples/notes/readme.yaml").write_text(f"{manifest}\n")
+    try:
+        assert load(beside).mounts == example
+    finally:
+        beside.unlink()
+
+
+def option_classes() -> Iterator[type[Any]]:
+    """Yield the classes of the manifest's options."""
+    for module in (model, http, prompts):
+        named = [each for each in vars(module).values() if isinstance(each, type)]
+        yield from (each for each in named if each.__module__ == module.__name__)
+
+
+NO_OPTIONS = (model.Manifest, model.MountSpec)
+"""Classes of the manifest as it is decoded."""
+
+
+@pytest.mark.parametrize("options", [each for each in option_classes() if each not in NO_OPTIONS])
+def test_every_option_of_the_manifest_is_in_its_reference(options: type[Any]) -> None:
+    page = (DOCS / "manifest.md").read_text()
+    names = options_of(options)
+    assert names
+    for name in names:
+        name = "from" if name == "from_" else name
+        assert re.search(rf"^\| `([\w.]+\.)?{name}` \|", page, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_section_of_the_manifest_is_in_its_reference(section: str) -> None:
+    page = (DOCS / "manifest.md").read_text()
+    assert f"\n| `{section}` |" in page
+    assert section == "version" or re.search(rf"^### `{section}(\.NAME)?`$", page, re.MULTILINE)
 
 
 @pytest.mark.parametrize("section", reference.PAGES)
@@ -218,7 +267,7 @@ def test_a_generated_section_is_up_to_date(section: str) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert README.count("\n") < 250
+    assert README.count("\n") <= 200
 
 
 def anchors(page: Path) -> set[str]:
@@ -227,7 +276,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_to_a_file_and_heading(page: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
     for link in (link for link in links if "://" not in link):
@@ -240,3 +289,20 @@ def test_every_relative_link_leads_to_a_file_and_heading(page: Path) -> None:
 def test_every_page_of_the_docs_is_listed_in_the_readme() -> None:
     for page in PAGES[1:]:
         assert f"(docs/{page.name})" in README
+
+
+def test_the_site_is_built_without_a_warning_or_a_link_that_leads_out_of_it(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = ("--config-file", DOCS / "mkdocs.yml", "--site-dir", tmp_path / "site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", *command],
+        cwd=tmp_path,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "excluded" not in done.stderr
+    assert (tmp_path / "site/docs/manifest/index.html").exists()

@@ -310,7 +310,7 @@ def test_a_command_of_the_readme_prints_the_documented_output(command: str, outp
 
 def test_every_example_is_in_the_readme() -> None:
     for manifest in EXAMPLES.glob("*/mcp-resources.yaml"):
-        assert f"({manifest.parent.name}/)" in README
+        assert f"]({manifest.parent.name}/" in README
 
 
 @pytest.fixture

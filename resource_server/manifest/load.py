@@ -41,7 +41,7 @@ from resource_server.manifest.wording import one_line, printable, unknown_name
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 DATABASE_NAME = r"[a-z0-9_-]{1,64}"
-_SECTIONS = ("version", "server", "roots", "databases", "providers", "tools", "prompts", "http")
+SECTIONS = ("version", "server", "roots", "databases", "providers", "tools", "prompts", "http")
 MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
 """Sections of mounts, each with its provider; None if each mount names its own."""
 _PLAIN_NAME = "a name starts with a letter or digit and continues with those, '.', '_' or '-'"
@@ -122,8 +122,8 @@ class _ManifestLoader:
 
     def manifest(self) -> Manifest:
         for name in self._data:
-            if name not in (*_SECTIONS, _SCHEMA):
-                self._decoder.refuse((name,), unknown_name("section", name, _SECTIONS), at_key=True)
+            if name not in (*SECTIONS, _SCHEMA):
+                self._decoder.refuse((name,), unknown_name("section", name, SECTIONS), at_key=True)
         self._check_version()
         server = self._decoder.build(ServerOptions, self._data.get("server"), ("server",))
         if server is not None and isinstance(server.key, KeyFile):

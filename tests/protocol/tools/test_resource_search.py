@@ -390,7 +390,7 @@ async def test_names_and_lines_cannot_pass_for_the_structure_of_the_result(name:
 
 
 async def test_the_documented_search_prints_the_documented_result() -> None:
-    page = (ROOT / "docs" / "tools-and-prompts.md").read_text("utf-8")
+    page = (ROOT / "docs" / "search-and-tools.md").read_text("utf-8")
     shown = re.search(r"```text\nsearch_resources (.+)\n\n((?:.+\n)+)```", page)
     assert shown is not None
     manifest = server_builder.load_manifest(str(ROOT / "examples" / "project"), allow_plugins=False)
