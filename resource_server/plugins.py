@@ -59,9 +59,10 @@ def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = 
     # Imported late: serving a folder does not need pydantic.
     from resource_server.manifest.decode import Decoder
 
-    positions = manifest.positions
+    origin = spec.origin or manifest
+    positions = origin.positions
     problems = Problems(positions.file or f"mount {spec.name}")
-    decoder = Decoder(manifest.directory, positions, problems)
+    decoder = Decoder(origin.directory, positions, problems)
     find_class = class_finder(allow_plugins=allow_plugins)
     provider = decoder.provider(spec.use, spec.options, spec.path, find_class)
     problems.raise_any()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -120,10 +119,10 @@ def _mount(
     spec: MountSpec, title: str, path: pathlib.Path, names: set[str], bases: set[str]
 ) -> MountSpec:
     """Return the mount of a folder, under a unique name and base URI."""
-    name = wanted = sources.name_from_title(title)
-    others = itertools.count(2)
-    while name in names or f"file:///{name}/" in bases:
-        name = f"{wanted[:60]}-{next(others)}"
+    name = sources.unused_name(
+        sources.name_from_title(title),
+        lambda each: each in names or f"file:///{each}/" in bases,
+    )
     names.add(name)
     return dataclasses.replace(
         spec,

@@ -78,10 +78,10 @@ class _Commands(click.Group):
 
 @click.command(
     cls=_Commands,
-    subcommand_metavar="COMMAND [SOURCE] [URI]",
+    subcommand_metavar="COMMAND [SOURCE]... [URI]",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="SOURCE is a folder, a manifest, a SQLite file or the URL of a database; "
-    "without one it is the current folder.",
+    "without one it is the current folder. URI may be a path in it.",
 )
 @click.version_option(__version__, "--version", "-V", prog_name=PROGRAM)
 def program() -> None:

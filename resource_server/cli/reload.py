@@ -1,4 +1,4 @@
-"""The server of a source, reloaded whenever its manifest or the client's folders change."""
+"""The server of its sources, reloaded whenever a manifest or the client's folders change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import pathlib
 import stat
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
@@ -46,37 +46,45 @@ class _Built(NamedTuple):
 
 
 class ReloadingServer:
-    """The server of a source. While it is entered, it follows its manifest.
+    """The server of its sources. While it is entered, it follows their manifests.
 
     An invalid manifest is reported, and the last valid one stays in force. A mount with an
     unchanged entry is kept, with its requests and subscriptions. The code of plugins is loaded
     once: a changed `.py` file is not reloaded.
 
     Raises:
-        ManifestError: the source cannot be served; from the constructor only.
+        ManifestError: the sources cannot be served; from the constructor only.
     """
 
     def __init__(
         self,
-        source: str | None,
-        *,
+        *named: str,
         allow_plugins: bool,
         strict: bool = False,
         over_http: bool = False,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        self._source = source
+        self._named = named or (".",)
         self._timing = timing
         self._allow_plugins = allow_plugins
         self._strict = strict
-        self._file = sources.manifest_file(source)
-        # Before the manifest is read, so that every later write is detected.
-        self._stamp = _stamp(self._file)
-        manifest = server_builder.load_manifest(source, allow_plugins=allow_plugins, strict=strict)
+        files = {source: sources.manifest_file(source) for source in self._named}
+        # Before the manifests are read, so that every later write is detected.
+        stamps = _stamps(files)
+        self._found = [self._read(source) for source in self._named]
+        # A manifest added later to a plain folder must not change the served resources.
+        followed = {
+            source
+            for source, found in zip(self._named, self._found, strict=True)
+            if found.file is not None
+        }
+        self._files = {source: file for source, file in files.items() if source in followed}
+        self._stamps = {source: stamps[source] for source in self._files}
+        manifest = server_builder.joined_manifest(self._named, self._found)
         self.server = server_builder.build_server(
             manifest, allow_plugins=allow_plugins, timing=timing
         )
-        self.server.reloads = manifest.file is not None
+        self.server.reloads = bool(followed)
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
         self._built = _Built(manifest, manifest, self.server)
         self._http = manifest.http if over_http else None
@@ -101,8 +109,7 @@ class ReloadingServer:
         # In the background: a slow mount must not delay the first response.
         for mount in self.server.catalog.mounts:
             mount.start_in_background()
-        if self.manifest.file is None:
-            # A manifest added later to a plain folder must not change the served resources.
+        if not self._files:
             return self.server
         # A thread, since the file may be on a hanging drive; a daemon, since it may never end.
         loop = asyncio.get_running_loop()
@@ -165,38 +172,47 @@ class ReloadingServer:
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Reload the manifest once a change has settled."""
-        before = self._stamp
+        before = self._stamps
         while not self._stopping.wait(_INTERVAL_S):
-            now = _stamp(self._file)
-            if now == before != self._stamp:
-                if now is None:
-                    self._stamp = None
+            now = _stamps(self._files)
+            if now == before != self._stamps:
+                changed = [source for source in now if now[source] != self._stamps[source]]
+                if any(now[source] is None for source in changed):
                     logger.warning("the manifest is gone; its last version stays in force")
+                if all(now[source] is None for source in changed):
+                    self._stamps = now
                 else:
                     with self._building, suppress(RuntimeError):  # the loop has ended
                         if (server := self._load(now)) is not None:
                             loop.call_soon_threadsafe(self._adopt, server, _LOADED)
             before = now
 
-    def _load(self, stamp: Stamp) -> Server | None:
-        """Load the manifest in this state; report problems and return None if it is invalid."""
-        built = None
+    def _read(self, source: str) -> Manifest:
+        return server_builder.source_manifest(
+            source, allow_plugins=self._allow_plugins, strict=self._strict
+        )
+
+    def _load(self, stamps: Mapping[str, Stamp]) -> Server | None:
+        """Load the manifests in this state; report problems and return None if any is invalid."""
+        built, found = None, self._found
         diagnostics: Sequence[Diagnostic] = ()
         try:
-            manifest = server_builder.load_manifest(
-                self._source, allow_plugins=self._allow_plugins, strict=self._strict
-            )
-            built = self._build(manifest)
+            found = [
+                before if stamps.get(source) is None else self._read(source)
+                for source, before in zip(self._named, self._found, strict=True)
+            ]
+            built = self._build(server_builder.joined_manifest(self._named, found))
         except ManifestError as error:
             diagnostics = error.diagnostics
         except Exception as error:
             log_failure(error, "loading the manifest again failed")
-        if _stamp(self._file) != stamp:
+        if _stamps(self._files) != stamps:
             return None  # changed during the read, so perhaps incomplete; checked again later
-        self._stamp = stamp
+        self._stamps = stamps
         self._report(diagnostics)
         if built is None:
             return None
+        self._found = found
         self._report_http(built.manifest.http)
         self._keep(built)
         return built.server
@@ -244,6 +260,10 @@ class ReloadingServer:
                 await self._ended.wait()
         for mount in unused:
             await mount.close()
+
+
+def _stamps(files: Mapping[str, pathlib.Path | None]) -> dict[str, Stamp]:
+    return {source: _stamp(file) for source, file in files.items()}
 
 
 def _stamp(file: pathlib.Path | None) -> Stamp:

@@ -1,4 +1,4 @@
-"""Builds the server of a source from its manifest."""
+"""Builds the server of one or several sources from their manifests."""
 
 from __future__ import annotations
 
@@ -20,8 +20,38 @@ _PAGES = 63
 _MAX_GROWN_PAGE = 1000
 
 
-def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
-    """Return the manifest of a source; `strict` also imports plugins to check their options.
+def load_manifest(*named: str, allow_plugins: bool, strict: bool = False) -> Manifest:
+    """Return the manifest of the named sources, by default of the current folder.
+
+    `strict` also imports plugins to check their options.
+
+    Raises:
+        ManifestError: all problems of the first source that has any, or between the sources.
+    """
+    found = [
+        source_manifest(source, allow_plugins=allow_plugins, strict=strict)
+        for source in named or (".",)
+    ]
+    return joined_manifest(named, found)
+
+
+def joined_manifest(named: Sequence[str], found: Sequence[Manifest]) -> Manifest:
+    """Return the manifests of the named sources as one.
+
+    Raises:
+        ManifestError: all problems between the sources.
+    """
+    if len(found) == 1:
+        return found[0]
+    # Imported here: most servers have one source.
+    from resource_server.manifest import several_sources
+
+    parts = map(several_sources.Part, named, found)
+    return several_sources.joined(list(parts))
+
+
+def source_manifest(source: str, *, allow_plugins: bool, strict: bool = False) -> Manifest:
+    """Return the manifest of one source; `strict` also imports plugins to check their options.
 
     Raises:
         ManifestError: all problems of the manifest.

@@ -1,64 +1,100 @@
-"""Arguments and options that commands share: `[SOURCE] [URI]...`, `--json`, `--verbose`."""
+"""Arguments and options that commands share: `[SOURCE]... [URI]...`, `--json`, `--verbose`."""
 
 from __future__ import annotations
 
-import re
+import os
+import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from resource_server.cli import addresses
 from resource_server.manifest import sources
+from resource_server.manifest.databases.database_url import is_database_url
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def split_source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Split a command's arguments into the optional source and the URIs.
+class SourceArguments(NamedTuple):
+    """The sources of a command, by default the current folder, and the addresses in them."""
 
-    A first argument without `://` that does not exist counts as a misspelt source.
-    """
-    source: str | None = None
-    if arguments and (sources.is_source(arguments[0]) or "://" not in arguments[0]):
-        source, *arguments = arguments
-    for word in arguments:
-        if ":" not in word:
-            reason = f"'{word}' is not a URI; `resource-server list` prints URIs"
-            raise click.UsageError(reason, click.get_current_context())
-    return source, [typed_uri(word) for word in arguments]
+    sources: Sequence[str]
+    addresses: Sequence[str]
 
 
-def typed_uri(word: str) -> str:
-    """Return a typed URI with bytes that are not UTF-8 percent-encoded."""
-    return _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", word)
-
-
-_UNDECODED = re.compile("[\udc80-\udcff]")
-
-
-def at_most_one_uri(uris: Sequence[str]) -> str | None:
-    """Return the only URI, or None.
+def with_one_address(words: Sequence[str]) -> SourceArguments:
+    """Split the arguments of a command that takes one address, after its sources.
 
     Raises:
-        click.UsageError: there are several.
+        click.UsageError: there is no address, or there are several.
     """
-    if len(uris) > 1:
-        raise click.UsageError(f"expected one URI, found {len(uris)}", click.get_current_context())
-    return uris[0] if uris else None
+    found = _before_uris(words)
+    if not found.addresses and words and not is_database_url(words[-1]):
+        found = SourceArguments(words[:-1], words[-1:])
+    if not found.addresses:
+        raise _unusable("the URI or path of a resource is missing; `list` prints URIs")
+    return _at_most_one(found)
 
 
-def exactly_one_uri(uris: Sequence[str]) -> str:
-    """Return the only URI.
+def with_addresses(words: Sequence[str], *, several: bool = True) -> SourceArguments:
+    """Split the arguments of a command whose addresses are optional.
+
+    The first word is a source, unless it is a URI. A further one is a source if it exists and is
+    not below a source before it, or if it is a database.
 
     Raises:
-        click.UsageError: there is none, or there are several.
+        click.UsageError: there are several addresses, but not `several` allowed.
     """
-    uri = at_most_one_uri(uris)
-    if uri is None:
-        reason = "the URI of a resource is missing; `resource-server list` prints URIs"
-        raise click.UsageError(reason, click.get_current_context())
-    return uri
+    found = _before_uris(words)
+    for at in range(1, len(found.sources)):
+        if _is_address(found.sources[at], found.sources[:at]):
+            split = SourceArguments(words[:at], words[at:])
+            return split if several else _at_most_one(split)
+    return found if several else _at_most_one(found)
+
+
+def _before_uris(words: Sequence[str]) -> SourceArguments:
+    """Split arguments before the first URI."""
+    for at, word in enumerate(words):
+        is_source = sources.is_source(word) if at == 0 else is_database_url(word)
+        if addresses.is_uri(word) and not is_source:
+            return SourceArguments(words[:at], words[at:])
+    return SourceArguments(words, ())
+
+
+def _at_most_one(found: SourceArguments) -> SourceArguments:
+    if len(found.addresses) > 1:
+        raise _unusable(f"expected one URI, found {len(found.addresses)}")
+    return found
+
+
+def _is_address(word: str, before: Sequence[str]) -> bool:
+    """Return whether a word is a path in a source before it.
+
+    Raises:
+        click.UsageError: it is also the name of another source.
+    """
+    if is_database_url(word) or sources.is_database_file(word):
+        return False
+    is_here = os.path.lexists(word)
+    here = pathlib.Path(os.path.realpath(word))
+    folders = [pathlib.Path(os.path.realpath(source)) for source in before if _is_folder(source)]
+    if is_here and any(here.is_relative_to(folder) for folder in folders):
+        return True
+    is_there = any(os.path.lexists(folder / word) for folder in folders)
+    if is_here and is_there and not word.startswith((".", "/")):
+        raise _unusable(f"'{word}' is here and in a source; write ./{word}, or the URI")
+    return not is_here
+
+
+def _is_folder(source: str) -> bool:
+    return not is_database_url(source) and pathlib.Path(source).is_dir()
+
+
+def _unusable(reason: str) -> click.UsageError:
+    return click.UsageError(reason, click.get_current_context())
 
 
 def current_timing() -> Timing:

@@ -1,51 +1,63 @@
-"""A protocol client for a source, in this process."""
+"""A protocol client for sources, in this process."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from resource_server.cli import console, runner, server_builder
+from resource_server import uris
+from resource_server.catalog.near_resources import near_resources
+from resource_server.cli import addresses, console, runner, server_builder
+from resource_server.cli.source_arguments import SourceArguments
+from resource_server.manifest import Manifest
+from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object, as received."""
 
-ClientSession: TypeAlias = Callable[[LocalClient], Awaitable[int]]
-"""Sends requests, prints the results, and returns the exit status."""
+ClientSession: TypeAlias = Callable[[LocalClient, list[str]], Awaitable[int]]
+"""Sends requests about the URIs, prints the results, and returns the exit status."""
 
 
-def run_with_client(source: str | None, session: ClientSession, *, allow_plugins: bool) -> int:
-    """Connect a client to the server of `source`, and return the exit status of `session`.
+def run_with_client(given: SourceArguments, session: ClientSession, *, allow_plugins: bool) -> int:
+    """Connect a client to the server of the sources, and return the exit status of `session`.
 
     An error response is printed as one line on standard error, with exit status 1.
 
     Raises:
-        ManifestError: the source cannot be served.
+        ManifestError: the sources cannot be served.
+        click.UsageError: an address is unusable.
     """
-    manifest = server_builder.load_manifest(source, allow_plugins=allow_plugins)
-    return runner.run(
-        _run_session(server_builder.build_server(manifest, allow_plugins=allow_plugins), session)
-    )
+    manifest = server_builder.load_manifest(*given.sources, allow_plugins=allow_plugins)
+    server = server_builder.build_server(manifest, allow_plugins=allow_plugins)
+    return runner.run(_run_session(server, manifest, given.addresses, session))
 
 
-async def _run_session(server: Server, session: ClientSession) -> int:
+async def _run_session(
+    server: Server, manifest: Manifest, given: Sequence[str], session: ClientSession
+) -> int:
     async with server, LocalClient(server) as client:
+        found = [await addresses.resolved(client, manifest, word) for word in given]
         try:
-            return await session(client)
+            return await session(client, found)
         except ErrorReply as error:
-            return console.fail(error_sentence(error))
+            return console.fail(await explained_error(server, error))
 
 
-def error_sentence(error: ErrorReply) -> str:
-    """Return an error response in words, with its URI and what to read instead."""
+async def explained_error(server: Server, error: ErrorReply) -> str:
+    """Return an error response in words, with its URI, and what to read instead."""
     about: Json = error.data or {}
     text = error.message[:1].lower() + error.message[1:]
     if "uri" in about:
         text += f": {about['uri']}"
     if "next" in about:
         text += f" (readable from {about['next']})"
+    if "uri" in about and error.code == revisions.LATEST_HANDSHAKE.resource_not_found:
+        near = await near_resources(server.catalog, about["uri"], elsewhere=True)
+        if near:
+            text += f"; did you mean {' or '.join(map(uris.readable, near))}?"
     return text
 
 

@@ -140,6 +140,7 @@ class _ManifestLoader:
             tools=self._tools(),
             prompts=self._prompts(),
             positions=self._positions,
+            withheld=self._withheld,
         )
 
     def _check_version(self) -> None:

@@ -177,6 +177,15 @@ class ClientFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The manifest that a mount or prompt was written in, if a server has several sources."""
+
+    directory: pathlib.Path
+    """Absolute path against which relative paths are resolved."""
+    positions: Positions = field(default=Positions(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec:
     """One mount as the manifest describes it; `plugins.load_provider` makes its provider."""
 
@@ -199,6 +208,8 @@ class MountSpec:
     """Data path of the mount in the manifest: `("roots", "project")`."""
     withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """For a folder: absolute paths of files that it never serves, each with the reason."""
+    origin: Origin | None = None
+    """None: the manifest that has this mount."""
     client: ClientFolders | None = None
     """If set, this is no mount itself but the pattern for mounts of the client's folders."""
 
@@ -208,7 +219,7 @@ class Manifest:
     """The mounts, in the order of the file, and the options of the server."""
 
     file: pathlib.Path | None
-    """Path as given; None if a folder or database is served without a manifest."""
+    """Path as given; None if a folder or database is served without a manifest, or with others."""
     directory: pathlib.Path
     """Absolute path against which relative paths are resolved."""
     server: ServerOptions = ServerOptions()
@@ -218,4 +229,8 @@ class Manifest:
     """Patterns for the client's folders; the first that allows a folder makes its mount."""
     tools: Tools = Tools()
     prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])
+    prompt_origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin], repr=False)
+    """Where the prompts of several sources were written."""
     positions: Positions = field(default=Positions(), repr=False)
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Absolute paths of files that no folder serves, each with the reason."""

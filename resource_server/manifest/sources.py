@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pathlib
 import re
 import stat
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from resource_server.errors import Diagnostic, ManifestError, MountUnavailable
@@ -41,6 +43,12 @@ _NAMES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 def is_source(argument: str) -> bool:
     """Return whether the first argument of a command is a source and not a resource URI."""
     return is_database_url(argument) or _exists(argument)
+
+
+def is_database_file(argument: str) -> bool:
+    """Return whether an argument names an existing file with the ending of databases."""
+    path = pathlib.Path(argument)
+    return path.suffix.lower() in _DATABASE_SUFFIXES and _exists(argument) and not path.is_dir()
 
 
 def manifest_file(source: str | None = None) -> pathlib.Path | None:
@@ -225,7 +233,8 @@ def _of_database(url: DatabaseUrl) -> Manifest:
         path=("databases", name),
     )
     directory = pathlib.Path(url.database).parent if url.is_file else pathlib.Path.cwd()
-    return Manifest(file=None, directory=directory, mounts=(spec,))
+    withheld = {url.database: f"the database {name}"} if url.is_file and not url.is_pattern else {}
+    return Manifest(file=None, directory=directory, mounts=(spec,), withheld=withheld)
 
 
 def database_name(url: DatabaseUrl) -> tuple[str, str]:
@@ -235,8 +244,12 @@ def database_name(url: DatabaseUrl) -> tuple[str, str]:
         path = pathlib.PurePath(title)
         title = (_data_file_name(path) if url.is_pattern else None) or path.stem
     title = display(title)
-    name = re.sub(r"[^a-z0-9_-]+", "-", title.lower()).strip("-")[:64]
-    return name or "database", title or "database"
+    return database_name_from_title(title), title or "database"
+
+
+def database_name_from_title(title: str) -> str:
+    """Return the name of a database made from a title."""
+    return re.sub(r"[^a-z0-9_-]+", "-", title.lower()).strip("-")[:64] or "database"
 
 
 def mount_name(folder: pathlib.Path) -> tuple[str, str]:
@@ -248,6 +261,14 @@ def mount_name(folder: pathlib.Path) -> tuple[str, str]:
 def name_from_title(title: str) -> str:
     """Return a mount name made from a title."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-._")[:64] or "root"
+
+
+def unused_name(wanted: str, is_used: Callable[[str], bool]) -> str:
+    """Return a name that is not used: `docs`, otherwise `docs-2` and so on."""
+    name, others = wanted, itertools.count(2)
+    while is_used(name):
+        name = f"{wanted[:60]}-{next(others)}"
+    return name
 
 
 def _refuse(source: str, message: str) -> NoReturn:

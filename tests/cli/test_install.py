@@ -492,6 +492,16 @@ def test_what_install_writes_connects_a_real_client(run: Run, home: Path, folder
     assert "README.md" in asyncio.run(listed())
 
 
+def test_an_entry_of_several_sources_answers(run: Run, home: Path, folder: Path) -> None:
+    odd, again = folder / "-o 'x' \"y\" é", folder / "docs" / "deep"
+    odd.mkdir()
+    (folder / "mcp-resources.yaml").write_text("roots: {deep: {path: docs}}\n")
+    assert run("install", "cursor", "--yes", "--", odd.name, ".", "docs/deep").status == 0
+    done = run("install", "--list", "cursor")
+    assert (done.status, again.name) == (0, "deep")
+    assert "answers in " in done.out
+
+
 def test_the_list_says_where_hosts_are_and_whether_entries_answer(
     run: Run, home: Path, folder: Path, tmp_path: Path
 ) -> None:

@@ -62,10 +62,10 @@ def test_a_missing_command_prints_help_as_an_error(run: Run) -> None:
         (["chekc"], "unknown command; did you mean 'check'?"),
         (["list", "--jsn"], "no such option"),
         (["list", "a://b/", "c://d/"], "expected one URI, found 2"),
-        (["list", ".", "README.md"], "'README.md' is not a URI"),
-        (["read"], "URI of a resource is missing"),
-        (["metadata", "."], "URI of a resource is missing"),
-        (["serve", "a", "b"], "unexpected extra argument"),
+        (["list", ".", "README.md", "docs"], "expected one URI, found 2"),
+        (["read"], "URI or path of a resource is missing"),
+        (["metadata"], "URI or path of a resource is missing"),
+        (["init", "a", "b"], "unexpected extra argument"),
     ],
 )
 def test_a_usage_error_is_one_line_and_status_2(run: Run, arguments: list[str], words: str) -> None:

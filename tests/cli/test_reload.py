@@ -73,6 +73,27 @@ def relisted(client: Client) -> list[str]:
     return client.listed()
 
 
+def test_each_manifest_of_several_sources_is_followed(top: Path) -> None:
+    keep(top, "roots: {other: {path: more}}", "other.yaml")
+    (top / "plain").mkdir()
+    with connected(top, top / "other.yaml", top / "plain", top / "more") as client:
+        collections = ["file:///docs", "file:///other", "file:///plain", "file:///more"]
+        assert client.listed()[:4] == collections
+        keep(top, "roots: {another: {path: more}}", "other.yaml")
+        assert relisted(client)[:4] == [*collections[:1], "file:///another", *collections[2:]]
+        # Added later, it is a document like any other.
+        keep(top / "plain", "roots: {never: {path: .}}")
+        assert "file:///plain/mcp-resources.yaml" in relisted(client)
+        (top / "other.yaml").unlink()
+        assert "the manifest is gone" in client.errors.next()
+        keep(top, "roots: {changed: {path: docs}}")
+        assert relisted(client)[:4] == ["file:///changed", "file:///another", *collections[2:]]
+        keep(top, "roots: {another: {path: docs}}")
+        assert "is invalid" in client.errors.next()
+        assert "already has the base URI file:///another/" in client.errors.next()
+        assert read(client, "file:///changed/docs.txt") == "docs"
+
+
 def test_an_added_mount_is_listed_and_clients_are_notified(top: Path) -> None:
     with connected(top) as client:
         assert client.listed() == ["file:///docs", "file:///docs/docs.txt"]

@@ -1,29 +1,83 @@
-"""Arguments that commands share: the source and the URIs."""
+"""Arguments that commands share: sources, and addresses in them."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
-from resource_server.cli import source_arguments
-from tests.cli.conftest import Run
+import click
+import pytest
+
+from resource_server.cli.source_arguments import with_addresses, with_one_address
 
 
-def test_a_uri_argument_that_is_not_utf_8_keeps_its_bytes(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a\udcff.txt").write_text("found", "utf-8")
-    (base,) = (run("list", tmp_path).out.split()[0],)
-    assert run("read", tmp_path, f"{base}a\udcff.txt").out == "found"
+@pytest.fixture(autouse=True)
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("a/x", "b", "x"):
+        (tmp_path / name).mkdir(parents=True)
+    with closing(sqlite3.connect(tmp_path / "a/shop.db")) as database, database:
+        database.execute("create table orders (id integer primary key)")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_the_source_comes_before_the_uris(tmp_path: Path) -> None:
-    folder = str(tmp_path)
-    split = source_arguments.split_source_and_uris
-    assert split([]) == (None, [])
-    assert split([folder]) == (folder, [])
-    assert split([folder, "file:///a/x"]) == (folder, ["file:///a/x"])
-    assert split(["file:///a/x", "file:///a/y"]) == (None, ["file:///a/x", "file:///a/y"])
-    assert split(["misspelt", "file:///a/x"]) == ("misspelt", ["file:///a/x"])
+@pytest.mark.parametrize(
+    ("words", "sources", "addresses"),
+    [
+        ([], [], []),
+        (["a"], ["a"], []),
+        (["a", "b"], ["a", "b"], []),
+        (["a", "a/shop.db"], ["a", "a/shop.db"], []),
+        (["a", "postgresql+asyncpg://h/shop"], ["a", "postgresql+asyncpg://h/shop"], []),
+        ([".", "a"], ["."], ["a"]),
+        ([".", "./a", "b"], ["."], ["./a", "b"]),
+        (["a", "a/x"], ["a"], ["a/x"]),
+        (["a", "./x"], ["a", "./x"], []),
+        (["a", "shop.db"], ["a"], ["shop.db"]),
+        (["a/shop.db", "orders"], ["a/shop.db"], ["orders"]),
+        (["a", "b", "none"], ["a", "b"], ["none"]),
+        (["a", "file:///a/x"], ["a"], ["file:///a/x"]),
+        (["a", "b", "file:///a/x", "x"], ["a", "b"], ["file:///a/x", "x"]),
+        (["file:///a/x", "file:///a/y"], [], ["file:///a/x", "file:///a/y"]),
+        (["misspelt", "file:///a/x"], ["misspelt"], ["file:///a/x"]),
+    ],
+)
+def test_sources_come_before_addresses(
+    words: list[str], sources: list[str], addresses: list[str]
+) -> None:
+    with click.Context(click.Command("list")):
+        found = with_addresses(words)
+    assert (list(found.sources), list(found.addresses)) == (sources, addresses)
 
 
-def test_bytes_of_a_typed_uri_are_percent_encoded() -> None:
-    assert source_arguments.typed_uri("file:///a/x\udcff.txt") == "file:///a/x%FF.txt"
-    assert source_arguments.typed_uri("file:///a/grüße") == "file:///a/grüße"
+def test_a_word_that_is_here_and_in_a_source_is_ambiguous() -> None:
+    with click.Context(click.Command("list")), pytest.raises(click.UsageError) as caught:
+        with_addresses(["a", "x"])
+    assert caught.value.message == "'x' is here and in a source; write ./x, or the URI"
+
+
+@pytest.mark.parametrize(
+    ("words", "sources", "address"),
+    [
+        (["x"], [], "x"),
+        (["a", "x"], ["a"], "x"),
+        (["a", "b", "x"], ["a", "b"], "x"),
+        (["a/shop.db", "orders"], ["a/shop.db"], "orders"),
+        (["file:///a/x"], [], "file:///a/x"),
+        (["misspelt", "file:///a/x"], ["misspelt"], "file:///a/x"),
+    ],
+)
+def test_the_last_word_is_the_address_of_a_command_that_needs_one(
+    words: list[str], sources: list[str], address: str
+) -> None:
+    with click.Context(click.Command("read")):
+        found = with_one_address(words)
+    assert (list(found.sources), list(found.addresses)) == (sources, [address])
+
+
+@pytest.mark.parametrize("words", [[], ["sqlite:///shop.db"], ["a", "postgresql+asyncpg://h/shop"]])
+def test_a_missing_address_is_a_usage_error(words: list[str]) -> None:
+    with click.Context(click.Command("read")), pytest.raises(click.UsageError) as caught:
+        with_one_address(words)
+    assert "URI or path of a resource is missing" in caught.value.message

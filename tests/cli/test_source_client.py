@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.cli.source_client import error_sentence, listing_pages, run_with_client
+from resource_server.catalog.catalog import Catalog
+from resource_server.cli.source_arguments import SourceArguments
+from resource_server.cli.source_client import explained_error, listing_pages, run_with_client
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.protocol.server import Server
 
 
 @pytest.mark.parametrize(
@@ -21,8 +24,13 @@ from resource_server.protocol.in_process_client import ErrorReply, LocalClient
         ),
     ],
 )
-def test_an_error_is_a_sentence_with_its_uri(data: dict[str, str] | None, sentence: str) -> None:
-    assert error_sentence(ErrorReply(-32002, "Resource not found", data)) == sentence
+@pytest.mark.anyio
+async def test_an_error_is_a_sentence_with_its_uri(
+    data: dict[str, str] | None, sentence: str
+) -> None:
+    async with Server(Catalog([])) as server:
+        error = ErrorReply(-32002, "Resource not found", data)
+        assert await explained_error(server, error) == sentence
 
 
 def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:
@@ -35,12 +43,12 @@ def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:
     )
     pages: list[list[str]] = []
 
-    async def session(client: LocalClient) -> int:
+    async def session(client: LocalClient, _: object) -> int:
         found = [page async for page in listing_pages(client, "file:///r/")]
         pages.extend([resource["name"] for resource in page["resources"]] for page in found)
         return 7
 
-    assert run_with_client(str(tmp_path), session, allow_plugins=False) == 7
+    assert run_with_client(SourceArguments([str(tmp_path)], []), session, allow_plugins=False) == 7
     # Pages after the first one are larger.
     assert pages == [names[:1], names[1:11], names[11:21], names[21:]]
 
@@ -48,11 +56,11 @@ def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:
 def test_an_error_response_is_printed_as_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def session(client: LocalClient) -> int:
+    async def session(client: LocalClient, _: object) -> int:
         await client.request("resources/read", {"uri": "file:///nowhere/x"})
         return 0
 
-    assert run_with_client(str(tmp_path), session, allow_plugins=False) == 1
+    assert run_with_client(SourceArguments([str(tmp_path)], []), session, allow_plugins=False) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("resource-server: resource not found: file:///nowhere/x")

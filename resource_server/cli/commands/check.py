@@ -15,7 +15,14 @@ from resource_server import media_types, uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.mount import Mount, log_failure
-from resource_server.cli import console, log_output, runner, server_builder, source_arguments
+from resource_server.cli import (
+    addresses,
+    console,
+    log_output,
+    runner,
+    server_builder,
+    source_arguments,
+)
 from resource_server.cli.http_options import access_warning
 from resource_server.conversion import registry
 from resource_server.errors import (
@@ -46,30 +53,31 @@ _EXAMPLES = 3
 
 
 @click.command("check", short_help="Report what is exposed, hidden or wrong.")
-@click.argument("source", required=False)
+@click.argument("named", nargs=-1, metavar="[SOURCE]...")
 @click.option(
     "--explain",
     "explained",
     multiple=True,
     metavar="URI",
-    help="Explain why URI is exposed or hidden.",
+    help="Explain why URI, or the path of a file, is exposed or hidden.",
 )
 @source_arguments.json_option
 @source_arguments.common_options
 def command(
-    source: str | None, explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
+    named: Sequence[str], explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
 ) -> int:
-    """Open every mount of SOURCE and report what it exposes and hides.
+    """Open every mount of each SOURCE and report what it exposes and hides.
 
     Exit status 1: a mount cannot be served, or an option has no effect; 2: the manifest is invalid.
     """
     log_output.log_to_stderr(verbose, reports=True)
-    manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins, strict=True)
+    manifest = server_builder.load_manifest(*named, allow_plugins=not no_plugins, strict=True)
     server = server_builder.build_server(
         manifest, allow_plugins=not no_plugins, timing=source_arguments.current_timing()
     )
     if explained:
-        return runner.run(_explain(server.catalog, explained, as_json=as_json))
+        asked = [uri for word in explained for uri in addresses.explained(manifest, word)]
+        return runner.run(_explain(server.catalog, asked, as_json=as_json))
     return runner.run(_check(server, manifest, as_json=as_json))
 
 
@@ -82,11 +90,13 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
     async with catalog:
         await catalog.start()
         reports = [
-            await _report_mount(mount, use, spec, manifest.positions)
+            await _report_mount(mount, use, spec, (spec.origin or manifest).positions)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
         prompts = [
-            await _report_prompt(catalog, name, prompt, manifest.positions)
+            await _report_prompt(
+                catalog, name, prompt, manifest.prompt_origins.get(name, manifest).positions
+            )
             for name, prompt in manifest.prompts.items()
         ]
         tools = await tool_cost(server.toolbox, LATEST_MODERN)
@@ -122,7 +132,7 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
     status = 0
     bases = ", ".join(mount.base for mount in catalog.mounts) or "none"
     async with catalog:
-        for uri in map(source_arguments.typed_uri, asked):
+        for uri in asked:
             try:
                 text = await _explanation(catalog, uri)
             except ResourceNotFound:
@@ -240,7 +250,8 @@ def _report_client_roots(manifest: Manifest) -> list[MountReport]:
         elif not allowed:
             all_go_to = spec.name
         report = _client_root_report(spec)
-        report.mistakes = [_mistake(manifest.positions, *problem) for problem in problems]
+        positions = (spec.origin or manifest).positions
+        report.mistakes = [_mistake(positions, *problem) for problem in problems]
         reports.append(report)
     return reports
 

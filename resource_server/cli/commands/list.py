@@ -17,27 +17,29 @@ _MAX_COUNTED = 10_000
 
 
 @click.command("list", short_help="List resources as a tree.")
-@click.argument("words", nargs=-1, metavar="[SOURCE] [URI]")
+@click.argument("words", nargs=-1, metavar="[SOURCE]... [URI]")
 @click.option("--all", "everything", is_flag=True, help=f"Print more than {MAX_LINES} lines.")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(
     words: Sequence[str], everything: bool, as_json: bool, no_plugins: bool, verbose: int
 ) -> int:
-    """List the resources of SOURCE as a tree, or the direct children of the collection URI.
+    """List the resources of each SOURCE as a tree, or the direct children of the collection URI.
+
+    URI may be a path in a SOURCE.
 
     With --json, print every resource as a client sees it, one per line and without a limit.
     """
     log_output.log_to_stderr(verbose)
-    source, uris = source_arguments.split_source_and_uris(words)
-    uri = source_arguments.at_most_one_uri(uris)
+    given = source_arguments.with_addresses(words, several=False)
 
-    async def listing(to: LocalClient) -> int:
+    async def listing(to: LocalClient, found: Sequence[str]) -> int:
+        uri = found[0] if found else None
         if as_json:
             return await _print_json(to, uri)
         return await print_tree(to, uri, everything=everything)
 
-    return source_client.run_with_client(source, listing, allow_plugins=not no_plugins)
+    return source_client.run_with_client(given, listing, allow_plugins=not no_plugins)
 
 
 async def _print_json(to: LocalClient, uri: str | None) -> int:

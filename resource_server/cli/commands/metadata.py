@@ -14,19 +14,19 @@ from resource_server.protocol.in_process_client import LocalClient
 
 
 @click.command("metadata", short_help="Print the metadata of a resource.")
-@click.argument("words", nargs=-1, metavar="[SOURCE] URI")
+@click.argument("words", nargs=-1, metavar="[SOURCE]... URI")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
-    """Print the metadata of the resource URI of SOURCE, without its content.
+    """Print the metadata of the resource URI, which may be a path in a SOURCE, without its content.
 
     With --json, print it as a client sees it.
     """
     log_output.log_to_stderr(verbose)
-    source, uris = source_arguments.split_source_and_uris(words)
-    uri = source_arguments.exactly_one_uri(uris)
+    given = source_arguments.with_one_address(words)
 
-    async def asking(to: LocalClient) -> int:
+    async def asking(to: LocalClient, found: Sequence[str]) -> int:
+        (uri,) = found
         resource = (await to.request("resources/metadata", {"uri": uri}))["resource"]
         if as_json:
             console.print_json(resource)
@@ -34,7 +34,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
             console.print_fields(_facts(resource))
         return 0
 
-    return source_client.run_with_client(source, asking, allow_plugins=not no_plugins)
+    return source_client.run_with_client(given, asking, allow_plugins=not no_plugins)
 
 
 def _facts(resource: Json) -> Iterator[tuple[str, str]]:

@@ -14,21 +14,21 @@ from resource_server.protocol.serialization import META_TRUNCATED
 
 
 @click.command("read", short_help="Print the content of a resource.")
-@click.argument("words", nargs=-1, metavar="[SOURCE] URI")
+@click.argument("words", nargs=-1, metavar="[SOURCE]... URI")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
-    """Print the content of the resource URI of SOURCE.
+    """Print the content of the resource URI, which may be a path in a SOURCE.
 
     A pipe or file gets text as UTF-8 and everything else as bytes. A range is part of the URI:
     ?lines=10-40, ?bytes=0-65535, ?tail=100. For a collection, its children are listed. With
     --json, print the result as a client sees it.
     """
     log_output.log_to_stderr(verbose)
-    source, uris = source_arguments.split_source_and_uris(words)
-    uri = source_arguments.exactly_one_uri(uris)
+    given = source_arguments.with_one_address(words)
 
-    async def reading(to: LocalClient) -> int:
+    async def reading(to: LocalClient, found: Sequence[str]) -> int:
+        (uri,) = found
         if as_json:
             console.print_json(await to.request("resources/read", {"uri": uri}))
             return 0
@@ -39,7 +39,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
         result = await to.request("resources/read", {"uri": uri})
         return _print(result["contents"][0])
 
-    return source_client.run_with_client(source, reading, allow_plugins=not no_plugins)
+    return source_client.run_with_client(given, reading, allow_plugins=not no_plugins)
 
 
 def _print(content: Json) -> int:

@@ -1,9 +1,10 @@
-"""`resource-server serve`: serves a source to MCP clients, over stdio or HTTP."""
+"""`resource-server serve`: serves its sources to MCP clients, over stdio or HTTP."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -23,8 +24,8 @@ from resource_server.runtime import extras
 from resource_server.transports import stdio
 
 
-@click.command("serve", short_help="Serve a source to an MCP client.")
-@click.argument("source", required=False)
+@click.command("serve", short_help="Serve sources to an MCP client.")
+@click.argument("named", nargs=-1, metavar="[SOURCE]...")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve many clients over HTTP.")
 @click.option("--insecure", is_flag=True, help="Allow other machines without http.auth.")
 @click.option("--tls-cert", metavar="FILE", help="Serve https:// with this PEM certificate.")
@@ -47,7 +48,7 @@ from resource_server.transports import stdio
 @click.option("--strict", is_flag=True, help="Refuse to serve unless every mount starts.")
 @source_arguments.common_options
 def command(
-    source: str | None,
+    named: Sequence[str],
     *,
     address: str | None,
     insecure: bool,
@@ -60,33 +61,35 @@ def command(
     no_plugins: bool,
     verbose: int,
 ) -> int:
-    """Serve SOURCE to an MCP client over standard input and output, or over HTTP.
+    """Serve each SOURCE to an MCP client over standard input and output, or over HTTP.
+
+    Several sources are one server; each has a name of its own, and so its own URIs.
 
     A mount that cannot start is reported and retried on request; the others serve. A changed
     manifest is reloaded; the code of plugins is not.
     """
     if address is not None:
         options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
-        return _over_http(source, options, strict=strict, no_plugins=no_plugins, verbose=verbose)
+        return _over_http(named, options, strict=strict, no_plugins=no_plugins, verbose=verbose)
     if insecure or tls_cert or tls_key or proxies or access_log or legacy:
         raise click.UsageError("these options need --http", click.get_current_context())
     # First: from here on, nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
     log_output.log_to_stderr(verbose, blocking=False)
     served = ReloadingServer(
-        source,
+        *named,
         allow_plugins=not no_plugins,
         strict=strict,
         timing=source_arguments.current_timing(),
     )
     if os.isatty(reader):
-        console.note(_waiting(served.manifest, source))
+        console.note(_waiting(served.manifest, named))
     runner.favour_the_loop()
     return runner.run(_serve(served, reader, writer, strict=strict))
 
 
 def _over_http(
-    source: str | None, options: HttpOptions, *, strict: bool, no_plugins: bool, verbose: int
+    named: Sequence[str], options: HttpOptions, *, strict: bool, no_plugins: bool, verbose: int
 ) -> int:
     # Imported here: stdio does without.
     with extras.needed("http", "--http"):
@@ -105,7 +108,7 @@ def _over_http(
     if options.logs_access:
         log_output.enable_access_log()
     served = ReloadingServer(
-        source, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
+        *named, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
     )
     http = served.manifest.http
     if reason := options.refusal(http, is_loopback=address.is_loopback):
@@ -152,17 +155,22 @@ async def _serve(served: ReloadingServer, reader: int, writer: int, *, strict: b
     return 0
 
 
-def _waiting(manifest: Manifest, source: str | None) -> str:
+def _waiting(manifest: Manifest, named: Sequence[str]) -> str:
     """Return a hint for a person who runs `serve` in a terminal, where a client is expected."""
     bases = [spec.base for spec in manifest.mounts]
     served = ", ".join([*bases, *["the client's folders" for _ in manifest.client_roots[:1]]])
-    place = str(pathlib.Path(source or ".").absolute())
-    if source and is_database_url(source):
-        url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
-        place = redacted_url(url.text)
-    config = {"command": "resource-server", "args": ["serve", uris.display(place)]}
+    places = [uris.display(_absolute(source)) for source in named or (".",)]
+    config = {"command": "resource-server", "args": ["serve", *places]}
     line = msgspec.json.encode(config).decode()
     return f"serving {served} to an MCP client, which starts this with {line}; Ctrl-D ends"
+
+
+def _absolute(source: str) -> str:
+    """Return a source as it is named from every folder, without a password."""
+    if not is_database_url(source):
+        return str(pathlib.Path(source).absolute())
+    url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
+    return redacted_url(url.text)
 
 
 def _prepare_soon(manifest: Manifest) -> None:

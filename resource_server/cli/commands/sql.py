@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
@@ -11,7 +13,7 @@ from resource_server.provider import Provider
 
 
 @click.command("sql", short_help="Print SQL for the owner of a database to run.")
-@click.argument("source", required=False)
+@click.argument("named", nargs=-1, metavar="[SOURCE]...")
 @click.option(
     "--role", "what", flag_value="role", help="A login that only reads the exposed tables."
 )
@@ -22,9 +24,9 @@ from resource_server.provider import Provider
 @click.option("--name", metavar="NAME", help="The database, if there are several.")
 @source_arguments.common_options
 def command(
-    source: str | None, what: str | None, name: str | None, no_plugins: bool, verbose: int
+    named: Sequence[str], what: str | None, name: str | None, no_plugins: bool, verbose: int
 ) -> int:
-    """Print SQL for a database of SOURCE, without running it.
+    """Print SQL for a database of a SOURCE, without running it.
 
     It covers the tables that the manifest exposes now.
     """
@@ -36,7 +38,7 @@ def command(
             "--role, --notify or --policy is missing", click.get_current_context()
         )
     log_output.log_to_stderr(verbose)
-    manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins)
+    manifest = server_builder.load_manifest(*named, allow_plugins=not no_plugins)
     providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)
     found = {name: provider for name, provider in providers if owner_sql.is_database(provider)}
     if not found:

@@ -19,7 +19,14 @@ import msgspec
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
-from resource_server.cli import console, log_output, runner, source_arguments, source_client
+from resource_server.cli import (
+    addresses,
+    console,
+    log_output,
+    runner,
+    source_arguments,
+    source_client,
+)
 from resource_server.cli.reload import ReloadingServer
 from resource_server.cli.source_client import Json
 from resource_server.protocol import revisions
@@ -42,33 +49,35 @@ _encode = msgspec.json.Encoder().encode
 
 
 @click.command("watch", short_help="Print changes as they happen.")
-@click.argument("words", nargs=-1, metavar="[SOURCE] [URI]...")
+@click.argument("words", nargs=-1, metavar="[SOURCE]... [URI]...")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
-    """Print each change, addition and removal in SOURCE on a line, until interrupted.
+    """Print each change, addition and removal in each SOURCE on a line, until interrupted.
 
     Without a URI, everything listed is watched; collections are only added and removed. With URIs,
-    only these resources are watched; a collection changes when its direct children do. With
-    --json, each line is an object.
+    which may be paths in a SOURCE, only these resources are watched; a collection changes when its
+    direct children do. With --json, each line is an object.
     """
     log_output.log_to_stderr(verbose)
-    source, uris = source_arguments.split_source_and_uris(words)
+    given = source_arguments.with_addresses(words)
     printer = EventPrinter(as_json=as_json)
-    served = ReloadingServer(source, allow_plugins=not no_plugins)
-    return runner.run(_watch(served, uris, printer))
+    served = ReloadingServer(*given.sources, allow_plugins=not no_plugins)
+    return runner.run(_watch(served, given.addresses, printer))
 
 
-async def _watch(served: ReloadingServer, uris: Sequence[str], printer: EventPrinter) -> int:
+async def _watch(served: ReloadingServer, given: Sequence[str], printer: EventPrinter) -> int:
     pending = PendingChanges()
+    uris: list[str] = []
 
     def has_silent_mount() -> bool:
         return bool(_silent(_mounts(served.server.catalog, uris)))
 
     async with (
         served as server,
-        LocalClient(server, on_notification=pending.take, follows_list=not uris) as client,
+        LocalClient(server, on_notification=pending.take, follows_list=not given) as client,
     ):
+        uris += [await addresses.resolved(client, served.manifest, word) for word in given]
         watched = (
             WatchedUris(client, pending, printer, uris)
             if uris
@@ -77,7 +86,7 @@ async def _watch(served: ReloadingServer, uris: Sequence[str], printer: EventPri
         try:
             summary = await watched.begin()
         except ErrorReply as error:
-            return console.fail(source_client.error_sentence(error))
+            return console.fail(await source_client.explained_error(server, error))
         mounts = _mounts(server.catalog, uris)
         console.note(f"watching {summary} of {_named(mounts) or 'no mount'}; Ctrl-C ends")
         if silent := _silent(mounts):

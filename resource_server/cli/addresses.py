@@ -1,0 +1,141 @@
+"""Addresses on the command line: the URI of a resource, or a path below what is served."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import click
+
+from resource_server import uris
+from resource_server.catalog.near_resources import MAX_SUGGESTIONS
+from resource_server.manifest import Manifest, MountSpec
+from resource_server.protocol import revisions
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_WITH_PARAMETERS = re.compile(r"([^?].*?)\?([A-Za-z_][\w.]*=.*)", re.DOTALL)
+_UNDECODED = re.compile("[\udc80-\udcff]")
+
+
+class Candidate(NamedTuple):
+    """What a path may mean."""
+
+    uri: str
+    """Without URI parameters."""
+    parameters: str
+    """As typed, after `?`."""
+    file: str | None
+    """Path of the file or folder, below a served folder."""
+
+    @property
+    def whole(self) -> str:
+        """The URI with its parameters."""
+        return f"{self.uri}?{self.parameters}" if self.parameters else self.uri
+
+
+def is_uri(word: str) -> bool:
+    """Return whether an address is a URI; with `./` before it, the same word is a path."""
+    return _SCHEME.match(word) is not None
+
+
+def typed_uri(word: str) -> str:
+    """Return a typed URI with bytes that are not UTF-8 percent-encoded."""
+    return _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", word)
+
+
+async def resolved(client: LocalClient, manifest: Manifest, word: str) -> str:
+    """Return the URI of an address.
+
+    A path that names nothing becomes the likeliest of its URIs, which then is not found: for the
+    caller, absent and hidden are the same.
+
+    Raises:
+        click.UsageError: the path is outside everything that is served, or means several resources.
+    """
+    if is_uri(word):
+        return typed_uri(word)
+    found = candidates(word, manifest)
+    if not found:
+        raise _unusable(f"'{word}' is below no source")
+    there = [each for each in found if await _exists(client, each.uri)]
+    if len(there) > 1:
+        known = ", ".join(each.uri for each in there[:MAX_SUGGESTIONS])
+        raise _unusable(f"'{word}' may be any of {known}; give the URI")
+    return (there or found)[0].whole
+
+
+def explained(manifest: Manifest, word: str) -> Sequence[str]:
+    """Return the URIs that an address may mean, of paths those of files that exist."""
+    if is_uri(word):
+        return [typed_uri(word)]
+    found = candidates(word, manifest)
+    there = [each.uri for each in found if each.file and os.path.lexists(each.file)]
+    return there or [each.uri for each in found]
+
+
+async def _exists(client: LocalClient, uri: str) -> bool:
+    try:
+        await client.request("resources/metadata", {"uri": uri})
+    except ErrorReply as error:
+        return error.code != revisions.LATEST_HANDSHAKE.resource_not_found
+    return True
+
+
+def candidates(word: str, manifest: Manifest) -> list[Candidate]:
+    """Return what a path may mean, the likeliest first, each URI once.
+
+    A path starts at any mount, or at the current folder if it leads below a served folder.
+    """
+    found: dict[str, Candidate] = {}
+    readings = [(word, "")]  # a file may be named like a path with parameters
+    if parts := _WITH_PARAMETERS.fullmatch(word):
+        readings.append((parts[1], typed_uri(parts[2])))
+    for path, parameters in readings:
+        for spec, segments in _places(path, manifest) if "\0" not in path else ():
+            uri = uris.join(spec.base, segments)
+            folder = folder_of(spec, manifest)
+            file = None if folder is None else str(folder.joinpath(*segments))
+            found.setdefault(uri, Candidate(uri, parameters, file))
+    return list(found.values())
+
+
+def _places(path: str, manifest: Manifest) -> Iterator[tuple[MountSpec, Sequence[str]]]:
+    here = sorted(_below_folders(path, manifest), key=lambda place: len(place[1]))
+    is_from_here = path.startswith(("./", "../")) or path in (".", "..")
+    if is_from_here and here:
+        yield from here
+        return
+    segments = [each for each in path.split("/") if each not in ("", ".")]
+    if not path.startswith("/") and all(map(uris.is_segment, segments)):
+        yield from ((spec, segments) for spec in manifest.mounts)
+    yield from here
+
+
+def _below_folders(path: str, manifest: Manifest) -> Iterator[tuple[MountSpec, Sequence[str]]]:
+    """Return the mounts whose folder a path from the current folder leads into."""
+    for spec in manifest.mounts:
+        folder = folder_of(spec, manifest)
+        for canonical in (os.path.abspath, os.path.realpath) if folder is not None else ():
+            below = pathlib.Path(canonical(path)), pathlib.Path(canonical(str(folder)))
+            if below[0].is_relative_to(below[1]):
+                yield spec, below[0].relative_to(below[1]).parts
+                break
+
+
+def folder_of(spec: MountSpec, manifest: Manifest) -> pathlib.Path | None:
+    """Return the folder that a mount serves; None if it serves something else."""
+    if spec.path[:1] != ("roots",):
+        return None
+    if not isinstance(spec.use, str):
+        return cast("Any", spec.use).path
+    path = spec.options.get("path")
+    directory = (spec.origin or manifest).directory
+    return directory / path if isinstance(path, str) else None
+
+
+def _unusable(reason: str) -> click.UsageError:
+    return click.UsageError(reason, click.get_current_context(silent=True))
