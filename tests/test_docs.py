@@ -239,7 +239,7 @@ def option_classes() -> Iterator[type[Any]]:
         yield from (each for each in named if each.__module__ == module.__name__)
 
 
-NO_OPTIONS = (model.Manifest, model.MountSpec)
+NO_OPTIONS = (model.Manifest, model.MountSpec, model.Origin)
 """Classes of the manifest as it is decoded."""
 
 
