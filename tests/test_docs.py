@@ -21,7 +21,7 @@ import pytest
 from resource_server.manifest import http, model, prompts
 from resource_server.manifest.load import SECTIONS, load
 from resource_server.manifest.typed_options import options_of
-from tests import reference
+from tests import picture, reference
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -264,6 +264,11 @@ def test_every_section_of_the_manifest_is_in_its_reference(section: str) -> None
 def test_a_generated_section_is_up_to_date(section: str) -> None:
     # `python -m tests.reference` writes them.
     assert reference.shown(section, reference.PAGES[section]) == reference.generate(section)
+
+
+def test_the_picture_shows_what_the_program_prints() -> None:
+    # `python -m tests.picture` draws it.
+    assert picture.shown() == picture.plain(picture.recorded())
 
 
 def test_the_readme_is_short() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -10,7 +11,7 @@ HERE = Path(__file__).parent
 
 def make(file: Path = HERE / "shop.db") -> None:
     """Make the database, or put a new one in the place of the one that is there."""
-    new = file.with_name(f"{file.name}.new")
+    new = file.with_name(f"{file.name}.{os.getpid()}.new")
     new.unlink(missing_ok=True)
     connection = sqlite3.connect(new)
     try:
