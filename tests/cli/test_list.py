@@ -72,6 +72,34 @@ def test_json_is_one_resource_per_line_as_sent_to_clients(run: Run, folder: Path
     assert resources[2]["_meta"]["resource-server/resourceType"] == "document"
 
 
+def test_uris_are_one_on_each_line_for_other_commands(run: Run, folder: Path) -> None:
+    (folder / "a b\n\x1b.txt").write_text("odd", "utf-8")
+    done = run("list", "--uris", folder)
+    uris = done.out.splitlines()
+    assert (done.status, done.err, len(uris)) == (0, "", 8)
+    assert "file:///project/docs/deep" in uris
+    assert run("read", folder, "file:///project/a%20b%0A%1B.txt").out == "odd"
+    assert "file:///project/a%20b%0A%1B.txt" in uris
+    below = run("list", folder, folder / "docs", "--uris").out.splitlines()
+    assert below == ["file:///project/docs/deep", "file:///project/docs/guide.txt"]
+
+
+def test_uris_and_json_exclude_each_other(run: Run, folder: Path) -> None:
+    done = run("list", "--uris", "--json", folder)
+    assert (done.status, done.out) == (2, "")
+    assert "--uris or --json, not both" in done.err
+
+
+@pytest.mark.parametrize("option", ["--uris", "--json"])
+def test_a_bounded_listing_for_programs_is_reported(run: Run, folder: Path, option: str) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "server: {listing: {max: 3}}\nroots: {a: {path: .}}\n", "utf-8"
+    )
+    done = run("list", option, folder)
+    assert (done.status, len(done.out.splitlines())) == (0, 3)
+    assert "more than the listing has" in done.err
+
+
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
     for number in range(MAX_LINES + 20):

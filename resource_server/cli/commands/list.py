@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -19,35 +19,61 @@ _MAX_COUNTED = 10_000
 @click.command("list", short_help="List resources as a tree.")
 @click.argument("words", nargs=-1, metavar="[SOURCE]... [URI]")
 @click.option("--all", "everything", is_flag=True, help=f"Print more than {MAX_LINES} lines.")
+@click.option("--uris", "as_uris", is_flag=True, help="Print URIs only, one on each line.")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(
-    words: Sequence[str], everything: bool, as_json: bool, no_plugins: bool, verbose: int
+    words: Sequence[str],
+    *,
+    everything: bool,
+    as_uris: bool,
+    as_json: bool,
+    no_plugins: bool,
+    verbose: int,
 ) -> int:
     """List the resources of each SOURCE as a tree, or the direct children of the collection URI.
 
     URI may be a path in a SOURCE.
 
-    With --json, print every resource as a client sees it, one per line and without a limit.
+    With --json, print every resource as a client sees it, with --uris its URI, one per line and
+    without a limit.
     """
+    if as_uris and as_json:
+        raise click.UsageError("--uris or --json, not both", click.get_current_context())
     log_output.log_to_stderr(verbose)
     given = source_arguments.with_addresses(words, several=False)
 
     async def listing(to: LocalClient, found: Sequence[str]) -> int:
         uri = found[0] if found else None
         if as_json:
-            return await _print_json(to, uri)
+            return await _print_pages(to, uri, lambda page: console.print_json(*page))
+        if as_uris:
+            return await _print_pages(to, uri, _print_uris)
         return await print_tree(to, uri, everything=everything)
 
     return source_client.run_with_client(given, listing, allow_plugins=not no_plugins)
 
 
-async def _print_json(to: LocalClient, uri: str | None) -> int:
+async def _print_pages(
+    to: LocalClient, uri: str | None, print_page: Callable[[Sequence[Json]], None]
+) -> int:
     status = 0
     async for page in source_client.listing_pages(to, uri):
-        console.print_json(*page["resources"])
+        print_page(page["resources"])
+        _report_bounds(page)
         status |= exit_status(page)
     return status
+
+
+def _print_uris(resources: Sequence[Json]) -> None:
+    for resource in resources:
+        console.print_line(resource["uri"])
+
+
+def _report_bounds(page: Json) -> None:
+    """Report that the listing ends before its last resource, if this page says so."""
+    if META_TRUNCATED in page.get("_meta", {}):
+        console.note("more than the listing has is below its collections; list one by its URI")
 
 
 async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = False) -> int:
@@ -58,11 +84,10 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
     """
     status = 0
     resources: list[Json] = []
-    bounded = False
+    page: Json = {}
     async for page in source_client.listing_pages(to, uri):
         status |= exit_status(page)
         resources += page["resources"]
-        bounded = bounded or META_TRUNCATED in page.get("_meta", {})
         if uri is not None and len(resources) > MAX_LINES + _MAX_COUNTED and not everything:
             break
     above: list[str] = []
@@ -72,8 +97,7 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
     if more := len(resources[shown:]):
         count = f"more than {_MAX_COUNTED:,}" if more > _MAX_COUNTED else f"{more:,}"
         console.note(f"{count} more; --all prints them")
-    if bounded:
-        console.note("more than the listing has is below its collections; list one by its URI")
+    _report_bounds(page)
     return status
 
 
