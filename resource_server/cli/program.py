@@ -41,6 +41,16 @@ _COMMANDS = (
 """All commands, in the order of the help."""
 
 
+_FIRST_STEPS = (
+    "resource-server serves folders and databases to MCP clients. To begin:",
+    "  resource-server list              what this folder has, as clients see it",
+    "  resource-server install HOST      connect a host, such as claude-code, vscode or cursor",
+    "  resource-server init              write a manifest, to choose what is served",
+    "  resource-server serve --demo      serve an example",
+    "  resource-server --help            all commands",
+)
+
+
 @click.command("schema", short_help="Print the JSON Schema of the manifest.")
 def _schema() -> None:
     """Print the JSON Schema of the manifest, with the options of all installed providers."""
@@ -114,8 +124,7 @@ def _failed(error: Exception) -> int:
         case MissingExtra():
             return console.fail(str(error), status=2)
         case click.exceptions.NoArgsIsHelpError():
-            error.show()
-            return error.exit_code
+            return console.fail(*_FIRST_STEPS, prefix=False, status=error.exit_code)
         case click.UsageError(ctx=click.Context(command_path=path)):
             text = error.format_message().rstrip(".")
             text = f"{text[:1].lower()}{text[1:]}; see {path} --help"

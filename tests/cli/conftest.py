@@ -18,6 +18,8 @@ from resource_server.cli import main
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
+ENVIRONMENT = {"TERM": "xterm", "PYTHONPATH": str(ROOT)}
+"""Environment variables of the started processes."""
 QUIET_S = 0.3
 """Longer than the last event of one change takes to follow the first."""
 
@@ -78,7 +80,7 @@ def started(
         stdout=stdout,
         stderr=subprocess.PIPE,
         encoding="utf-8",
-        env={"TERM": "xterm", "PYTHONPATH": str(ROOT)},
+        env=ENVIRONMENT,
     ) as process:
         assert process.stderr is not None
         try:

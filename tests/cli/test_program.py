@@ -50,10 +50,14 @@ def test_help_names_every_command_in_one_short_line(run: Run) -> None:
         assert not line.endswith("...")
 
 
-def test_a_missing_command_prints_help_as_an_error(run: Run) -> None:
+def test_a_missing_command_says_how_to_begin(run: Run) -> None:
     done = run()
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("Usage: resource-server")
+    first, *steps = done.err.splitlines()
+    assert first.startswith("resource-server serves folders and databases")
+    named = [step.split()[1] for step in steps]
+    assert set(named) <= {"--help", *COMMANDS, "install"}
+    assert "--help" in named
 
 
 @pytest.mark.parametrize(

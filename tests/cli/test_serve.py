@@ -125,13 +125,17 @@ def test_at_a_terminal_serve_explains_how_to_configure_a_client(folder: Path) ->
     terminal, end = pty.openpty()
     with started("serve", folder, stdin=end, stdout=end) as (process, errors):
         os.close(end)
-        told = errors.readline()
+        told = [errors.readline() for _ in range(5)]
         os.write(terminal, b"\x04")
         assert process.wait(20) == 0
         assert errors.read() == ""
     os.close(terminal)
-    assert told.startswith("resource-server: serving file:///project/ ")
-    config = json.loads(told[told.index("{") : told.index("}") + 1])
+    assert told[0] == "resource-server: serving file:///project/ to an MCP client; Ctrl-D ends\n"
+    assert told[2:4] == [
+        f"  resource-server install HOST {folder}\n",
+        f"  resource-server list {folder}\n",
+    ]
+    config = json.loads(told[4][told[4].index("{") :])
     assert config == {"command": "resource-server", "args": ["serve", str(folder)]}
 
 

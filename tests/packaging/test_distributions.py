@@ -42,7 +42,8 @@ def test_the_wheel_has_the_package_with_its_data_and_nothing_else(
         names = set(archive.namelist())
     packed = {name for name in names if ".dist-info/" not in name}
     files = (each for each in PACKAGE.rglob("*") if each.is_file())
-    assert packed == {
+    demo = {f"resource_server/examples/shop/{name}" for name in ("mcp-resources.yaml", "shop.sql")}
+    assert packed == demo | {
         each.relative_to(ROOT).as_posix() for each in files if "__pycache__" not in each.parts
     }
     assert "resource_server/py.typed" in packed
@@ -86,6 +87,7 @@ def test_an_installed_wheel_lists_and_serves(
     assert run([program, "--version"]).split()[-1] == read_facts().version
     assert "hello.txt" in run([program, "list", folder])
     assert served_text([program, "serve", folder], "hello.txt") == "hello"
+    assert "# Kettle" in served_text([program, "serve", "--demo"], "README.md")
 
 
 def test_uvx_runs_the_clone(uv: str, folder: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
+import sys
 from collections.abc import Sequence
+from functools import partial
 
 import click
 import msgspec
@@ -45,6 +48,7 @@ from resource_server.transports import stdio
     help="Also serve clients of 2024-11-05, at /sse.",
 )
 @click.option("--workers", hidden=True, expose_value=False, callback=refuse_workers)
+@click.option("--demo", "is_demo", is_flag=True, help="Serve an example, made for the occasion.")
 @click.option("--strict", is_flag=True, help="Refuse to serve unless every mount starts.")
 @source_arguments.common_options
 def command(
@@ -57,6 +61,7 @@ def command(
     proxies: str | None,
     access_log: bool,
     legacy: bool,
+    is_demo: bool,
     strict: bool,
     no_plugins: bool,
     verbose: int,
@@ -68,11 +73,37 @@ def command(
     A mount that cannot start is reported and retried on request; the others serve. A changed
     manifest is reloaded; the code of plugins is not.
     """
+    if is_demo and named:
+        raise click.UsageError("--demo takes the place of SOURCE", click.get_current_context())
+    options = None
     if address is not None:
         options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
-        return _over_http(named, options, strict=strict, no_plugins=no_plugins, verbose=verbose)
-    if insecure or tls_cert or tls_key or proxies or access_log or legacy:
+    elif insecure or tls_cert or tls_key or proxies or access_log or legacy:
         raise click.UsageError("these options need --http", click.get_current_context())
+    serving = _over_stdio if options is None else partial(_over_http, options=options)
+    if not is_demo:
+        return serving(named, strict=strict, no_plugins=no_plugins, verbose=verbose)
+    # Imported here: only a demonstration needs it.
+    from resource_server.cli import demo
+
+    with demo.made() as sources:
+        return serving(
+            sources,
+            strict=strict,
+            no_plugins=no_plugins,
+            verbose=verbose,
+            hints=demo.hints(sources),
+        )
+
+
+def _over_stdio(
+    named: Sequence[str],
+    *,
+    strict: bool,
+    no_plugins: bool,
+    verbose: int,
+    hints: Sequence[str] = (),
+) -> int:
     # First: from here on, nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
     log_output.log_to_stderr(verbose, blocking=False)
@@ -83,13 +114,20 @@ def command(
         timing=source_arguments.current_timing(),
     )
     if os.isatty(reader):
-        console.note(_waiting(served.manifest, named))
+        console.note(f"serving {_served(served.manifest)} to an MCP client; Ctrl-D ends")
+        _print_hints(hints or _connecting(named))
     runner.favour_the_loop()
     return runner.run(_serve(served, reader, writer, strict=strict))
 
 
 def _over_http(
-    named: Sequence[str], options: HttpOptions, *, strict: bool, no_plugins: bool, verbose: int
+    named: Sequence[str],
+    *,
+    options: HttpOptions,
+    strict: bool,
+    no_plugins: bool,
+    verbose: int,
+    hints: Sequence[str] = (),
 ) -> int:
     # Imported here: stdio does without.
     with extras.needed("http", "--http"):
@@ -126,7 +164,7 @@ def _over_http(
                     server,
                     http,
                     address,
-                    started=lambda actual: console.note(f"serving at {actual.url}"),
+                    started=lambda actual: _announce(actual.url, hints),
                     certificate=certificate,
                     proxies=options.proxies,
                     logs_access=options.logs_access,
@@ -155,14 +193,34 @@ async def _serve(served: ReloadingServer, reader: int, writer: int, *, strict: b
     return 0
 
 
-def _waiting(manifest: Manifest, named: Sequence[str]) -> str:
-    """Return a hint for a person who runs `serve` in a terminal, where a client is expected."""
+def _announce(url: str, hints: Sequence[str]) -> None:
+    console.note(f"serving at {url}")
+    if sys.stderr.isatty():
+        _print_hints([f"To connect a host: resource-server install HOST --http {url}", *hints])
+
+
+def _print_hints(hints: Sequence[str]) -> None:
+    for line in hints:
+        console.note(line, prefix=False)
+
+
+def _served(manifest: Manifest) -> str:
     bases = [spec.base for spec in manifest.mounts]
-    served = ", ".join([*bases, *["the client's folders" for _ in manifest.client_roots[:1]]])
+    return ", ".join([*bases, *["the client's folders" for _ in manifest.client_roots[:1]]])
+
+
+def _connecting(named: Sequence[str]) -> Sequence[str]:
+    """Return what a person does who runs `serve` in a terminal, where a client is expected."""
     places = [uris.display(_absolute(source)) for source in named or (".",)]
     config = {"command": "resource-server", "args": ["serve", *places]}
-    line = msgspec.json.encode(config).decode()
-    return f"serving {served} to an MCP client, which starts this with {line}; Ctrl-D ends"
+    words = shlex.join(uris.display(redacted_url(source)) for source in named)
+    options = "-- " if any(source.startswith("-") for source in named) else ""
+    return [
+        "A client starts this by itself. To connect one, or to look at what is served:",
+        f"  resource-server install HOST {options}{words}".rstrip(),
+        f"  resource-server list {options}{words}".rstrip(),
+        f"Other clients are configured with {msgspec.json.encode(config).decode()}",
+    ]
 
 
 def _absolute(source: str) -> str:
