@@ -22,6 +22,7 @@ from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.data import Problems
 from resource_server.manifest.wording import one_line, printable
 from resource_server.provider import Provider, SupportsKey
+from resource_server.runtime import installation
 from resource_server.runtime.near_name import did_you_mean
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{named} needs the module '{error.name}', which is not installed; "
-            f"install the package that has it: {sys.executable} -m pip install PACKAGE"
+            f"install the package that has it: {installation.current().package_command('PACKAGE')}"
         ) from error
     except KeyboardInterrupt:
         raise

@@ -7,7 +7,6 @@ offered; `missing` has the modules that it waits for.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -16,6 +15,7 @@ import msgspec
 
 from resource_server import __version__, media_types
 from resource_server.provider import Format
+from resource_server.runtime.extras import is_installed
 
 GROUP = "resource_server.converters"
 """The group of entry points; each has the name of a media type."""
@@ -286,9 +286,4 @@ def _kinds(converters: Mapping[str, ConverterEntry]) -> Mapping[str, str]:
     return {name: each for each in converters for name in (*media_types.suffixes(each), each)}
 
 
-@functools.lru_cache(maxsize=64)
-def _is_installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
+_is_installed = functools.lru_cache(maxsize=64)(is_installed)

@@ -1,30 +1,40 @@
-"""Optional dependencies (extras), and the command that adds one to this installation."""
+"""Optional dependencies (extras), and the error for one that is missing."""
 
 from __future__ import annotations
 
-import re
-import shlex
-import sys
-from collections.abc import Collection, Generator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import unquote, urlsplit
-
-import msgspec
+import importlib.util
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from resource_server.errors import MountUnavailable
 
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
+Extra: TypeAlias = Literal["auth", "documents", "duckdb", "http", "mysql", "postgres", "regex"]
 
-Extra: TypeAlias = Literal["auth", "documents", "duckdb", "http", "mysql", "postgres"]
-
-_PACKAGE = "resource-server"
-_UV_CACHE = ("archive-v", "environments-v", "builds-v")
-"""Folders of uv's cache, where `uvx` keeps environments that nothing can be installed into."""
-_REQUIREMENT = re.compile(r"""([\w.-]+).*;.*\bextra == ['"](\w+)['"]""")
-"""A package of an extra, in the metadata of this one."""
+PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
+    {
+        "auth": {"pyjwt": "jwt", "cryptography": "cryptography"},
+        "documents": {
+            "chardet": "chardet",
+            "duckdb": "duckdb",
+            "html-to-markdown": "html_to_markdown",
+            "nanoarrow": "nanoarrow",
+            "pillow": "PIL",
+            "pypdfium2": "pypdfium2",
+            "python-calamine": "python_calamine",
+        },
+        "duckdb": {"duckdb": "duckdb", "sqlglot": "sqlglot"},
+        "http": {
+            "httptools": "httptools",
+            "prometheus-client": "prometheus_client",
+            "uvicorn": "uvicorn",
+        },
+        "mysql": {"asyncmy": "asyncmy", "sqlglot": "sqlglot"},
+        "postgres": {"asyncpg": "asyncpg", "sqlglot": "sqlglot"},
+        "regex": {"google-re2": "re2"},
+    }
+)
+"""The packages of each extra, and the module of each."""
 
 
 class MissingExtra(MountUnavailable):
@@ -34,84 +44,37 @@ class MissingExtra(MountUnavailable):
         super().__init__(f"{feature} needs more packages; install them: {install_command(extra)}")
 
 
-@contextmanager
-def needed(extra: Extra, feature: str) -> Generator[None]:
-    """Turn the failed import of another package into the error for a missing extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
-            raise
-        raise MissingExtra(feature, extra) from None
+def require(extra: Extra, feature: str) -> None:
+    """Find all packages of an extra, without importing them.
 
-
-def install_command(extra: Extra, prefix: Path | None = None) -> str:
-    """Return the command that adds an extra to the installation in `prefix` (the running one).
-
-    It names the extras that are there, too: some installers make the environment anew.
+    Raises:
+        MissingExtra: some are not installed.
     """
-    prefix = Path(sys.prefix) if prefix is None else prefix
-    found = _installed(_PACKAGE, prefix)
-    extras = {extra} if found is None else {extra, *_complete_extras(found, prefix)}
-    wanted = _wanted(found, ",".join(sorted(extras)))
-    if (prefix / "uv-receipt.toml").is_file():
-        return f"uv tool install {wanted}"
-    if (prefix / "pipx_metadata.json").is_file():
-        return f"pipx install --force {wanted}"
-    installer = "" if found is None else (found.read_text("INSTALLER") or "").strip()
-    if installer != "uv":
-        return f"{shlex.quote(sys.executable)} -m pip install {wanted}"
-    if _is_in_uv_cache(prefix):
-        return f"uvx --from {wanted} {_PACKAGE}"
-    return f"uv pip install --python {shlex.quote(sys.executable)} {wanted}"
+    if missing(extra):
+        raise MissingExtra(feature, extra)
 
 
-def uvx_requirement(prefix: Path | None = None) -> str | None:
-    """Return what `uvx --from` takes to run this again; None if uvx does not run it."""
-    prefix = Path(sys.prefix) if prefix is None else prefix
-    if not _is_in_uv_cache(prefix):
-        return None
-    found = _installed(_PACKAGE, prefix)
-    extras = () if found is None else sorted(_complete_extras(found, prefix))
-    return shlex.split(_wanted(found, ",".join(extras)))[-1].replace("[]", "")
+def missing(extra: Extra) -> Sequence[str]:
+    """Return the packages of an extra that are not installed."""
+    return [package for package, module in PACKAGES[extra].items() if not is_installed(module)]
 
 
-def _is_in_uv_cache(prefix: Path) -> bool:
-    return any(part.startswith(_UV_CACHE) for part in prefix.parts)
+def is_installed(module: str) -> bool:
+    """Return whether a module is found, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
-def _installed(package: str, prefix: Path) -> Distribution | None:
-    """Return a package as it is installed in an environment; None if it is not."""
-    # Imported here: it takes long, and few processes need it.
-    from importlib.metadata import distributions
+def install_command(extra: Extra) -> str:
+    """Return the command that adds an extra to this installation."""
+    # Imported here: few processes need it.
+    from resource_server.runtime import installation
 
-    places = [path for path in sys.path if prefix in (Path(path), *Path(path).parents)]
-    places += map(str, prefix.glob("lib/python*/site-packages"))
-    return next(iter(distributions(name=package, path=places)), None)
+    return installation.current().extra_command(extra, PACKAGES[extra])
 
 
-def _complete_extras(found: Distribution, prefix: Path) -> Collection[str]:
-    """Return the extras whose packages are all installed."""
-    packages: dict[str, list[str]] = {}
-    for match in map(_REQUIREMENT.match, found.requires or ()):
-        if match is not None:
-            packages.setdefault(match[2], []).append(match[1])
-    return {
-        extra
-        for extra, needed in packages.items()
-        if all(_installed(package, prefix) is not None for package in needed)
-    }
-
-
-def _wanted(found: Distribution | None, extras: str) -> str:
-    """Return the requirement, from where the package came: an index, a folder or a repository."""
-    text = None if found is None else found.read_text("direct_url.json")  # PEP 610
-    if text is None:
-        return shlex.quote(f"{_PACKAGE}[{extras}]")
-    origin: dict[str, Any] = msgspec.json.decode(text)
-    url = str(origin["url"])
-    if origin.get("dir_info", {}).get("editable"):
-        return f"-e {shlex.quote(f'{unquote(urlsplit(url).path)}[{extras}]')}"
-    if vcs := origin.get("vcs_info"):
-        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
-    return shlex.quote(f"{_PACKAGE}[{extras}] @ {url}")
+def operator_hint(extra: Extra) -> str:
+    """Return what a client is told of a missing extra: commands have paths of this machine."""
+    return f"its operator can add the extra `{extra}` (`resource-server doctor` prints the command)"

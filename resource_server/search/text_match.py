@@ -12,7 +12,6 @@ may be missed; `^` and `$` still match at the ends of the line.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -21,6 +20,7 @@ import msgspec
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchRequest
+from resource_server.runtime import extras
 
 MAX_LINES = 5
 """Matching lines quoted of each document, even if others have many."""
@@ -353,10 +353,7 @@ def _expression(text: str, *, ignores_case: bool = False) -> Find:
 
 def has_expressions() -> bool:
     """Return whether the engine of regular expressions is installed."""
-    try:
-        return importlib.util.find_spec("re2") is not None
-    except ValueError:
-        return False
+    return extras.is_installed("re2")
 
 
 def _compile(text: str, *, ignores_case: bool) -> Any:
@@ -365,8 +362,8 @@ def _compile(text: str, *, ignores_case: bool) -> Any:
         re2: Any = importlib.import_module("re2")
     except ImportError:
         raise InvalidParameter(
-            "this server cannot search by regular expressions: it needs resource-server[regex]; "
-            "search for a part of a line"
+            "this server cannot search by regular expressions; search for a part of a line, or "
+            f"{extras.operator_hint('regex')}"
         ) from None
     options = re2.Options()
     options.max_mem = _MAX_MEMORY

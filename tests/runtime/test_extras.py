@@ -1,137 +1,99 @@
-"""The command that installs a missing extra, for each way to install this package."""
+"""Missing extras: one line with the command, in environments that lack a package."""
 
 from __future__ import annotations
 
-import shlex
+import importlib.metadata
+import re
+import shutil
 import subprocess
-import sys
+import sysconfig
+import tomllib
+import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from resource_server.runtime.extras import MissingExtra, install_command, needed, uvx_requirement
+from resource_server.runtime import extras
 
-PIP = f"{shlex.quote(sys.executable)} -m pip install"
-UV = f"uv pip install --python {shlex.quote(sys.executable)}"
-EDITABLE = '{"url": "file:///a%20b/src", "dir_info": {"editable": true}}'
-VCS = '{"url": "https://x.example/r", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'
+ROOT = Path(__file__).parents[2]
 
 
-def installed(prefix: Path, installer: str, origin: str | None) -> Path:
-    """Record an installation in an environment as installers do."""
-    info = prefix / "lib" / "python3.11" / "site-packages" / "resource_server-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: resource-server\nVersion: 1.0\n")
-    (info / "INSTALLER").write_text(f"{installer}\n")
-    if origin is not None:
-        (info / "direct_url.json").write_text(origin)
-    return prefix
+@pytest.fixture
+def without(tmp_path: Path) -> Callable[[str], str]:
+    """Make an environment like this one that lacks a package; return its interpreter."""
+
+    def make(package: str) -> str:
+        folder = tmp_path / "environment"
+        venv.EnvBuilder(symlinks=True).create(folder)
+        site = next(folder.glob("lib/*/site-packages"))
+        left_out = {file.parts[0] for file in importlib.metadata.files(package) or ()}
+        for entry in Path(sysconfig.get_path("purelib")).iterdir():
+            if entry.name not in left_out:
+                (site / entry.name).symlink_to(entry)
+        return str(folder / "bin" / "python")
+
+    return make
 
 
-@pytest.mark.parametrize(
-    ("way", "command"),
-    [
-        (("pip", "venv", None, None), f"{PIP} 'resource-server[http]'"),
-        (("pip", "venv", None, EDITABLE), f"{PIP} -e '/a b/src[http]'"),
-        (
-            ("pip", "venv", None, VCS),
-            f"{PIP} 'resource-server[http] @ git+https://x.example/r@abc'",
-        ),
-        (("uv", "venv", None, None), f"{UV} 'resource-server[http]'"),
-        (("uv", "venv", None, EDITABLE), f"{UV} -e '/a b/src[http]'"),
-        (("uv", "tool", "uv-receipt.toml", None), "uv tool install 'resource-server[http]'"),
-        (("uv", "archive-v0/x", None, None), "uvx --from 'resource-server[http]' resource-server"),
-        (("pip", "p", "pipx_metadata.json", None), "pipx install --force 'resource-server[http]'"),
-    ],
-)
-def test_the_command_follows_the_way_of_installation(
-    tmp_path: Path, way: tuple[str, str, str | None, str | None], command: str
-) -> None:
-    installer, folder, marker, origin = way
-    prefix = installed(tmp_path / folder, installer, origin)
-    if marker is not None:
-        (prefix / marker).write_text("")
-    assert install_command("http", prefix) == command
-
-
-@pytest.mark.parametrize(
-    ("packages", "extras"),
-    [
-        ((), "http,test"),
-        (("asyncmy",), "http,mysql,test"),
-        (("pyjwt",), "http,test"),
-        (("uvicorn",), "http,test"),
-    ],
-)
-def test_extras_that_are_there_stay(tmp_path: Path, packages: tuple[str, ...], extras: str) -> None:
-    prefix = installed(tmp_path, "uv", None)
-    (prefix / "uv-receipt.toml").write_text("")
-    folder = next(prefix.glob("lib/*/site-packages"))
-    with next(folder.glob("*.dist-info/METADATA")).open("a") as metadata:
-        for needed, of in (
-            ("asyncmy<0.3,>=0.2.10", "mysql"),
-            ("pyjwt[crypto]>=2.13", "auth"),
-            ("another", "auth"),
-            ("uvicorn>=0.45", "http"),
-            ("pytest", "test"),
-        ):
-            metadata.write(f"Requires-Dist: {needed}; extra == '{of}'\n")
-    for package in (*packages, "pytest"):
-        info = folder / f"{package}-1.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
-    assert install_command("http", prefix) == f"uv tool install 'resource-server[{extras}]'"
-
-
-def test_a_copy_that_is_not_installed_is_completed_from_the_index(tmp_path: Path) -> None:
-    assert install_command("http", tmp_path) == f"{PIP} 'resource-server[http]'"
-
-
-def test_only_the_packages_of_others_count_as_missing() -> None:
-    with pytest.raises(MissingExtra, match="this needs more packages"), needed("http", "this"):
-        raise ModuleNotFoundError("no", name="uvicorn.config")
-    with pytest.raises(ModuleNotFoundError), needed("http", "this"):
-        raise ModuleNotFoundError("no", name="resource_server.misspelt")
+def test_the_table_has_the_packages_of_each_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    optional: dict[str, list[str]] = project["optional-dependencies"]
+    for extra, packages in extras.PACKAGES.items():
+        wanted = {re.split(r"[^\w.-]", each)[0]: each for each in optional[extra]}
+        # Zstandard is a part of Python from 3.14 on.
+        wanted.pop("backports.zstd", None)
+        if "pyjwt" in wanted:
+            assert "[crypto]" in wanted["pyjwt"]
+            wanted["cryptography"] = ""
+        assert set(packages) == set(wanted)
+        assert not extras.missing(extra)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("package", "http", "said"),
+    ("package", "arguments", "said"),
     [
-        ("uvicorn", "{}", "--http needs more packages; install them: "),
-        (
-            "jwt",
-            "{auth: {issuer: 'https://i.example', audience: a}}",
-            "http.auth.issuer needs more packages; install them: ",
-        ),
+        ("uvicorn", "serve docs --http 127.0.0.1:0", "--http"),
+        ("prometheus-client", "serve docs --http 127.0.0.1:0", "--http"),
+        ("cryptography", "serve signed.yaml --http 127.0.0.1:0", "http.auth.issuer"),
+        ("sqlglot", "list postgresql://me@127.0.0.1:1/shop", "PostgreSQL"),
+        ("asyncmy", "list mysql://me@127.0.0.1:1/shop", "MariaDB"),
+        ("sqlglot", "read data.yaml duckdb://data/~query/all", "DuckDB"),
+        ("html-to-markdown", "check docs", "reading 1 docx in other formats"),
     ],
 )
-def test_a_missing_extra_is_one_line_with_the_status_of_a_configuration_error(
-    tmp_path: Path, package: str, http: str, said: str
+def test_a_missing_package_is_one_line_with_the_command(
+    tmp_path: Path, without: Callable[[str], str], package: str, arguments: str, said: str
 ) -> None:
     (tmp_path / "docs").mkdir()
-    manifest = tmp_path / "mcp-resources.yaml"
-    manifest.write_text(f"roots: {{docs: {{path: docs}}}}\nhttp: {http}\n")
-    code = (
-        f"import sys; sys.modules[{package!r}] = None; from resource_server.cli import main; main()"
+    shutil.copy(ROOT / "examples/documents/documents/refunds.docx", tmp_path / "docs")
+    (tmp_path / "data.csv").write_text("id\n1\n")
+    (tmp_path / "data.yaml").write_text(
+        "databases: {data: {url: 'files:data.csv', queries: {all: {sql: 'select * from data'}}}}\n"
     )
+    (tmp_path / "signed.yaml").write_text(
+        "roots: {docs: {path: docs}}\nhttp: {auth: {issuer: 'https://i.example', audience: a}}\n"
+    )
+    python = without(package)
     ended = subprocess.run(
-        [sys.executable, "-c", code, "serve", str(manifest), "--http", "127.0.0.1:0"],
+        [python, "-m", "resource_server", *arguments.split()],
         capture_output=True,
         text=True,
+        cwd=tmp_path,
         timeout=60,
         check=False,
     )
-    assert (ended.returncode, ended.stdout) == (2, "")
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith(f"resource-server: {said}")
+    text = f"{said} needs more packages; install them: {python} -m pip install -e "
+    assert text in ended.stdout + ended.stderr
+    assert "internal error" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    if said.startswith(("--http", "http")):
+        assert (ended.returncode, ended.stdout) == (2, "")
+        (line,) = ended.stderr.splitlines()
+        assert line.startswith("resource-server: ")
 
 
-def test_uvx_runs_again_what_it_runs_now(tmp_path: Path) -> None:
-    for folder, origin, requirement in (
-        ("archive-v0/a", None, "resource-server"),
-        ("archive-v0/b", VCS, "resource-server @ git+https://x.example/r@abc"),
-        ("archive-v0/c", EDITABLE, "/a b/src"),
-        ("venv", None, None),
-    ):
-        assert uvx_requirement(installed(tmp_path / folder, "uv", origin)) == requirement
+def test_a_client_is_not_told_paths_of_this_machine() -> None:
+    assert str(ROOT) not in extras.operator_hint("regex")
+    assert "`regex`" in extras.operator_hint("regex")

@@ -130,8 +130,8 @@ def _over_http(
     hints: Sequence[str] = (),
 ) -> int:
     # Imported here: stdio does without.
-    with extras.needed("http", "--http"):
-        from resource_server.transports.http.server import uvicorn_server
+    extras.require("http", "--http")
+    from resource_server.transports.http.server import uvicorn_server
 
     try:
         address = uvicorn_server.parse_listen_address(options.address)

@@ -8,12 +8,12 @@ import shutil
 import sys
 import sysconfig
 
-from resource_server.runtime import extras
+from resource_server.runtime import installation
 
 
 def program() -> tuple[str, ...]:
     """Return the command that starts this program in the way it runs now."""
-    requirement = extras.uvx_requirement()
+    requirement = installation.current().uvx_requirement()
     if requirement is not None:
         # The environment of uvx is gone with its cache.
         uvx = shutil.which("uvx") or "uvx"

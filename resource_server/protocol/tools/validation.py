@@ -19,6 +19,7 @@ from resource_server import uris
 from resource_server.errors import ResourceServerError, ToolFailed
 from resource_server.protocol.tools.header_arguments import HeaderArguments
 from resource_server.provider.tools import Schema, Tool
+from resource_server.runtime import extras
 
 MAX_SCHEMA_BYTES = 64 * 1024
 """Maximum bytes of a tool's schema as JSON."""
@@ -141,9 +142,7 @@ def _compiled(pattern: str, where: str) -> Any:
         # Imported here: an optional dependency that few schemas need.
         import re2  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
-        raise ResourceServerError(
-            f"{where}: to check a 'pattern' the server needs resource-server[regex]"
-        ) from None
+        raise extras.MissingExtra(f"{where}: checking a 'pattern'", "regex") from None
     engine: Any = re2
     options = engine.Options()
     options.log_errors = False

@@ -29,6 +29,7 @@ from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
 from resource_server.providers.filesystem.ranges import Range, parse_range, refuse_unknown
+from resource_server.runtime.extras import operator_hint
 
 FORMAT = "format"
 ENCODING = "encoding"
@@ -322,8 +323,7 @@ def parse_wanted(
         missing = converters.missing(media_type)
         if missing and not registry.PARAMETERS.isdisjoint(query):
             raise InvalidParameter(
-                "this server cannot convert the document; its operator can install"
-                " resource-server[documents]"
+                f"this server cannot convert the document; {operator_hint('documents')}"
             )
         if converters and FORMAT in query and media_types.is_text(media_type or ""):
             raise InvalidParameter(

@@ -123,9 +123,10 @@ class Authenticator:
 
 
 def _verifier(auth: Auth, resource: ProtectedResource, timing: Timing) -> TokenVerifier:
-    with extras.needed("auth", "http.auth.issuer"):
-        from resource_server.transports.http.auth.jwks import IssuerKeys
-        from resource_server.transports.http.auth.jwt import TokenVerifier
+    extras.require("auth", "http.auth.issuer")
+    from resource_server.transports.http.auth.jwks import IssuerKeys
+    from resource_server.transports.http.auth.jwt import TokenVerifier
+
     keys = {issuer: IssuerKeys(issuer, auth.jwks_url, timing=timing) for issuer in auth.issuers}
     return TokenVerifier(keys, auth.audience or resource.url, timing=timing)
 

@@ -7,7 +7,6 @@ its writers are never kept waiting.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
@@ -110,9 +109,7 @@ class DuckdbEngine:
         Raises:
             MountUnavailable: it cannot be read.
         """
-        # Found, not imported: only the worker needs it.
-        if importlib.util.find_spec("duckdb") is None:
-            raise extras.MissingExtra("DuckDB", "duckdb")
+        extras.require("duckdb", "DuckDB")
         self._users += 1
         self._worker.reopen()
         try:

@@ -250,8 +250,7 @@ class MysqlEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        with extras.needed("mysql", "MariaDB"):
-            import asyncmy  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        extras.require("mysql", "MariaDB")
         # It prints the server's warnings about broken views, at every poll.
         logging.getLogger("asyncmy").setLevel(logging.ERROR)
 

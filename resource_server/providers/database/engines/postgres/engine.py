@@ -218,8 +218,7 @@ class PostgresEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        with extras.needed("postgres", "PostgreSQL"):
-            import asyncpg  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+        extras.require("postgres", "PostgreSQL")
 
     async def _connect(self, *, author: bool) -> DriverConnection:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
