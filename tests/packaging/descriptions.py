@@ -1,4 +1,4 @@
-"""Generated descriptions: `server.json`, the manifest of the bundle, the mark of the README."""
+"""Generated descriptions: `server.json`, the bundle's manifest, marks in README and Dockerfile."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from tests.packaging.facts import ROOT, Facts
 
 SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _MARK = re.compile(r"<!-- mcp-name: .* -->\n")
+_LABELS = re.compile(r"^LABEL (?:.*\\\n)*.*\n", re.MULTILINE)
 
 
 def texts(facts: Facts, root: Path = ROOT) -> dict[Path, str]:
     """Return each generated file with its text."""
-    readme = root / "README.md"
+    readme, dockerfile = root / "README.md", root / "Dockerfile"
     return {
         root / "server.json": _json(server_json(facts)),
         root / "mcpb/manifest.json": _json(bundle_manifest(facts)),
         readme: _marked(readme.read_text("utf-8"), facts),
+        dockerfile: _labelled(dockerfile.read_text("utf-8"), facts),
     }
 
 
@@ -129,6 +131,26 @@ def bundle_manifest(facts: Facts) -> dict[str, Any]:
 def _marked(readme: str, facts: Facts) -> str:
     """Return the README with the line by which the registry finds it in the published package."""
     return f"{_MARK.sub('', readme).rstrip()}\n\n<!-- mcp-name: {facts.mcp_name} -->\n"
+
+
+def labels(facts: Facts) -> dict[str, str]:
+    """Return the labels of the container image."""
+    return {
+        "org.opencontainers.image.title": facts.name,
+        "org.opencontainers.image.description": facts.description,
+        "org.opencontainers.image.version": facts.version,
+        "org.opencontainers.image.licenses": facts.license,
+        "org.opencontainers.image.source": facts.repository,
+        "org.opencontainers.image.documentation": facts.urls["Documentation"],
+        # By this, the MCP registry knows whose image it is.
+        "io.modelcontextprotocol.server.name": facts.mcp_name,
+    }
+
+
+def _labelled(dockerfile: str, facts: Facts) -> str:
+    pairs = (f"{name}={json.dumps(value)}" for name, value in labels(facts).items())
+    instruction = "LABEL " + " \\\n      ".join(pairs) + "\n"
+    return _LABELS.sub(lambda _: instruction, dockerfile)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`server.json`, the bundle's manifest and the README's mark say what `pyproject.toml` says."""
+"""`server.json`, the bundle's manifest and the marks say what `pyproject.toml` says."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_a_packed_bundle_serves_the_chosen_folders(uv: str, folder: Path, tmp_pa
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A copy of the files that describe the project."""
-    names = (*packaging.NAMES_OWNER, "server.json", "mcpb/manifest.json", "README.md")
-    for name in (*names, "CHANGELOG.md", "resource_server/__init__.py"):
+    generated = [file.relative_to(ROOT) for file in descriptions.texts(FACTS)]
+    for name in (*packaging.NAMES_OWNER, *generated, "CHANGELOG.md", "resource_server/__init__.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
