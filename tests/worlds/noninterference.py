@@ -73,7 +73,7 @@ class _World:
             self._case.folder.make(self._place)
         if self._case.database is not None and self._owner is not None:
             await twin_databases.run(self._owner, self._case.database.setup)
-            if self._case.database.takes_sql and self._case.database.engine != "sqlite":
+            if self._case.database.needs_login:
                 await self._make_policy(self._owner, self._case.database.engine)
 
     async def _make_policy(self, owner: Owner, engine: str) -> None:

@@ -22,6 +22,8 @@ POSTGRES = server_url("RESOURCE_SERVER_TEST_POSTGRES", "postgresql://postgres@12
 MYSQL = server_url("RESOURCE_SERVER_TEST_MYSQL", "mysql://root@127.0.0.1:3306/mysql")
 ENGINES = ("sqlite", "postgresql", "mariadb")
 KINDS = (*ENGINES, "duckdb")
+_FILES = ("sqlite", "duckdb")
+"""Those that need no login for the SQL of callers."""
 """DuckDB is slow to start: the cases that are kept are those of the others."""
 _BASES = {"postgresql": "postgresql://shop/public/", "duckdb": "duckdb://shop/main/"}
 
@@ -47,14 +49,22 @@ class DatabaseTwins:
         """URI of the tables."""
         return _BASES.get(self.engine, f"{self.engine}://shop/")
 
+    @property
+    def needs_login(self) -> bool:
+        """Whether SQL of callers runs with a login of its own."""
+        return self.takes_sql and self.engine not in _FILES
+
     def options(self, url: str) -> Mapping[str, Any]:
         """Return the options of the database in the manifest."""
         options: dict[str, Any] = {"url": url, "tables": self.tables, "queries": self.queries}
         if self.engine != "sqlite":
             options["interval"] = "20ms"
         if self.takes_sql:
-            login = {"url": login_url(url, self.engine, urlsplit(url).path[1:])}
-            options["sql"] = True if self.engine == "sqlite" else login
+            options["sql"] = (
+                {"url": login_url(url, self.engine, urlsplit(url).path[1:])}
+                if self.needs_login
+                else True
+            )
         if self.engine == "postgresql":
             options["schemas"] = ["public"]
         return {**options, "uri": f"{self.engine}://shop/"}
@@ -71,7 +81,7 @@ async def new_database(engine: str, place: Path) -> AsyncGenerator[Owner]:
     Raises:
         NoServerError: no server of this engine listens.
     """
-    if engine in ("sqlite", "duckdb"):
+    if engine in _FILES:
         async with owner_of(f"{engine}:///{place}/shop.db") as owner:
             yield owner
         return
@@ -290,7 +300,7 @@ _DECLARED: Mapping[str, Mapping[str, str]] = {
         # There both are confined in the same way.
         **({f"sql {n}": sql for n, sql in enumerate(STATEMENTS)} if engine == "sqlite" else {}),
     }
-    for engine in ENGINES
+    for engine in KINDS
 }
 """The queries of the manifest."""
 WORDS = ("alpha", "hush", "secret", "12", "vault", "n", "h1")
