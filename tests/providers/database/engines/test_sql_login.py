@@ -39,6 +39,7 @@ from tests.providers.database.engines.caller_statements import legitimate
 from tests.providers.database.engines.server_attacks import costly, refused, statements
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
+from tests.providers.database.servers import eventually
 
 Raw: TypeAlias = Callable[[str], Awaitable[list[Any]]]
 
