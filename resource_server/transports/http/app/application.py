@@ -17,6 +17,7 @@ from resource_server.protocol.server import Server
 from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.landing_page import LandingPage
 from resource_server.transports.http.app.legacy import POST_PATH, STREAM_PATH, LegacyTransport
 from resource_server.transports.http.app.request import (
     AsgiReceive,
@@ -103,8 +104,10 @@ class Application:
             public_metrics=options.metrics,
         )
         self._metrics = self._operators.requests
+        page = LandingPage(server, options.url, PATH, self._cors_headers, authenticate)
         self._observers = observers
         self._routes: dict[str, Callable[[HttpRequest], Awaitable[None]]] = {
+            "/": page.show,
             PATH: partial(self._admit, self._handle),
             "/healthz": self._operators.healthz,
             "/readyz": self._operators.readyz,
