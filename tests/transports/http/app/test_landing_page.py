@@ -125,7 +125,7 @@ def test_the_shown_command_and_configuration_have_the_url_that_was_opened(
 
 
 def test_every_named_host_can_be_installed_into() -> None:
-    assert {"claude-code", *landing_page.HOSTS} <= {host. for host in INSTALLABLE}
+    assert {"claude-code", *landing_page.HOSTS} <= {host.id for host in INSTALLABLE}
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html;q=0, */*", None])
