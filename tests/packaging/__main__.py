@@ -17,7 +17,7 @@ from tests.packaging.facts import PLACEHOLDER, ROOT, read_facts
 
 BUNDLED = ("LICENSE", "README.md", "pyproject.toml", "resource_server")
 """Files and folders that the bundle is built from."""
-NAMES_OWNER = ("pyproject.toml",)
+NAMES_OWNER = ("pyproject.toml", ".github/ISSUE_TEMPLATE/config.yml")
 """Files that name the owner and are not generated."""
 
 
@@ -52,6 +52,7 @@ def add_bundle(bundle: Path, output: Path) -> None:
     """Write `server.json` of a release, which has the digest of its bundle."""
     digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
     entry = descriptions.server_json(read_facts(), bundle_sha256=digest)
+    output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(entry, indent=2), "utf-8")
 
 
