@@ -114,4 +114,6 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
 
 def _sentence(error: BaseException) -> str:
     text = str(error)
-    return uris.display(text[:1].upper() + text[1:])
+    if text.partition(" ")[0].isalpha():  # no name, such as `where.total` or `sort:`
+        text = text[:1].upper() + text[1:]
+    return uris.display(text)

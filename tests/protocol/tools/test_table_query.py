@@ -104,7 +104,7 @@ async def test_what_was_left_out_is_read_on_with_the_arguments_that_a_result_nam
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"where": {"card": "4"}}, "is masked"),
+        ({"where": {"card": "4"}}, "The column card is masked"),
         ({"sort": "card"}, "is masked"),
         ({"by": "card"}, "is masked"),
         ({"where": {"statsu": "paid"}}, "did you mean 'status'?"),

@@ -147,7 +147,8 @@ def comparable(view: TableView, name: str, use: str) -> Column:
         raise InvalidParameter(f"no column {_echo(name)} ({use}){near}")
     if name in view.masked:
         raise InvalidParameter(
-            f"{_echo(name)} is masked, so rows are neither compared nor ordered by it ({use})"
+            f"the column {_echo(name)} is masked, so rows are neither compared nor ordered by it"
+            f" ({use})"
         )
     return columns[name]
 
