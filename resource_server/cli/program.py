@@ -33,6 +33,7 @@ _COMMANDS = (
     "init",
     "install",
     "uninstall",
+    "doctor",
     "new-provider",
     "sql",
     "schema",

@@ -20,6 +20,7 @@ COMMANDS = [
     "watch",
     "init",
     "new-provider",
+    "doctor",
     "sql",
     "schema",
     "version",

@@ -79,6 +79,7 @@ def test_the_command_follows_the_way_and_the_origin_of_the_installation(
         assert installation.current(prefix).way == way
         assert command(prefix) == f"{begin} {wanted}{end}"
     source.rmdir()
+    prefix = tmp_path / "3" / folder
     assert command(prefix) == f"{alone} 'uvicorn<0.60,>=0.45'"
     assert installation.current(prefix).origin == f"{source}, which is gone"
 

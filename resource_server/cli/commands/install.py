@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
@@ -18,11 +16,11 @@ import click
 
 from resource_server.cli import console, source_arguments
 from resource_server.cli.hosts import config_file, folders, launch
-from resource_server.cli.hosts.answer import answer_of
 from resource_server.cli.hosts.change import Change, agreed
 from resource_server.cli.hosts.entry import Entry, Shape
 from resource_server.cli.hosts.folders import Folders
 from resource_server.cli.hosts.host import HOSTS, SCOPES, Host, Place, Scope
+from resource_server.cli.hosts.installed_entries import installed_entries
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest import sources
 from resource_server.manifest.databases.database_url import (
@@ -247,47 +245,11 @@ def _list(hosts: Sequence[Host]) -> int:
     here = folders.of_this_person()
     timeout_s = source_arguments.current_timing().host_answer_s
     status = 0
-    with ThreadPoolExecutor() as threads:
-        for host, lines in [(host, list(_installed(host, here))) for host in hosts]:
-            user = folders.shown(host.places(here)["user"].file, here)
-            state = "found" if host.is_here(here) else "not found"
-            console.print_line(f"{host.id:14}  {state:9}  {console.escaped(user)}")
-            waiting = [
-                (line, threads.submit(answer_of, line.entry, timeout_s) if line.entry else None)
-                for line in lines
-            ]
-            for line, answer in waiting:
-                is_well, words = answer.result() if answer else (line.is_well, line.words)
-                status |= not is_well
-                console.print_line(f"  {console.escaped(f'{line.title}: {words}')}")
+    for host, entries in installed_entries(hosts, here, timeout_s):
+        user = folders.shown(host.places(here)["user"].file, here)
+        state = "found" if host.is_here(here) else "not found"
+        console.print_line(f"{host.id:14}  {state:9}  {console.escaped(user)}")
+        for entry in entries:
+            status |= not entry.is_well
+            console.print_line(f"  {console.escaped(f'{entry.title}: {entry.words}')}")
     return status
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line about a host: what is known of an entry, or the entry that is to be started."""
-
-    title: str
-    words: str = ""
-    is_well: bool = True
-    entry: Entry | None = None
-
-
-def _installed(host: Host, here: Folders) -> Iterator[_Line]:
-    for scope, place in host.places(here).items():
-        try:
-            found = config_file.read(place, here).entries()
-        except CannotEdit as error:
-            yield _Line(scope, error.message, is_well=False)
-            continue
-        for name, value in found.items():
-            entry = host.shape.read(name, value)
-            if entry.served is None:
-                continue
-            title = name if scope == "user" else f"{name} ({scope})"
-            if scope == "project":
-                # Somebody else may have written the file: what it names is not started.
-                words = f"serves {json.dumps(entry.served)}; not started, as a project names it"
-                yield _Line(title, words)
-            else:
-                yield _Line(title, entry=entry)

@@ -14,9 +14,7 @@ import logging
 import os
 import re
 import stat as modes
-import struct
-import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 
@@ -29,6 +27,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path
+from resource_server.runtime import openat2
 
 __all__ = ["ResolverName", "Root", "is_unsafe_on_windows", "resource_error"]
 
@@ -286,51 +285,15 @@ class _PathResolver(Protocol):
 def _resolver(resolver: ResolverName | None, *, follow_symlinks: bool) -> _PathResolver:
     if not _opens_relative():
         return _ByNameResolver()
-    openat2 = _openat2() if resolver != "walk" else None
-    if openat2 is not None:
-        return _KernelResolver(openat2, follow_symlinks=follow_symlinks)
+    system_call = openat2.system_call() if resolver != "walk" else None
+    if system_call is not None:
+        return _KernelResolver(system_call, follow_symlinks=follow_symlinks)
     if resolver == "openat2":
         raise NotImplementedError("this system has no openat2, or forbids it")
     return _WalkResolver(follow_symlinks=follow_symlinks)
 
 
-# Linux, <linux/openat2.h>; the number is the same on every architecture but Alpha.
-_SYS_OPENAT2 = 437
-_AT_FDCWD = -100
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_NO_SYMLINKS = 0x04
-_RESOLVE_BENEATH = 0x08
-_RESOLVE_CACHED = 0x20
 _PATH_MAX = 4096
-_HOW = struct.Struct("=QQQ")  # struct open_how: flags, mode, resolve
-
-_OpenAt2: TypeAlias = Callable[[int, bytes, bytes], int]
-
-
-@functools.cache
-def _openat2() -> _OpenAt2 | None:
-    """Return the kernel's `openat2`; None if it is missing (before 5.6) or forbidden."""
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    # Declared argument types would cost a sixth of the call.
-    syscall = ctypes.CDLL(None, use_errno=True).syscall
-    syscall.restype = ctypes.c_long
-    number, size = ctypes.c_long(_SYS_OPENAT2), ctypes.c_size_t(_HOW.size)
-
-    def openat2(folder: int, name: bytes, how: bytes) -> int:
-        fd: int = syscall(number, folder, name, how, size)
-        if fd < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-        return fd
-
-    try:
-        os.close(openat2(_AT_FDCWD, b"/", _HOW.pack(_FOLDER, 0, _RESOLVE_NO_MAGICLINKS)))
-    except OSError:
-        return None
-    return openat2
 
 
 class _KernelResolver:
@@ -338,20 +301,22 @@ class _KernelResolver:
 
     _ATTEMPTS = 64
 
-    def __init__(self, openat2: _OpenAt2, *, follow_symlinks: bool) -> None:
-        self._openat2 = openat2
+    def __init__(self, system_call: openat2.OpenAt2, *, follow_symlinks: bool) -> None:
+        self._openat2 = system_call
         self._walk = _WalkResolver(follow_symlinks=follow_symlinks)
         self._nofollow = 0 if follow_symlinks else _NOFOLLOW
-        self._resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
+        self._resolve = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS
         if not follow_symlinks:
-            self._resolve |= _RESOLVE_NO_SYMLINKS
+            self._resolve |= openat2.RESOLVE_NO_SYMLINKS
 
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         if len(name) >= _PATH_MAX:
             return self._walk.open(folder, name, flags)
         # Unlike `open`, `openat2` refuses flags that have no meaning with O_PATH.
         flags |= self._nofollow | (_CLOEXEC if flags & _PATH else _ALWAYS)
-        how = _HOW.pack(flags, 0, self._resolve | _RESOLVE_CACHED if cached else self._resolve)
+        how = openat2.HOW.pack(
+            flags, 0, self._resolve | openat2.RESOLVE_CACHED if cached else self._resolve
+        )
         attempts = 1 if cached else self._ATTEMPTS
         while True:
             try:

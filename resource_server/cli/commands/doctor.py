@@ -1,0 +1,175 @@
+"""`resource-server doctor`: reports whether this machine has what the server needs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import click
+import msgspec
+
+from resource_server import __version__, media_types
+from resource_server.cli import console, log_output, source_arguments
+from resource_server.cli.hosts import folders, host
+from resource_server.cli.hosts.installed_entries import installed_entries
+from resource_server.cli.hosts.text_edit import CannotEdit
+from resource_server.errors import ConversionError
+from resource_server.manifest.wording import one_line
+from resource_server.runtime import extras, installation, openat2
+from resource_server.runtime.inotify_limits import inotify_limits
+
+State: TypeAlias = Literal["ok", "missing", "problem"]
+_PROGRAM_S = 10.0
+_MIN_NODE = 22
+"""Of the MCP Inspector."""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    name: str
+    state: State
+    """`missing`: not here, and not needed; `problem`: needed, and does not work."""
+    text: str
+    command: str | None = None
+    """What mends it."""
+
+
+@click.command("doctor", short_help="Report what this machine has, and what is missing.")
+@source_arguments.json_option
+def command(as_json: bool) -> int:
+    """Report what the server finds on this machine, what is missing, and what adds it.
+
+    Exit status 1: something that is needed does not work.
+    """
+    log_output.log_to_stderr(0)
+    findings: list[Finding] = []
+    for finding in _findings():
+        findings.append(finding)
+        if not as_json:
+            _print(finding)
+    if as_json:
+        console.print_indented_json({"version": __version__, "findings": findings})
+    return 1 if any(each.state == "problem" for each in findings) else 0
+
+
+def _print(finding: Finding) -> None:
+    mark = f"{finding.state:8}"
+    mark = console.emphasised(mark) if finding.state == "problem" else console.faint(mark)
+    text = console.escaped(finding.text)
+    console.print_line(f"{mark} {console.escaped(finding.name):16}  {text}")
+    if finding.command is not None:
+        console.print_line(f"{'':27}{console.escaped(finding.command)}")
+
+
+def _findings() -> Iterator[Finding]:
+    found = installation.current()
+    kind = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
+    yield Finding("Python", "ok", kind)
+    yield Finding("resource-server", "ok", f"{__version__}, by {found.way} from {found.origin}")
+    yield from _kernel()
+    yield _libmagic()
+    for extra in extras.PACKAGES:
+        missing = extras.missing(extra)
+        if missing:
+            text, add = f"lacks {', '.join(missing)}; add it:", extras.install_command(extra)
+            yield Finding(f"extra {extra}", "missing", text, add)
+        else:
+            yield Finding(f"extra {extra}", "ok", ", ".join(extras.PACKAGES[extra]))
+    yield _node()
+    yield from _hosts()
+
+
+def _kernel() -> Iterator[Finding]:
+    system = f"{platform.system()} {platform.release()}"
+    if openat2.system_call() is not None:
+        yield Finding("openat2", "ok", f"paths are resolved by the kernel, {system}")
+    else:
+        yield Finding("openat2", "missing", f"paths are resolved step by step, {system}")
+    yield from _confinement()
+    limits = inotify_limits()
+    if limits is None:
+        yield Finding("inotify", "missing", "changes of folders are found in other ways")
+        return
+    text = (
+        f"{limits.watches:,} of {limits.max_watches:,} watches and {limits.instances:,} of "
+        f"{limits.max_instances:,} instances in use"
+    )
+    if limits.is_short:
+        kind = "watches" if limits.watches > 0.9 * limits.max_watches else "instances"
+        bound = limits.max_watches if kind == "watches" else limits.max_instances
+        command = f"sysctl fs.inotify.max_user_{kind}={2 * bound}"
+        yield Finding("inotify", "problem", f"{text}; raise the limit:", command)
+    else:
+        yield Finding("inotify", "ok", text)
+
+
+def _confinement() -> Iterator[Finding]:
+    """Start a worker that converts documents, and report its protections."""
+    from resource_server.conversion import pool, registry, sandbox
+
+    try:
+        there = pool.shared().protections(registry.PLAIN_TEXT.reference)
+    except ConversionError as error:
+        yield Finding("converters", "problem", f"no worker can be started: {one_line(error)}")
+        return
+    for name in sandbox.PROTECTIONS:
+        if name in there:
+            yield Finding(name, "ok", "workers that convert documents are confined")
+        else:
+            yield Finding(name, "missing", "workers that convert documents are less confined")
+
+
+def _libmagic() -> Finding:
+    problem = media_types.magic_problem()
+    if problem is None:
+        return Finding("libmagic", "ok", "media types of files with unknown names")
+    add = installation.current().package_command("python-magic pylibmagic")
+    return Finding("libmagic", "problem", problem, add)
+
+
+def _node() -> Finding:
+    node = shutil.which("node")
+    if node is None:
+        return Finding("Node", "missing", "not found; only the MCP Inspector needs it")
+    try:
+        version = subprocess.run(  # noqa: S603 - node of PATH
+            [node, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROGRAM_S,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return Finding("Node", "missing", f"{node} does not run; only the MCP Inspector needs it")
+    major = version.removeprefix("v").partition(".")[0]
+    if not major.isdecimal() or int(major) < _MIN_NODE:
+        text = f"{one_line(version)}; the MCP Inspector needs {_MIN_NODE} or later"
+        return Finding("Node", "missing", text)
+    text = "npx @modelcontextprotocol/inspector resource-server serve ."
+    return Finding("Node", "ok", f"{version}; the MCP Inspector tries a server:", text)
+
+
+def _hosts() -> Iterator[Finding]:
+    try:
+        here = folders.of_this_person()
+    except CannotEdit as error:
+        yield Finding("hosts", "missing", error.message)
+        return
+    found = host.found_here(here)
+    if not found:
+        yield Finding("hosts", "missing", "none is found on this machine")
+    timeout_s = source_arguments.current_timing().host_answer_s
+    for each, entries in installed_entries(found, here, timeout_s):
+        if not entries:
+            connect = f"resource-server install {each.id} ."
+            yield Finding(each.title, "ok", "found, and not connected; connect it:", connect)
+        for entry in entries:
+            state: State = "ok" if entry.is_well else "problem"
+            yield Finding(each.title, state, f"{entry.title}: {entry.words}")

@@ -1,0 +1,105 @@
+"""`resource-server doctor`: with a home folder of its own, with hosts and without."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.cli.hosts import launch
+from resource_server.runtime import extras, installation
+from resource_server.runtime.inotify_limits import InotifyLimits
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return home
+
+
+def findings(run: Run) -> dict[str, dict[str, Any]]:
+    done = run("doctor", "--json")
+    found = json.loads(done.out)["findings"]
+    assert done.status == any(each["state"] == "problem" for each in found)
+    return {each["name"]: each for each in found}
+
+
+def connected(home: Path, *arguments: str, **members: object) -> None:
+    (home / ".cursor").mkdir(exist_ok=True)
+    program, *rest = launch.program()
+    entry = {"command": program, "args": [*rest, "serve", *arguments], **members}
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
+
+
+def test_all_that_is_needed_works_here(run: Run, home: Path) -> None:
+    found = findings(run)
+    assert {name for name, each in found.items() if each["state"] == "problem"} == set()
+    assert sys.executable in found["Python"]["text"]
+    assert installation.current().origin in found["resource-server"]["text"]
+    assert {f"extra {extra}" for extra in extras.PACKAGES} <= found.keys()
+    assert found["Node"]["state"] == "missing"
+    assert found["hosts"]["text"] == "none is found on this machine"
+
+
+def test_a_person_gets_one_line_a_finding(run: Run, home: Path) -> None:
+    done = run("doctor")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("ok       Python            CPython ")
+
+
+def test_a_missing_extra_is_no_problem_and_has_its_command(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    found = findings(run)["extra http"]
+    assert (found["state"], found["text"]) == ("missing", "lacks httptools; add it:")
+    assert found["command"] == extras.install_command("http")
+
+
+def test_hosts_are_told_with_the_answers_of_their_servers(
+    run: Run, home: Path, folder: Path
+) -> None:
+    (home / ".gemini").mkdir()
+    connected(home, str(folder))
+    found = findings(run)
+    assert found["Cursor"]["state"] == "ok"
+    assert found["Cursor"]["text"].startswith("mine: answers in ")
+    assert found["Gemini CLI"]["command"] == "resource-server install gemini ."
+
+
+def test_a_server_that_does_not_start_is_a_problem_without_its_secrets(
+    run: Run, home: Path, tmp_path: Path
+) -> None:
+    connected(home, str(tmp_path / "gone"), env={"TOKEN": "hunter2"})
+    done = run("doctor")
+    assert done.status == 1
+    assert "problem  Cursor            mine: " in done.out
+    assert "hunter2" not in done.out
+
+
+@pytest.mark.parametrize("variable", ["", "/no/such/home"])
+def test_a_home_folder_that_does_not_exist_is_no_problem(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv("HOME", variable)
+    assert findings(run)["hosts"]["state"] == "missing"
+
+
+def test_a_limit_that_is_nearly_used_up_comes_with_the_command_that_raises_it(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from resource_server.cli.commands import doctor
+
+    monkeypatch.setattr(doctor, "inotify_limits", lambda: InotifyLimits(100, 10, 5, 10))
+    found = findings(run)["inotify"]
+    assert found["state"] == "problem"
+    assert found["command"] == "sysctl fs.inotify.max_user_instances=20"
