@@ -16,12 +16,12 @@ from xml.sax.saxutils import escape, unescape
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs/terminal.svg"
 TITLE = "resource-server in a terminal"
-WIDTH = 100
+WIDTH = 90
 """Columns of the terminal."""
 COMMANDS = (
     "resource-server list examples/project",
-    "resource-server read examples/project 'file:///project/README.md?lines=1-3'",
-    "resource-server read examples/shop 'sqlite://shop/~query/top_customers?country=FR&format=markdown'",
+    "resource-server read examples/project 'README.md?lines=1-3'",
+    "resource-server read examples/shop '~query/top_customers?country=FR&format=markdown'",
 )
 _STYLES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"

@@ -10,14 +10,14 @@ from __future__ import annotations
 import pathlib
 import re
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import yaml
 
 from resource_server.manifest.data import DataPath, Place, Positions, Problems, is_mapping
 from resource_server.manifest.wording import one_line, printable, quoted_value
+from resource_server.runtime.yaml_events import yaml_events
 from resource_server.runtime.yaml_scalars import Scalar, resolved_scalar
 
 MAX_BYTES = 1024 * 1024
@@ -27,7 +27,6 @@ MAX_VALUES = 100_000
 
 EXAMPLE = "roots: {project: {path: .}}"
 
-_Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STRING_TAGS = ("!", "tag:yaml.org,2002:str")
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
@@ -105,10 +104,7 @@ class _Composer:
     """Composes parser events into nodes of bounded depth; aliases share the anchor's node."""
 
     def __init__(self, text: str, problems: Problems) -> None:
-        self._events = cast(
-            "Iterator[yaml.Event]",
-            yaml.parse(text, Loader=_Parser),  # pyright: ignore[reportUnknownMemberType]
-        )
+        self._events = yaml_events(text)
         self._problems = problems
         self._anchors: dict[str, _YamlNode | None] = {}
         """None while the anchor's node is being composed."""
@@ -202,7 +198,7 @@ class _Composer:
             if event.anchor is not None:
                 self._anchors[event.anchor] = _YamlNode(_start(event), value)
         else:
-            value = self._node(event, path).value
+            value = self._node(event, (*path, "?")).value
         if not isinstance(value, str) or not value:
             self._problems.fail(
                 _start(event), path, "a key must be text; is a ':' or a quote misplaced?"

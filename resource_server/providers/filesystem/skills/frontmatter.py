@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import yaml
 
+from resource_server.runtime.yaml_events import yaml_events
 from resource_server.runtime.yaml_scalars import Scalar, resolved_scalar
 
 MAX_BYTES = 16 * 1024
@@ -33,7 +34,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LONG_NUMBER = re.compile(r"[-+]?\.?[0-9][-+.0-9a-fA-FxoE]{299,}")
 _LARGEST_EXACT = 2**53
-_Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class SkillProblem(Exception):
@@ -75,10 +75,7 @@ def _yaml_text(head: bytes) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    events = cast(
-        "Iterator[yaml.Event]",
-        yaml.parse(text, Loader=_Parser),  # pyright: ignore[reportUnknownMemberType]
-    )
+    events = yaml_events(text)
     found: Json = {}
     documents = 0
     try:
