@@ -7,6 +7,7 @@ refusal, 2 usage or manifest error, 130 interrupted. An error is one line on sta
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from resource_server.runtime.extras import MissingExtra
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 PROGRAM = "resource-server"
+COMPLETION_VARIABLE = "_RESOURCE_SERVER_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
 _COMMANDS = (
     "serve",
     "check",
@@ -36,6 +39,7 @@ _COMMANDS = (
     "doctor",
     "new-provider",
     "sql",
+    "completion",
     "schema",
     "version",
 )
@@ -104,7 +108,7 @@ def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIM
     others = set(threading.enumerate())
     console.prepare_streams()
     try:
-        status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=timing) or 0
+        status = _run(arguments, timing)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the output has gone.
@@ -115,6 +119,15 @@ def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIM
     except Exception as error:
         status = _failed(error)
     runner.leave(status, others)
+
+
+def _run(arguments: Sequence[str] | None, timing: Timing) -> int:
+    if os.environ.get(COMPLETION_VARIABLE):
+        # Imported here: a shell asks for completions.
+        from resource_server.cli import completion
+
+        return completion.answer(program, PROGRAM, COMPLETION_VARIABLE)
+    return program.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=timing) or 0
 
 
 def _failed(error: Exception) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -13,6 +13,9 @@ from resource_server.cli import addresses
 from resource_server.manifest import sources
 from resource_server.manifest.databases.database_url import is_database_url
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -95,6 +98,25 @@ def _is_folder(source: str) -> bool:
 
 def _unusable(reason: str) -> click.UsageError:
     return click.UsageError(reason, click.get_current_context())
+
+
+def complete_sources(
+    _context: click.Context, _option: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Return the completions of a source, for a shell."""
+    from resource_server.cli import completion  # here and below: most commands run without a shell
+
+    return completion.sources(incomplete)
+
+
+def complete_addresses(
+    context: click.Context, _option: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Return the completions of an address, or of a source before it, for a shell."""
+    from resource_server.cli import completion
+
+    words = context.params.get("words") or context.params.get("named") or ()
+    return completion.addresses_in(context, words, incomplete)
 
 
 def current_timing() -> Timing:

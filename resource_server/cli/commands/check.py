@@ -53,12 +53,15 @@ _EXAMPLES = 3
 
 
 @click.command("check", short_help="Report what is exposed, hidden or wrong.")
-@click.argument("named", nargs=-1, metavar="[SOURCE]...")
+@click.argument(
+    "named", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
+)
 @click.option(
     "--explain",
     "explained",
     multiple=True,
     metavar="URI",
+    shell_complete=source_arguments.complete_addresses,
     help="Explain why URI, or the path of a file, is exposed or hidden.",
 )
 @source_arguments.json_option

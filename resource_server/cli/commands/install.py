@@ -39,9 +39,16 @@ _WITHOUT_LOGIN = (
 )
 
 
+def complete_hosts(_context: click.Context, _option: object, typed: str) -> list[str]:
+    """Return the names of hosts that begin so, for a shell."""
+    return [name for name in (*(host.id for host in HOSTS), "json") if name.startswith(typed)]
+
+
 @click.command("install", short_help="Connect a host, or tell which hosts are connected.")
-@click.argument("host", required=False)
-@click.argument("words", nargs=-1, metavar="[SOURCE]...")
+@click.argument("host", required=False, shell_complete=complete_hosts)
+@click.argument(
+    "words", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
+)
 @click.option("--name", metavar="NAME", help="Name of the server in the host.")
 @click.option(
     "--scope",

@@ -17,7 +17,12 @@ _MAX_COUNTED = 10_000
 
 
 @click.command("list", short_help="List resources as a tree.")
-@click.argument("words", nargs=-1, metavar="[SOURCE]... [URI]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[SOURCE]... [URI]",
+    shell_complete=source_arguments.complete_addresses,
+)
 @click.option("--all", "everything", is_flag=True, help=f"Print more than {MAX_LINES} lines.")
 @click.option("--uris", "as_uris", is_flag=True, help="Print URIs only, one on each line.")
 @source_arguments.json_option

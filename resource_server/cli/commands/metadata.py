@@ -14,7 +14,9 @@ from resource_server.protocol.in_process_client import LocalClient
 
 
 @click.command("metadata", short_help="Print the metadata of a resource.")
-@click.argument("words", nargs=-1, metavar="[SOURCE]... URI")
+@click.argument(
+    "words", nargs=-1, metavar="[SOURCE]... URI", shell_complete=source_arguments.complete_addresses
+)
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:

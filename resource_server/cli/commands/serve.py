@@ -28,7 +28,9 @@ from resource_server.transports import stdio
 
 
 @click.command("serve", short_help="Serve sources to an MCP client.")
-@click.argument("named", nargs=-1, metavar="[SOURCE]...")
+@click.argument(
+    "named", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
+)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve many clients over HTTP.")
 @click.option("--insecure", is_flag=True, help="Allow other machines without http.auth.")
 @click.option("--tls-cert", metavar="FILE", help="Serve https:// with this PEM certificate.")

@@ -13,7 +13,9 @@ from resource_server.provider import Provider
 
 
 @click.command("sql", short_help="Print SQL for the owner of a database to run.")
-@click.argument("named", nargs=-1, metavar="[SOURCE]...")
+@click.argument(
+    "named", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
+)
 @click.option(
     "--role", "what", flag_value="role", help="A login that only reads the exposed tables."
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from resource_server.cli import console
-from resource_server.cli.commands.install import named_host, place_of
+from resource_server.cli.commands.install import complete_hosts, named_host, place_of
 from resource_server.cli.hosts import config_file, folders
 from resource_server.cli.hosts.change import Change, agreed
 from resource_server.cli.hosts.config_file import ConfigFile
@@ -18,7 +18,7 @@ from resource_server.manifest.wording import printable
 
 
 @click.command("uninstall", short_help="Disconnect a host.")
-@click.argument("host")
+@click.argument("host", shell_complete=complete_hosts)
 @click.option("--name", metavar="NAME", help="Name of the server, if the host has several.")
 @click.option("--scope", type=click.Choice(SCOPES), default="user", help="As in `install`.")
 @click.option("--http", "url", metavar="URL", help="Disconnect from the server at this URL.")

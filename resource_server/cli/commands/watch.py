@@ -49,7 +49,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 @click.command("watch", short_help="Print changes as they happen.")
-@click.argument("words", nargs=-1, metavar="[SOURCE]... [URI]...")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[SOURCE]... [URI]...",
+    shell_complete=source_arguments.complete_addresses,
+)
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
