@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
 import click
 import msgspec
 
+from resource_server.cli import terminal_text
 from resource_server.manifest.wording import printable
+
+_MIN_VALUE_COLUMNS = 20
+"""Room for a value below which it is left to the terminal to break its lines."""
+_PROGRESS_S = 0.25
+_PROGRESS_END_S = 1.0
 
 _encode = msgspec.json.Encoder().encode
 
@@ -92,11 +101,18 @@ def print_line(text: str = "") -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
-    """Print names and values in two columns, without the empty values."""
-    filled = [(name, value) for name, value in fields if value]
+    """Print names and values in two columns, without the empty values.
+
+    On a terminal, long values continue below their beginning.
+    """
+    filled = [(escaped(name), escaped(value)) for name, value in fields if value]
     width = max((len(name) for name, _ in filled), default=0)
+    room = terminal_columns() - width - 2
     for name, value in filled:
-        print_line(f"{faint(escaped(name).ljust(width))}  {escaped(value)}")
+        lines = terminal_text.wrapped(value, room) if room >= _MIN_VALUE_COLUMNS else [value]
+        print_line(f"{faint(name.ljust(width))}  {lines[0]}")
+        for line in lines[1:]:
+            print_line(f"{'':{width}}  {line}")
 
 
 def print_json(*values: object) -> None:
@@ -135,9 +151,55 @@ def faint(text: str) -> str:
 
 
 def _has_colours() -> bool:
-    # https://no-color.org
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return not plain and is_terminal()
+    # https://no-color.org and https://force-color.org
+    if os.environ.get("NO_COLOR"):
+        return False
+    forced = os.environ.get("FORCE_COLOR")
+    if forced:
+        return forced != "0"
+    return os.environ.get("TERM") != "dumb" and is_terminal()
+
+
+def terminal_columns() -> int:
+    """Return the width of the terminal; 0 if standard output is none."""
+    return shutil.get_terminal_size().columns if is_terminal() else 0
+
+
+@contextmanager
+def progress(what: str, *, after_s: float) -> Generator[None]:
+    """Show on standard error what takes longer than `after_s`, if that is a terminal.
+
+    Print nothing inside. The line is removed at the end.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    has_ended = threading.Event()
+    begun = time.monotonic()
+
+    def show() -> None:
+        wait_s = after_s
+        shown = False
+        with suppress(OSError):
+            while not has_ended.wait(wait_s):
+                # The cursor stays in front: a line of the log takes the place of this one.
+                text = f"{what}, {time.monotonic() - begun:.0f} s"
+                room = shutil.get_terminal_size().columns - 1
+                sys.stderr.write(f"\r{terminal_text.clipped(escaped(text), room)}\r")
+                sys.stderr.flush()
+                shown, wait_s = True, _PROGRESS_S
+            if shown:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        # A terminal that is stopped takes no output.
+        thread.join(_PROGRESS_END_S)
 
 
 def short_size(count: int) -> str:

@@ -6,6 +6,7 @@ refusal, 2 usage or manifest error, 130 interrupted. An error is one line on sta
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -114,6 +115,12 @@ def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIM
         # The reader of the output has gone.
         console.discard(sys.stdout)
         status = 1
+    except OSError as error:
+        if error.errno == errno.EBADF and not error.filename:  # closed from the start
+            console.discard(sys.stdout)
+            status = 1
+        else:
+            status = _failed(error)
     except (click.Abort, KeyboardInterrupt):
         status = 130
     except Exception as error:

@@ -135,6 +135,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     query_check_delay_s: float = 2.0
     """Delay between the start of a database and the check of its declared queries."""
 
+    progress_s: float = 1.0
+    """Time after which a command shows at a terminal that it works."""
     host_answer_s: float = 10.0
     """Timeout of a server that `install --list` starts; hosts wait as long."""
 

@@ -14,15 +14,9 @@ from tests.cli.conftest import ROOT
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["list", "."], ["check", "."], ["--help"], ["version"]])
-@pytest.mark.parametrize(
-    ("redirection", "reason"),
-    [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")],
-)
-def test_unwritable_output_is_one_line_and_status_1(
-    folder: Path, words: list[str], redirection: str, reason: str
-) -> None:
-    done = in_a_shell(redirection, *words, folder=folder)
-    assert (done.returncode, done.stderr) == (1, f"resource-server: {reason}\n")
+def test_unwritable_output_is_one_line_and_status_1(folder: Path, words: list[str]) -> None:
+    done = in_a_shell(">/dev/full", *words, folder=folder)
+    assert (done.returncode, done.stderr) == (1, "resource-server: no space left on device\n")
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ from resource_server.protocol.prompts.argument_completion import (
 from resource_server.protocol.prompts.rendering import filled_uri
 from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
-from resource_server.protocol.tools.registry import tool_cost
+from resource_server.protocol.tools.registry import ToolCost, tool_cost
 from resource_server.provider import Path
 from resource_server.runtime.eager import within
 
@@ -85,6 +85,36 @@ def command(
 
 
 async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
+    after_s = source_arguments.current_timing().progress_s
+    with console.progress("looking at what is served", after_s=after_s):
+        reports, prompts, tools = await _look(server, manifest)
+        converters = await _report_converters(reports)
+    problem = media_types.magic_problem()
+    if as_json:
+        found = {"mounts": reports, "prompts": prompts, "tools": tools, "converters": converters}
+        console.print_indented_json({**found, "libmagicProblem": problem})
+    else:
+        for each in reports:
+            _print_mount_report(each)
+        for each in prompts:
+            _print_prompt_report(each)
+        if converters is not None:
+            _print_converters(converters)
+        if tools.count:
+            console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
+        for warning in tools.warnings:
+            console.print_line(f"  warning    {console.escaped(warning)}")
+        if problem is not None:
+            console.note(problem)
+    unusable = any(each.problem or each.mistakes for each in reports)
+    unusable |= converters is not None and bool(converters.unusable)
+    return 1 if unusable or any(each.mistakes for each in prompts) else 0
+
+
+async def _look(
+    server: Server, manifest: Manifest
+) -> tuple[list[MountReport], list[PromptReport], ToolCost]:
+    """Return the reports of all mounts and prompts, and what the tools cost."""
     catalog = server.catalog
     uses = [
         spec.use if isinstance(spec.use, str) else type(spec.use).__name__.lower()
@@ -108,27 +138,7 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         warning = access_warning(manifest.http, each.access)
         if warning is not None:
             each.warnings = [*each.warnings, warning]
-    converters = await _report_converters(reports)
-    problem = media_types.magic_problem()
-    if as_json:
-        found = {"mounts": reports, "prompts": prompts, "tools": tools, "converters": converters}
-        console.print_indented_json({**found, "libmagicProblem": problem})
-    else:
-        for each in reports:
-            _print_mount_report(each)
-        for each in prompts:
-            _print_prompt_report(each)
-        if converters is not None:
-            _print_converters(converters)
-        if tools.count:
-            console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
-        for warning in tools.warnings:
-            console.print_line(f"  warning    {console.escaped(warning)}")
-        if problem is not None:
-            console.note(problem)
-    unusable = any(each.problem or each.mistakes for each in reports)
-    unusable |= converters is not None and bool(converters.unusable)
-    return 1 if unusable or any(each.mistakes for each in prompts) else 0
+    return reports, prompts, tools
 
 
 async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> int:
@@ -377,7 +387,9 @@ def _examples(paths: Sequence[Path]) -> list[str]:
 
 def _print_mount_report(report: MountReport) -> None:
     """Print a report as text."""
-    console.print_line(f"{console.emphasised(report.name)}  {console.escaped(report.uri)}")
+    console.print_line(
+        f"{console.emphasised(console.escaped(report.name))}  {console.escaped(report.uri)}"
+    )
     console.print_fields((f"  {name}", value) for name, value in _mount_facts(report))
 
 
@@ -488,7 +500,7 @@ async def _read_problem(catalog: Catalog, uri: str) -> str | None:
 
 def _print_prompt_report(report: PromptReport) -> None:
     """Print a report as text."""
-    console.print_line(f"{console.emphasised(report.name)}  prompt")
+    console.print_line(f"{console.emphasised(console.escaped(report.name))}  prompt")
     console.print_fields((f"  {name}", value) for name, value in _prompt_facts(report))
 
 

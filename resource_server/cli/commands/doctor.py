@@ -165,8 +165,10 @@ def _hosts() -> Iterator[Finding]:
     found = host.found_here(here)
     if not found:
         yield Finding("hosts", "missing", "none is found on this machine")
-    timeout_s = source_arguments.current_timing().host_answer_s
-    for each, entries in installed_entries(found, here, timeout_s):
+    timing = source_arguments.current_timing()
+    with console.progress("starting the servers of the hosts", after_s=timing.progress_s):
+        asked = list(installed_entries(found, here, timing.host_answer_s))
+    for each, entries in asked:
         if not entries:
             connect = f"resource-server install {each.id} ."
             yield Finding(each.title, "ok", "found, and not connected; connect it:", connect)

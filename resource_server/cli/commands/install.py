@@ -252,7 +252,10 @@ def _list(hosts: Sequence[Host]) -> int:
     here = folders.of_this_person()
     timeout_s = source_arguments.current_timing().host_answer_s
     status = 0
-    for host, entries in installed_entries(hosts, here, timeout_s):
+    after_s = source_arguments.current_timing().progress_s
+    with console.progress("starting the servers of the hosts", after_s=after_s):
+        found = list(installed_entries(hosts, here, timeout_s))
+    for host, entries in found:
         user = folders.shown(host.places(here)["user"].file, here)
         state = "found" if host.is_here(here) else "not found"
         console.print_line(f"{host.id:14}  {state:9}  {console.escaped(user)}")

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from resource_server.cli import console, log_output, source_arguments, source_client
+from resource_server.cli import (
+    console,
+    log_output,
+    source_arguments,
+    source_client,
+    terminal_text,
+)
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_TRUNCATED, META_UNAVAILABLE
@@ -90,11 +96,12 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
     status = 0
     resources: list[Json] = []
     page: Json = {}
-    async for page in source_client.listing_pages(to, uri):
-        status |= exit_status(page)
-        resources += page["resources"]
-        if uri is not None and len(resources) > MAX_LINES + _MAX_COUNTED and not everything:
-            break
+    with console.progress("listing", after_s=source_arguments.current_timing().progress_s):
+        async for page in source_client.listing_pages(to, uri):
+            status |= exit_status(page)
+            resources += page["resources"]
+            if uri is not None and len(resources) > MAX_LINES + _MAX_COUNTED and not everything:
+                break
     above: list[str] = []
     shown = len(resources) if everything else MAX_LINES
     for resource in (_as_tree(resources) if uri is None else resources)[:shown]:
@@ -146,9 +153,17 @@ def _line(resource: Json, depth: int) -> str:
     if resource["uri"].endswith(f"/{SKILL_FILE}"):
         name = SKILL_FILE  # its name is that of the skill, which the line above shows
     if resource["resourceType"] == "collection":
-        name = console.emphasised(name if name.endswith("/") else f"{name}/")
-    title = f"  {console.faint(console.escaped(resource['title']))}" if "title" in resource else ""
-    return f"{console.faint(size)}  {'  ' * depth}{name}{title}"
+        name = name if name.endswith("/") else f"{name}/"
+    # A URI is for copying, and stays whole.
+    if (room := console.terminal_columns() - len(size) - 2 * depth - 2) > 0 and depth:
+        name = terminal_text.clipped(name, room)
+    is_collection = resource["resourceType"] == "collection"
+    styled = console.emphasised(name) if is_collection else name
+    title = console.escaped(resource.get("title", ""))
+    if room > 0:
+        title = terminal_text.clipped(title, room - terminal_text.columns(name) - 2)
+    title = f"  {console.faint(title)}" if title else ""
+    return f"{console.faint(size)}  {'  ' * depth}{styled}{title}"
 
 
 def _size(count: int | None) -> str:

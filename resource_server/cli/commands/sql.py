@@ -58,7 +58,9 @@ async def _print(name: str, database: Provider, what: str) -> int:
 
     assert owner_sql.is_database(database)  # noqa: S101
     try:
-        found = await owner_sql.exposed_tables(name, database)
+        after_s = source_arguments.current_timing().progress_s
+        with console.progress(f"reading the tables of {name}", after_s=after_s):
+            found = await owner_sql.exposed_tables(name, database)
     except (MountUnavailable, ResourceError) as error:
         return console.fail(f"the exposed tables of {name} cannot be determined: {error}")
     match what:
