@@ -311,3 +311,7 @@ def test_the_site_is_built_without_a_warning_or_a_link_that_leads_out_of_it(tmp_
     assert done.returncode == 0, done.stderr
     assert "excluded" not in done.stderr
     assert (tmp_path / "site/docs/manifest/index.html").exists()
+    first = (tmp_path / "site/index.html").read_text("utf-8")
+    needed = re.findall(r'<(?:link|script|img)[^>]* (?:href|src)="([^"]+)"', first)
+    assert len(needed) > 3
+    assert [each for each in needed if not (tmp_path / "site" / each).exists()] == []
