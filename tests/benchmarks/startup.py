@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, show
 
 BARE = "python -c pass"
+ROOT = Path(__file__).parents[2]
+UVX = "uvx --from ."
 MANIFEST, DATABASE = "a manifest with one root", "a SQLite file"
 
 
@@ -40,6 +43,7 @@ def run(*, quick: bool) -> None:
         residents = {name: partial(_resident, line) for name, line in commands.items() if line}
         show("resident memory then", "MB", interleaved(residents, 1), [])
         _other_sources(Path(scratch), measures.get(servers.FILESYSTEM), rounds)
+        _by_uvx(folder, rounds)
 
 
 def _other_sources(scratch: Path, peer: Callable[[], float] | None, rounds: int) -> None:
@@ -53,6 +57,18 @@ def _other_sources(scratch: Path, peer: Callable[[], float] | None, rounds: int)
         medians = interleaved({**ours, **peers}, rounds)
         goals = [Goal(servers.FILESYSTEM, "<=", ratio)]
         show(f"process start to initialize, {name}", "ms", medians, goals)
+
+
+def _by_uvx(folder: Path, rounds: int) -> None:
+    """Print what `uvx --from .` adds, once its environment is in the cache."""
+    uvx = shutil.which("uvx")
+    if uvx is None:
+        print("\nuvx: not installed")
+        return
+    line = [uvx, "--from", str(ROOT), "resource-server", "serve", str(folder)]
+    _start(line)
+    starts = {servers.OURS: partial(_start, servers.ours(folder)), UVX: partial(_start, line)}
+    show("process start to initialize, by uvx", "ms", interleaved(starts, rounds), [])
 
 
 def _start(command: list[str]) -> float:
