@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from resource_server.cli import addresses
 from resource_server.manifest import sources
 from resource_server.manifest.databases.database_url import is_database_url
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
@@ -50,6 +49,9 @@ def with_addresses(words: Sequence[str], *, several: bool = True) -> SourceArgum
     Raises:
         click.UsageError: there are several addresses, but not `several` allowed.
     """
+    # Imported here: `serve` has no addresses.
+    from resource_server.cli import addresses
+
     found = _before_uris(words)
     for at in range(1, len(found.sources)):
         if _is_address(found.sources[at], found.sources[:at]):
