@@ -147,7 +147,8 @@ def _failed(error: Exception) -> int:
         case click.exceptions.NoArgsIsHelpError():
             return console.fail(*_FIRST_STEPS, prefix=False, status=error.exit_code)
         case click.UsageError(ctx=click.Context(command_path=path)):
-            text = error.format_message().rstrip(".")
+            # Click puts each choice on a line of its own.
+            text = error.format_message().replace("\n\t", " ").rstrip(".")
             text = f"{text[:1].lower()}{text[1:]}; see {path} --help"
             return console.fail(text, status=error.exit_code)
         case click.ClickException():

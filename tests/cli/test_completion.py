@@ -171,3 +171,4 @@ def test_an_unknown_shell_is_a_usage_error(run: Run) -> None:
     done = run("completion", "tcsh")
     assert (done.status, done.out) == (2, "")
     assert "bash" in done.err
+    assert "Choose from: bash, zsh, fish; see" in run("completion").err
