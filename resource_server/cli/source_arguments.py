@@ -49,9 +49,6 @@ def with_addresses(words: Sequence[str], *, several: bool = True) -> SourceArgum
     Raises:
         click.UsageError: there are several addresses, but not `several` allowed.
     """
-    # Imported here: `serve` has no addresses.
-    from resource_server.cli import addresses
-
     found = _before_uris(words)
     for at in range(1, len(found.sources)):
         if _is_address(found.sources[at], found.sources[:at]):
@@ -62,6 +59,9 @@ def with_addresses(words: Sequence[str], *, several: bool = True) -> SourceArgum
 
 def _before_uris(words: Sequence[str]) -> SourceArguments:
     """Split arguments before the first URI."""
+    # Imported here: `serve` has no addresses.
+    from resource_server.cli import addresses
+
     for at, word in enumerate(words):
         is_source = sources.is_source(word) if at == 0 else is_database_url(word)
         if addresses.is_uri(word) and not is_source:
