@@ -138,10 +138,10 @@ class Alteration:
 
 _SERVERS = ENGINES[1:]
 _LAST4 = {
-    "sqlite": "update people set pin = {} || substr(pin, -4) where shown = 1",
-    "postgresql": "update people set pin = {} || right(pin, 4) where shown = 1",
-    "mariadb": "update people set pin = concat({}, right(pin, 4)) where shown = 1",
-    "duckdb": "update people set pin = concat({}, right(pin, 4)) where shown = 1",
+    "sqlite": "update people set pin = {} || substr(pin, -4) where shown = 1 and id < 2000",
+    "postgresql": "update people set pin = {} || right(pin, 4) where shown = 1 and id < 2000",
+    "mariadb": "update people set pin = concat({}, right(pin, 4)) where shown = 1 and id < 2000",
+    "duckdb": "update people set pin = concat({}, right(pin, 4)) where shown = 1 and id < 2000",
 }
 _LONG = {
     "sqlite": "replace(hex(zeroblob(600000)), '0', 'x')",
