@@ -75,6 +75,19 @@ class Sources:
             for source in self._in(select).values()
         )
 
+    def possible(self, column: exp.Column) -> Sequence[exp.Expr]:
+        """Return the sources that a column may be of, if it is of any."""
+        if column.table:
+            source = self.of(column)
+            return () if source is None else (source,)
+        found: list[exp.Expr] = []
+        for select in _around(column):
+            sources = self._in(select).values()
+            if certain := [source for source in sources if self.has(source, column.name)]:
+                return found + certain
+            found += sources
+        return found
+
     def make_unique(self) -> None:
         """Give every source a name of its own, which no two readers take for different ones."""
         columns = [column for column in self._tree.find_all(exp.Column) if not column.db]

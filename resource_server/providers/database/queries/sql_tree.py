@@ -26,6 +26,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.queries.sql_dialects import DIALECTS
 from resource_server.providers.database.queries.sql_nodes import check_node
+from resource_server.providers.database.queries.sql_searches import Searches
 from resource_server.providers.database.queries.sql_sources import Sources
 from resource_server.providers.database.queries.sql_spelling import check_kept, check_tokens
 from resource_server.providers.database.queries.sql_vocabulary import (
@@ -157,9 +158,11 @@ class SqlTree:
             text = _generated(generator, confined.tree)
             written = self._dialect.tokenize(text)
             _check_kept(self._read, self._tree, written, self._engine)
+            if self._engine != "duckdb":  # whose process ends with a statement that does not
+                confined.bound_searches([*given, *literals])
             if rows is not None:
                 confined.limit(rows, given)
-                text = _generated(generator, confined.tree)
+            text = _generated(generator, confined.tree)
         except SqlglotError:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
@@ -301,6 +304,7 @@ class _Confined:
         self._tables = {self._folded(name): name for name in tables}
         self._columns = tables
         self._schema = schema
+        self._stored = set[int]()
         self.tree: exp.Expr = tree.copy()
         if engine != "duckdb":  # it compares quoted names without case, too
             self.tree = normalize_identifiers(self.tree, dialect=DIALECTS[engine])
@@ -316,6 +320,7 @@ class _Confined:
             self._check_session_names()
         else:
             self._check_columns()
+            self._find_stored({id(table) for table, cte in found if cte is None})
         if engine == "postgresql":
             self._sources.make_unique()
         self._rename(found)
@@ -339,6 +344,20 @@ class _Confined:
                 node.replace(placed)
                 found.append(text)
         return found
+
+    def bound_searches(self, values: Sequence[object]) -> None:
+        """Bound the texts that are searched and looked for; `values` are those of parameters."""
+
+        def value(column: exp.Column) -> object:
+            if column.table or not column.name.startswith(self._own):
+                return None
+            found = values[int(column.name.removeprefix(self._own))]
+            return "" if found is None else found
+
+        def is_stored(column: exp.Column) -> bool:
+            return id(column) in self._stored
+
+        Searches(self._engine, is_stored, value).bound(self.tree)
 
     def limit(self, rows: int, values: Sequence[object]) -> None:
         """Let the statement give at most `rows`; a limit of its own is a number or a parameter."""
@@ -469,6 +488,19 @@ class _Confined:
             if not self._sources.has(source, column.name):
                 written = f"{column.table}.{column.name}"
                 raise RefusedStatement(f"no such column: {written}", column=column.name)
+
+    def _find_stored(self, tables: Container[int]) -> None:
+        """Find the columns that are certainly those of visible tables, and no results of queries.
+
+        Args:
+            tables: the sources that are no common table expressions, by `id`.
+        """
+        for column in self.tree.find_all(exp.Column):
+            found = self._sources.possible(column)
+            if found and all(
+                id(source) in tables and isinstance(source.this, exp.Identifier) for source in found
+            ):
+                self._stored.add(id(column))
 
     def _check_session_names(self) -> None:
         """Refuse names that DuckDB takes for those of the session unless there is a column."""

@@ -660,6 +660,28 @@ COSTLY: Final[Mapping[str, Sequence[str]]] = {
 }
 """Statements that take long, or much memory."""
 
+_LONG: Final = "replace(lpad('', 600, 'a'), 'a', lpad('', 1000, 'a'))"
+_SOUGHT: Final = "concat(replace(lpad('', 50, 'a'), 'a', lpad('', 1000, 'a')), 'b')"
+_SOUGHT_BACKWARDS: Final = f"concat('b', {_SOUGHT})"
+SEARCHES: Final[Mapping[str, Sequence[str]]] = {
+    "postgresql": (
+        f"select strpos({_LONG}, {_SOUGHT_BACKWARDS})",
+        f"select position({_SOUGHT_BACKWARDS} in {_LONG})",
+        f"select length(split_part(s, t, 1)) from (select {_LONG} s, {_SOUGHT_BACKWARDS} t) x",
+        f"with x as (select {_LONG} s, {_SOUGHT} t) select s like '%' || t || '%' from x",
+        f"select {_LONG} ilike any(array['%' || {_SOUGHT} || '%'])",
+        f"select length(translate(left({_LONG}, 100000), replace({_SOUGHT}, 'a', 'c'), ''))",
+    ),
+    "mariadb": (
+        f"select locate({_SOUGHT}, {_LONG})",
+        f"select position({_SOUGHT} in {_LONG}), instr({_LONG}, {_SOUGHT})",
+        f"select length(replace({_LONG}, {_SOUGHT}, ''))",
+        f"select length(substring_index(s, t, 1)) from (select {_LONG} s, {_SOUGHT} t) x",
+        f"with x as (select {_LONG} s, {_SOUGHT} t) select s like concat('%', t, '%') from x",
+    ),
+}
+"""Searches that no server stops, and that would take a minute."""
+
 _ANYWHERE: Final[Sequence[str]] = (
     f"select '{'x' * 90_000}'",
     f"select '{'x' * 19_000}'",

@@ -36,7 +36,12 @@ from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import Wire, server_of
 from tests.providers.database.asking import answer, caller_sql
 from tests.providers.database.engines.caller_statements import legitimate
-from tests.providers.database.engines.server_attacks import costly, refused, statements
+from tests.providers.database.engines.server_attacks import (
+    SEARCHES,
+    costly,
+    refused,
+    statements,
+)
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
 from tests.providers.database.servers import eventually
@@ -359,6 +364,17 @@ async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: Wor
                 return False
 
             await eventually(answers)
+
+
+@pytest.mark.slow
+async def test_a_search_that_the_server_could_not_stop_is_short(one: World) -> None:
+    async with _filled(one, *WORLDS[0]):
+        await one.make_policy()
+        async with one.asking(ReadLimits(query_timeout=Duration(20))) as callers:
+            for sql in SEARCHES[one.engine]:
+                assert len((await callers.run(sql, {}, 1)).rows) == 1, sql
+            with pytest.raises(InvalidParameter, match="at most 1000 characters"):
+                await callers.run("select 'a' like :long", {"long": "a" * 1001}, 1)
 
 
 def _size(found: Rows) -> int:

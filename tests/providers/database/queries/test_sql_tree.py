@@ -52,6 +52,33 @@ def test_parameters_are_placed_in_the_form_of_each_engine() -> None:
     assert mariadb.sql.count("%s") == 3
 
 
+def test_searches_of_text_that_a_statement_makes_are_bounded_and_those_of_columns_are_not() -> None:
+    plain = (
+        "select id from orders where note like 'a%' and lower(status) like :q",
+        "select x.id from (select id from orders where note like 'a%') x",
+        "select strpos(orders.note, 'a'), trim(both 'x' from note) from orders join customers"
+        " using (id)",
+    )
+    for sql in plain:
+        assert "LEFT(" not in _confined(sql, **({"q": "b%"} if ":q" in sql else {})).sql, sql
+    made = _confined(
+        "select note like '%' || status, strpos(n, 'a') from (select note n) x, orders"
+    )
+    assert '"note" LIKE LEFT(\'%\' || "status", 1000)' in made.sql
+    assert "STRPOS(LEFT(\"n\", 1000000), 'a')" in made.sql
+    located = _confined("select locate(note, status) from orders", "mariadb").sql
+    assert "LOCATE(LEFT(`note`, 1000), `status`)" in located
+    for sql in (
+        f"select note like '{'a' * 1001}' from orders",
+        f"select replace(note, cast('{'a' * 1001}' as text), '') from orders",
+        "select note like any(string_to_array(status, ',')) from orders",
+    ):
+        with pytest.raises(RefusedStatement):
+            _confined(sql)
+    with pytest.raises(RefusedStatement):
+        _confined("select note like :q from orders", q="a" * 1001)
+
+
 def test_text_with_escapes_becomes_a_parameter_and_percent_signs_stay() -> None:
     assert _confined("select 'it''s', 'a\\b'").parameters == ("a\\b",)
     assert _confined("select $$it's$$").parameters == ("it's",)
