@@ -68,8 +68,13 @@ class Searches:
         """Bound the searches of a statement.
 
         Raises:
-            RefusedStatement: it looks for a longer text, as a constant, or in an unusual way.
+            RefusedStatement: it looks for a longer text, as a constant, or in an unusual way, or
+                for the elements of an array or a JSON value that it makes.
         """
+        for node in tree.find_all(exp.ArrayContainsAll, exp.ArrayOverlaps):
+            if self._is_made(node.this) or self._is_made(node.expression):
+                # Each element is compared with each, and nothing stops it.
+                raise RefusedStatement("sql: @> and && compare columns and constants")
         found = [pair for node in tree.walk() for pair in _searches(node, self._engine)]
         for searched, sought in found:
             for pattern in _patterns(sought):
@@ -101,6 +106,8 @@ class Searches:
                 return self._value(node) is None and not self._is_stored(node)
             case exp.Paren() | exp.Cast() | exp.Collate() | exp.Trim() | exp.Substring():
                 return self._is_made(node.this)
+            case exp.Array():
+                return any(map(self._is_made, node.expressions))
             case exp.DPipe():
                 return self._is_made(node.this) or self._is_made(node.expression)
             case exp.Anonymous() if node.name.lower() in _NO_LONGER:

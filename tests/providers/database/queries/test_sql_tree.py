@@ -59,6 +59,7 @@ def test_searches_of_text_that_a_statement_makes_are_bounded_and_those_of_column
         "select strpos(orders.note, 'a'), trim(both 'x' from note) from orders join customers"
         " using (id)",
     )
+    assert _confined("select id from orders where note @> '{1}' or array[id] && array[1]").sql
     for sql in plain:
         assert "LEFT(" not in _confined(sql, **({"q": "b%"} if ":q" in sql else {})).sql, sql
     made = _confined(
@@ -72,6 +73,8 @@ def test_searches_of_text_that_a_statement_makes_are_bounded_and_those_of_column
         f"select note like '{'a' * 1001}' from orders",
         f"select replace(note, cast('{'a' * 1001}' as text), '') from orders",
         "select note like any(string_to_array(status, ',')) from orders",
+        "select array_agg(id) @> array_agg(id) from orders",
+        "select array[1] && a from (select array_agg(id) as a from orders) x",
     ):
         with pytest.raises(RefusedStatement):
             _confined(sql)
