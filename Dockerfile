@@ -7,6 +7,7 @@ FROM python:3.13-slim AS build
 COPY --from=ghcr.io/astral-sh/uv:0.13 /uv /usr/local/bin/
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
+COPY examples/shop examples/shop
 COPY resource_server resource_server
 RUN uv venv --no-python-downloads /opt/venv
 RUN uv pip install --python /opt/venv --compile-bytecode '.[auth,documents,duckdb,http,mysql,postgres]'

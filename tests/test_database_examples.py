@@ -204,7 +204,7 @@ def test_the_documented_output_is_printed(example: Example) -> None:
 
 
 def test_the_documented_extra_installs_the_driver(example: Example) -> None:
-    [extra] = re.findall(r"pip install 'resource-server\[(\w+)\]'", example.page)
+    [extra] = re.findall(r"pip install '\.\[(\w+)\]'", example.page)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     requirements = project["optional-dependencies"][extra]
     assert any(each.startswith(DRIVERS[example.engine]) for each in requirements)

@@ -85,10 +85,13 @@ def script(program: click.Command, name: str, variable: str, shell: str) -> str:
 
 def answer(program: click.Command, name: str, variable: str) -> int:
     """Print completions for a shell's script, and return the exit status."""
-    logging.disable()  # the person is typing
     for each in SHELLS.values():
         shell_completion.add_completion_class(each)
-    return shell_completion.shell_complete(program, {}, name, variable, os.environ[variable])
+    logging.disable()  # the person is typing
+    try:
+        return shell_completion.shell_complete(program, {}, name, variable, os.environ[variable])
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 # -- values

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,8 @@ def at_a_terminal(
         dimensions=(24, columns),
         encoding="utf-8",
         timeout=PATIENCE_S,
+        # As in a terminal: in the background, a shell has its children ignore the interrupt.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.packaging import descriptions
 from tests.packaging.facts import PLACEHOLDER, ROOT, read_facts
 
-BUNDLED = ("LICENSE", "README.md", "pyproject.toml", "resource_server")
+BUNDLED = ("LICENSE", "README.md", "examples/shop", "pyproject.toml", "resource_server")
 """Files and folders that the bundle is built from."""
 NAMES_OWNER = ("pyproject.toml", ".github/ISSUE_TEMPLATE/config.yml")
 """Files that name the owner and are not generated."""
@@ -39,7 +39,7 @@ def set_owner(name: str, root: Path = ROOT) -> None:
 def stage_bundle(folder: Path) -> None:
     """Copy what belongs into the MCPB bundle to a new folder, for `mcpb pack`."""
     folder.mkdir(parents=True)
-    ignored = shutil.ignore_patterns("__pycache__")
+    ignored = shutil.ignore_patterns("__pycache__", "*.db")
     for name in BUNDLED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)

@@ -339,10 +339,13 @@ def test_text_that_only_the_parser_understands_is_refused() -> None:
 
 def test_the_longest_statements_take_time_in_proportion_to_their_length() -> None:
     def seconds(sql: str, engine: EngineName) -> float:
-        start = process_time()
-        with suppress(ValueError, RefusedStatement):
-            _confined(sql, engine)
-        return process_time() - start
+        times: list[float] = []
+        for _ in range(3):  # one may pay for the garbage of other tests
+            start = process_time()
+            with suppress(ValueError, RefusedStatement):
+                _confined(sql, engine)
+            times.append(process_time() - start)
+        return min(times)
 
     for first, repeated, last in (
         ("select note", "[1]", " from orders"),
