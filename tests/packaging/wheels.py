@@ -26,7 +26,7 @@ PLATFORMS = {
 }
 """uv's name of each platform."""
 _DEVELOPMENT = ("test", "docs")
-_CULPRIT = re.compile(r"because ([a-z0-9._-]+)\S* has no usable wheels")
+_CULPRIT = re.compile(r"wheels are required for `([^`]+)`")
 
 
 def extras() -> list[str]:
@@ -51,7 +51,7 @@ def refusal(extra: str, platform: str, python: str) -> str | None:
     if "wheels" not in text:
         raise SystemExit(done.stderr)
     found = _CULPRIT.search(text.lower())
-    return found[1] if found else "?"
+    return found[1] if found else "one of them"
 
 
 def cell(extra: str, platform: str) -> str:
