@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
-import click
-
 from resource_server import uris
 from resource_server.catalog.near_resources import MAX_SUGGESTIONS
+from resource_server.cli import console
 from resource_server.manifest import Manifest, MountSpec
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
@@ -50,8 +49,7 @@ def typed_uri(word: str) -> str:
 async def resolved(client: LocalClient, manifest: Manifest, word: str) -> str:
     """Return the URI of an address.
 
-    A path that names nothing becomes the likeliest of its URIs, which then is not found: for the
-    caller, absent and hidden are the same.
+    A path that names nothing gives its likeliest URI, which is then not found, like a hidden one.
 
     Raises:
         click.UsageError: the path is outside everything that is served, or means several resources.
@@ -60,11 +58,11 @@ async def resolved(client: LocalClient, manifest: Manifest, word: str) -> str:
         return typed_uri(word)
     found = candidates(word, manifest)
     if not found:
-        raise _unusable(f"'{word}' is below no source")
+        raise console.usage_error(f"'{word}' is below no source")
     there = [each for each in found if await _exists(client, each.uri)]
     if len(there) > 1:
         known = ", ".join(each.uri for each in there[:MAX_SUGGESTIONS])
-        raise _unusable(f"'{word}' may be any of {known}; give the URI")
+        raise console.usage_error(f"'{word}' may be any of {known}; give the URI")
     return (there or found)[0].whole
 
 
@@ -135,7 +133,3 @@ def folder_of(spec: MountSpec, manifest: Manifest) -> pathlib.Path | None:
     path = spec.options.get("path")
     directory = (spec.origin or manifest).directory
     return directory / path if isinstance(path, str) else None
-
-
-def _unusable(reason: str) -> click.UsageError:
-    return click.UsageError(reason, click.get_current_context(silent=True))

@@ -154,7 +154,7 @@ async def _items(catalog: Catalog, incomplete: str, into: list[CompletionItem[st
 
 
 async def _children(catalog: Catalog, uri: str) -> AsyncIterator[CatalogEntry]:
-    """Yield the first children of a collection; none of what is no collection."""
+    """Yield the first children of a collection, and nothing for a document."""
     after: str | None = None
     count = 0
     while count < _MAX_LISTED:

@@ -95,6 +95,11 @@ def fail(*lines: str, prefix: bool = True, status: int = 1) -> int:
     return status
 
 
+def usage_error(reason: str) -> click.UsageError:
+    """Return the error of arguments that cannot be used, which is printed with the usage."""
+    return click.UsageError(reason, click.get_current_context(silent=True))
+
+
 def print_line(text: str = "") -> None:
     """Print one line."""
     sys.stdout.write(f"{text}\n")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from resource_server.cli import console
 from resource_server.manifest.http import Http
 
 NO_TOKENS = "'access' has no effect: without 'http.auth', everybody can read everything"
@@ -49,7 +50,7 @@ class HttpOptions(NamedTuple):
             click.UsageError: they are not.
         """
         if self.tls_key and not self.tls_cert:
-            raise click.UsageError("--tls-key needs --tls-cert", click.get_current_context())
+            raise console.usage_error("--tls-key needs --tls-cert")
         if self.proxies is None or self.proxies == "*":
             return
         for proxy in self.proxies.split(","):

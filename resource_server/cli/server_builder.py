@@ -46,7 +46,7 @@ def joined_manifest(named: Sequence[str], found: Sequence[Manifest]) -> Manifest
     # Imported here: most servers have one source.
     from resource_server.manifest import several_sources
 
-    parts = map(several_sources.Part, named, found)
+    parts = map(several_sources.NamedSource, named, found)
     return several_sources.joined(list(parts))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from resource_server.cli import console
 from resource_server.manifest import sources
 from resource_server.manifest.databases.database_url import is_database_url
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
@@ -36,7 +37,7 @@ def with_one_address(words: Sequence[str]) -> SourceArguments:
     if not found.addresses and words and not is_database_url(words[-1]):
         found = SourceArguments(words[:-1], words[-1:])
     if not found.addresses:
-        raise _unusable("the URI or path of a resource is missing; `list` prints URIs")
+        raise console.usage_error("the URI or path of a resource is missing; `list` prints URIs")
     return _at_most_one(found)
 
 
@@ -71,7 +72,7 @@ def _before_uris(words: Sequence[str]) -> SourceArguments:
 
 def _at_most_one(found: SourceArguments) -> SourceArguments:
     if len(found.addresses) > 1:
-        raise _unusable(f"expected one URI, found {len(found.addresses)}")
+        raise console.usage_error(f"expected one URI, found {len(found.addresses)}")
     return found
 
 
@@ -90,16 +91,12 @@ def _is_address(word: str, before: Sequence[str]) -> bool:
         return True
     is_there = any(os.path.lexists(folder / word) for folder in folders)
     if is_here and is_there and not word.startswith((".", "/")):
-        raise _unusable(f"'{word}' is here and in a source; write ./{word}, or the URI")
+        raise console.usage_error(f"'{word}' is here and in a source; write ./{word}, or the URI")
     return not is_here
 
 
 def _is_folder(source: str) -> bool:
     return not is_database_url(source) and pathlib.Path(source).is_dir()
-
-
-def _unusable(reason: str) -> click.UsageError:
-    return click.UsageError(reason, click.get_current_context())
 
 
 def complete_sources(

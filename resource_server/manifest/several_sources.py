@@ -32,7 +32,7 @@ _DEFAULTS: Mapping[_Section, object] = {
 """The sections that hold for the whole server, as they are without a manifest."""
 
 
-class Part(NamedTuple):
+class NamedSource(NamedTuple):
     """A source as it was named, with its manifest."""
 
     source: str
@@ -59,7 +59,7 @@ class Part(NamedTuple):
         return cast("Any", spec.use).url
 
 
-def joined(parts: Sequence[Part]) -> Manifest:
+def joined(parts: Sequence[NamedSource]) -> Manifest:
     """Return the manifest of several sources; of a single one, its own.
 
     A source that is named twice counts once. No folder serves the manifests and the databases of
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Part]) -> Manifest:
 
 
 def _whole(
-    parts: Sequence[Part], specs: Sequence[MountSpec], withheld: Mapping[str, str]
+    parts: Sequence[NamedSource], specs: Sequence[MountSpec], withheld: Mapping[str, str]
 ) -> Manifest:
     manifests = [part.manifest for part in parts]
     sections: dict[_Section, Any] = {
@@ -127,10 +127,10 @@ def _withholding(spec: MountSpec, withheld: Mapping[str, str]) -> MountSpec:
 # -- clashes
 
 
-def _clashes(parts: Sequence[Part]) -> Iterator[Diagnostic]:
+def _clashes(parts: Sequence[NamedSource]) -> Iterator[Diagnostic]:
     """Return the base URIs and prompts that two manifests have."""
-    bases: dict[str, Part] = {}
-    prompts: dict[str, Part] = {}
+    bases: dict[str, NamedSource] = {}
+    prompts: dict[str, NamedSource] = {}
     for part in parts:
         for spec in part.manifest.mounts if not part.is_implied else ():
             other = bases.setdefault(spec.base, part)
@@ -143,7 +143,7 @@ def _clashes(parts: Sequence[Part]) -> Iterator[Diagnostic]:
                 yield _problem(part, f"{_place(other)} already has the prompt '{name}'")
 
 
-def _differences(parts: Sequence[Part]) -> Iterator[Diagnostic]:
+def _differences(parts: Sequence[NamedSource]) -> Iterator[Diagnostic]:
     """Return the options of the whole server in which two manifests differ."""
     for section in _DEFAULTS:
         (first, value), *others = [*_set(parts, section), (parts[0], None)]
@@ -153,7 +153,7 @@ def _differences(parts: Sequence[Part]) -> Iterator[Diagnostic]:
                 yield _problem(part, f"{reason}; keep one of them")
 
 
-def _set(parts: Sequence[Part], section: _Section) -> Iterator[tuple[Part, object]]:
+def _set(parts: Sequence[NamedSource], section: _Section) -> Iterator[tuple[NamedSource, object]]:
     """Return the manifests that have options in a section, with these."""
     for part in parts:
         value: object = getattr(part.manifest, section)
@@ -161,18 +161,18 @@ def _set(parts: Sequence[Part], section: _Section) -> Iterator[tuple[Part, objec
             yield part, value
 
 
-def _problem(part: Part, message: str) -> Diagnostic:
+def _problem(part: NamedSource, message: str) -> Diagnostic:
     return Diagnostic(_place(part), 0, 0, "", message)
 
 
-def _place(part: Part) -> str:
+def _place(part: NamedSource) -> str:
     return printable(redacted_url(part.source), longest=4096)
 
 
 # -- names
 
 
-def _renamed(parts: Sequence[Part]) -> list[MountSpec]:
+def _renamed(parts: Sequence[NamedSource]) -> list[MountSpec]:
     """Return the mounts of the sources without a manifest, each with a base URI of its own.
 
     A name that several have is preceded by segments of the path above, as few as make it unique,

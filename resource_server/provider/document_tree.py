@@ -42,12 +42,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 Contents: TypeAlias = str | bytes | Mapping[str, Any] | list[Any] | Document
 """Contents of a document: text, bytes, or a mapping or list, which becomes JSON.
 
-Values in JSON may be all that msgspec encodes: dataclasses and times, too. Bytes are sent as text
-if they are UTF-8 and their name does not say that they are binary.
+Values in JSON may be all that msgspec encodes: dataclasses and times, too. UTF-8 bytes are sent as
+text, except under the name of a binary type.
 """
 
 
-class Unusable(ValueError):
+class UnusableDocuments(ValueError):
     """The paths or contents of a function cannot be served; one line for each problem."""
 
 
@@ -91,7 +91,7 @@ def store(path: str, contents: object) -> StoredDocument:
     """Return contents as they are sent. Takes time for long ones: for a worker thread.
 
     Raises:
-        Unusable: they cannot be sent; the message names the path.
+        UnusableDocuments: they cannot be sent; the message names the path.
     """
     words = None
     if isinstance(contents, Document):
@@ -100,12 +100,12 @@ def store(path: str, contents: object) -> StoredDocument:
     try:
         encoded = data.encode() if isinstance(data, str) else data
     except UnicodeEncodeError as error:
-        raise Unusable(
+        raise UnusableDocuments(
             f"{path!r}: its text has a lone surrogate at character {error.start}, "
             "which UTF-8 cannot encode; return bytes for what is not text"
         ) from None
     if len(encoded) > MAX_DOCUMENT_BYTES:
-        raise Unusable(
+        raise UnusableDocuments(
             f"{path!r}: it has {len(encoded)} bytes, more than {MAX_DOCUMENT_BYTES}; "
             "split it, or write a provider that reads ranges"
         )
@@ -125,10 +125,10 @@ def _checked(path: str, words: Document) -> Document:
             tuple[str | None, str | None, str | None, datetime | float | None],
         )
     except msgspec.ValidationError as error:
-        raise Unusable(f"{path!r}: its metadata has a wrong type: {error}") from None
+        raise UnusableDocuments(f"{path!r}: its metadata has a wrong type: {error}") from None
     modified = checked[3]
     if isinstance(modified, datetime) and modified.tzinfo is None:
-        raise Unusable(f"{path!r}: last_modified has no time zone; use datetime.now(UTC)")
+        raise UnusableDocuments(f"{path!r}: last_modified has no time zone; use datetime.now(UTC)")
     title, description, mime_type, _ = checked
     return Document(
         content="",
@@ -156,9 +156,9 @@ def _data(path: str, contents: object) -> tuple[str | bytes, str]:
                 return encoded.decode(), "application/json"
             except (TypeError, ValueError, RecursionError) as error:
                 kind = str(error) or type(error).__name__
-                raise Unusable(f"{path!r}: it cannot be written as JSON: {kind}") from None
+                raise UnusableDocuments(f"{path!r}: it cannot be written as JSON: {kind}") from None
         case _:
-            raise Unusable(
+            raise UnusableDocuments(
                 f"{path!r}: its contents are of type {type(contents).__name__}; "
                 "return text, bytes, a mapping, a list or a Document"
             )
@@ -222,7 +222,7 @@ class DocumentTree:
         self._levels: list[Sequence[Path]] = []
         """Collections by depth, sorted."""
         self._holders: list[Sequence[Path]] = []
-        """Those of them that have documents."""
+        """Collections with documents, by depth, sorted."""
 
     @staticmethod
     def of(
@@ -233,28 +233,28 @@ class DocumentTree:
         """Return the tree of a mapping or of pairs.
 
         Raises:
-            Unusable: paths or contents cannot be served.
+            UnusableDocuments: paths or contents cannot be served.
         """
         tree = DocumentTree(name, description)
         problems: list[str] = []
         total = 0
         for count, (path, contents) in enumerate(_pairs(entries)):
             if count == MAX_DOCUMENTS:
-                raise Unusable(f"there are more than {MAX_DOCUMENTS} documents")
+                raise UnusableDocuments(f"there are more than {MAX_DOCUMENTS} documents")
             try:
                 segments = split_path(path)
                 document = store(path, contents)
                 total += document.size
                 tree._place(segments, document)
-            except Unusable as problem:
+            except UnusableDocuments as problem:
                 problems.append(str(problem))
             if len(problems) == _MAX_PROBLEMS:
                 problems.append("there may be more problems")
                 break
             if total > MAX_BYTES:
-                raise Unusable(f"the documents have more than {MAX_BYTES} bytes in all")
+                raise UnusableDocuments(f"the documents have more than {MAX_BYTES} bytes in all")
         if problems:
-            raise Unusable("\n".join(problems))
+            raise UnusableDocuments("\n".join(problems))
         tree._finish()
         return tree
 
@@ -265,13 +265,13 @@ class DocumentTree:
             if place not in self._collections:
                 above = self._collections[place[:-1]].entries
                 if place[-1] in above:
-                    raise Unusable(f"{path!r}: {'/'.join(place)!r} is a document already")
+                    raise UnusableDocuments(f"{path!r}: {'/'.join(place)!r} is a document already")
                 above[place[-1]] = None
                 self._collections[place] = _Collection()
         entries = self._collections[segments[:-1]].entries
         if segments[-1] in entries:
             kind = "a collection" if entries[segments[-1]] is None else "there"
-            raise Unusable(f"{path!r}: it is {kind} already")
+            raise UnusableDocuments(f"{path!r}: it is {kind} already")
         entries[segments[-1]] = document
 
     def _finish(self) -> None:
@@ -391,18 +391,18 @@ def split_path(path: object) -> Path:
     """Return the segments of a path.
 
     Raises:
-        Unusable: it is no path of a resource.
+        UnusableDocuments: it is no path of a resource.
     """
     if not isinstance(path, str):
-        raise Unusable(f"{path!r:.200}: a path is text, such as 'notes/today.md'")
+        raise UnusableDocuments(f"{path!r:.200}: a path is text, such as 'notes/today.md'")
     shown = repr(path if len(path) <= 200 else path[:200] + "…")
     if len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH_BYTES:
-        raise Unusable(f"{shown}: the path is longer than {_MAX_PATH_BYTES} bytes")
+        raise UnusableDocuments(f"{shown}: the path is longer than {_MAX_PATH_BYTES} bytes")
     segments = tuple(path.split("/"))
     if len(segments) > _MAX_DEPTH:
-        raise Unusable(f"{shown}: the path has more than {_MAX_DEPTH} segments")
+        raise UnusableDocuments(f"{shown}: the path has more than {_MAX_DEPTH} segments")
     if not all(map(uris.is_segment, segments)):
-        raise Unusable(
+        raise UnusableDocuments(
             f"{shown}: no segment of a path is empty, '.' or '..' or has NUL; "
             "write it as 'notes/today.md', without a slash at either end"
         )
@@ -413,16 +413,17 @@ def _pairs(entries: object) -> Iterator[tuple[str, object]]:
     """Yield paths and contents, after a check of their types.
 
     Raises:
-        Unusable: these are no pairs.
+        UnusableDocuments: these are no pairs.
     """
     expected = "return a mapping of paths to contents, or pairs of them"
     if isinstance(entries, Mapping):
         entries = cast("Mapping[object, object]", entries).items()
     elif not isinstance(entries, Iterable) or isinstance(entries, str | bytes):
-        raise Unusable(f"the function returned {type(entries).__name__}; {expected}")
+        raise UnusableDocuments(f"the function returned {type(entries).__name__}; {expected}")
     for pair in cast("Iterable[object]", entries):
         if not _is_pair(pair):
-            raise Unusable(f"the function gave {type(pair).__name__}, which is no pair; {expected}")
+            kind = type(pair).__name__
+            raise UnusableDocuments(f"the function gave {kind}, which is no pair; {expected}")
         yield pair
 
 

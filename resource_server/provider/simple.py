@@ -76,7 +76,7 @@ from resource_server.provider.document_tree import (
     Document,
     DocumentTree,
     StoredDocument,
-    Unusable,
+    UnusableDocuments,
     split_path,
     store,
 )
@@ -176,7 +176,7 @@ def template(
         ValueError: the template is malformed, or `refresh` is no time above 0.
     """
     _check_refresh(refresh)
-    pattern = _Pattern(uri_template)
+    pattern = _PathPattern(uri_template)
 
     def made(function: Callable[..., Maybe]) -> type[TemplateProvider]:
         for name in pattern.variables - inspect.signature(function).parameters.keys():
@@ -270,7 +270,7 @@ class _Function:
             if hasattr(found, "__aiter__"):
                 found = await _gathered(found)
             return await self._in_thread(functools.partial(finish, found))
-        except Unusable as error:
+        except UnusableDocuments as error:
             raise MountUnavailable(f"{self.name}: {error}") from error
         except ResourceError:
             raise
@@ -301,7 +301,7 @@ async def _gathered(found: AsyncIterable[Any]) -> list[Any]:
     async for each in found:
         gathered.append(each)
         if len(gathered) > MAX_DOCUMENTS:
-            break  # the tree says so
+            break  # the tree refuses so many
     return gathered
 
 
@@ -483,7 +483,7 @@ def _body(found: StoredDocument | None, query: Mapping[str, str]) -> Sequence[Co
 class TemplateProvider(_FromFunction):
     """The documents that a function returns for the variables of a path."""
 
-    pattern: ClassVar[_Pattern]
+    pattern: ClassVar[_PathPattern]
     at_once = _MAX_CALLS
 
     @property
@@ -554,7 +554,7 @@ class TemplateProvider(_FromFunction):
         return found
 
 
-class _Pattern:
+class _PathPattern:
     """The template of a path: which variables a path has."""
 
     def __init__(self, text: str) -> None:

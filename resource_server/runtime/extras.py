@@ -76,5 +76,5 @@ def install_command(extra: Extra) -> str:
 
 
 def operator_hint(extra: Extra) -> str:
-    """Return what a client is told of a missing extra: commands have paths of this machine."""
+    """Return the hint for a client, without the command, which shows paths of this machine."""
     return f"its operator can add the extra `{extra}` (`resource-server doctor` prints the command)"

@@ -1,4 +1,4 @@
-"""Limits of inotify for each user, and how much of them is in use."""
+"""The limits of inotify for each user, and what is in use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 _SYSTEM = Path("/proc")
 
@@ -20,9 +21,11 @@ class InotifyLimits:
     instances: int
 
     @property
-    def is_short(self) -> bool:
-        """Whether less than a tenth is left."""
-        return self.watches > 0.9 * self.max_watches or self.instances > 0.9 * self.max_instances
+    def short(self) -> Literal["watches", "instances"] | None:
+        """The limit of which less than a tenth is left; None if there is none."""
+        if self.watches > 0.9 * self.max_watches:
+            return "watches"
+        return "instances" if self.instances > 0.9 * self.max_instances else None
 
 
 def inotify_limits(system: Path = _SYSTEM) -> InotifyLimits | None:

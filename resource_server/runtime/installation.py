@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
+import shutil
 import sys
+import sysconfig
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +149,18 @@ class Installation:
         if vcs := origin.get("vcs_info"):
             url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
         return shlex.quote(f"{_PACKAGE}{suffix} @ {url}")
+
+    def program(self) -> tuple[str, ...]:
+        """Return the command that starts the running program, absolute, as other PATHs differ."""
+        requirement = self.uvx_requirement()
+        if requirement is not None:
+            # The environment of uvx is gone with its cache.
+            return (shutil.which("uvx") or "uvx", "--from", requirement, _PACKAGE)
+        name = f"{_PACKAGE}.exe" if os.name == "nt" else _PACKAGE
+        script = Path(sysconfig.get_path("scripts")) / name
+        if script.is_file():
+            return (str(script),)
+        return (sys.executable, "-m", "resource_server")
 
     def _direct_url(self) -> dict[str, Any] | None:
         """Return the origin that the installer recorded (PEP 610); None for an index."""

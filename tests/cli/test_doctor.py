@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from resource_server.cli.hosts import launch
 from resource_server.runtime import extras, installation
 from resource_server.runtime.inotify_limits import InotifyLimits
 from tests.cli.conftest import Run
@@ -35,7 +34,7 @@ def findings(run: Run) -> dict[str, dict[str, Any]]:
 
 def connected(home: Path, *arguments: str, **members: object) -> None:
     (home / ".cursor").mkdir(exist_ok=True)
-    program, *rest = launch.program()
+    program, *rest = installation.current().program()
     entry = {"command": program, "args": [*rest, "serve", *arguments], **members}
     (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
 

@@ -20,11 +20,12 @@ import pytest
 import yaml
 from mcp import Client, StdioServerParameters
 
-from resource_server.cli.hosts import folders, launch
+from resource_server.cli.hosts import folders
 from resource_server.cli.hosts.config_file import MAX_BYTES
-from resource_server.cli.hosts.entry import Entry
 from resource_server.cli.hosts.folders import Folders
 from resource_server.cli.hosts.host import HOSTS
+from resource_server.cli.hosts.server_entry import ServerEntry
+from resource_server.runtime import installation
 from tests.cli.conftest import ROOT, Outcome, Run
 
 CONFIGURATIONS = {
@@ -81,7 +82,7 @@ def decoded(file: Path) -> Any:
 def with_placeholders(value: Any, folder: Path) -> Any:
     """Return a value in which the paths of this machine have names."""
     text = json.dumps(value)
-    text = text.replace(launch.program()[0], "/opt/resource-server").replace(
+    text = text.replace(installation.current().program()[0], "/opt/resource-server").replace(
         str(folder), "/project"
     )
     return json.loads(text)
@@ -283,7 +284,7 @@ def test_an_entry_of_ours_takes_a_new_command_and_keeps_its_other_members(
     file = put(home, "cursor", json.dumps({"mcpServers": {"n": {**old, "env": {"A": "b"}}}}))
     assert run("install", "cursor", "--name", "n", "--yes").status == 0
     assert json.loads(file.read_text())["mcpServers"]["n"] == {
-        "command": launch.program()[0],
+        "command": installation.current().program()[0],
         "args": ["serve", str(folder)],
         "env": {"A": "b"},
     }
@@ -395,7 +396,7 @@ def stubs(tmp_path: Path) -> Callable[[str], list[list[str]]]:
 def test_a_host_changes_its_configuration_by_its_own_command(
     run: Run, home: Path, folder: Path, tmp_path: Path, stubs: Callable[[], list[list[str]]]
 ) -> None:
-    command = [launch.program()[0], "serve", str(folder)]
+    command = [installation.current().program()[0], "serve", str(folder)]
     url = "http://127.0.0.1:8000/mcp"
     hosts = ("vscode", "claude-code", "codex", "gemini")
     for host in hosts:
@@ -447,7 +448,7 @@ def test_a_host_changes_its_configuration_by_its_own_command(
 def test_print_changes_nothing_and_has_the_entry_the_command_and_the_link(
     run: Run, home: Path, folder: Path
 ) -> None:
-    command, args = launch.program()[0], ["serve", str(folder)]
+    command, args = installation.current().program()[0], ["serve", str(folder)]
     shown: dict[str, str] = {}
     for host in CONFIGURATIONS:
         done = run("install", host, "--print")
@@ -473,7 +474,7 @@ def test_print_changes_nothing_and_has_the_entry_the_command_and_the_link(
     }
     goose = next(host for host in HOSTS if host.id == "goose")
     assert goose.link is not None
-    uvx = Entry("n", ("/x/uvx", "--from", "a b", "resource-server", "serve", "/é"))
+    uvx = ServerEntry("n", ("/x/uvx", "--from", "a b", "resource-server", "serve", "/é"))
     assert goose.link(uvx, goose.shape) == (
         "goose://extension?cmd=uvx&arg=--from&arg=a%20b&arg=resource-server&arg=serve&arg=%2F%C3%A9"
         "&id=n&name=n&description=Folders%20and%20databases%20as%20resources"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider import document_tree as tree
-from resource_server.provider.document_tree import Document, DocumentTree, Unusable
+from resource_server.provider.document_tree import Document, DocumentTree, UnusableDocuments
 
 NAMES = st.sampled_from(["a", "b", "b0", "B", "ä", "\U0001f642", "\udcff", " "])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -24,7 +24,7 @@ def made(*pairs: tuple[Any, Any]) -> DocumentTree:
 
 
 def problem(*pairs: Any) -> str:
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(UnusableDocuments) as caught:
         DocumentTree.of(pairs, "notes")
     return str(caught.value)
 
@@ -143,7 +143,7 @@ def test_too_many_documents_and_bytes_are_refused(monkeypatch: pytest.MonkeyPatc
 def test_what_is_no_pair_is_refused() -> None:
     pairs: Any
     for pairs, found in ((7, "int"), ("ab", "str"), (None, "NoneType")):
-        with pytest.raises(Unusable, match=f"returned {found}; return a mapping of paths"):
+        with pytest.raises(UnusableDocuments, match=f"returned {found}; return a mapping of paths"):
             DocumentTree.of(pairs, "notes")
     assert "the function gave str, which is no pair" in problem("ab")
     assert "the function gave tuple, which is no pair" in problem(("a", "b", "c"))

@@ -25,5 +25,6 @@ def test_a_system_without_inotify_has_no_limits(tmp_path: Path) -> None:
 
 
 def test_a_limit_is_short_when_less_than_a_tenth_is_left() -> None:
-    assert InotifyLimits(100, 10, watches=91, instances=1).is_short
-    assert not InotifyLimits(100, 10, watches=90, instances=9).is_short
+    assert InotifyLimits(100, 10, watches=91, instances=1).short == "watches"
+    assert InotifyLimits(100, 10, watches=1, instances=10).short == "instances"
+    assert InotifyLimits(100, 10, watches=90, instances=9).short is None

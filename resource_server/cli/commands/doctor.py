@@ -99,10 +99,9 @@ def _kernel() -> Iterator[Finding]:
         f"{limits.watches:,} of {limits.max_watches:,} watches and {limits.instances:,} of "
         f"{limits.max_instances:,} instances in use"
     )
-    if limits.is_short:
-        kind = "watches" if limits.watches > 0.9 * limits.max_watches else "instances"
-        bound = limits.max_watches if kind == "watches" else limits.max_instances
-        command = f"sysctl fs.inotify.max_user_{kind}={2 * bound}"
+    if limits.short is not None:
+        bound = limits.max_watches if limits.short == "watches" else limits.max_instances
+        command = f"sysctl fs.inotify.max_user_{limits.short}={2 * bound}"
         yield Finding("inotify", "problem", f"{text}; raise the limit:", command)
     else:
         yield Finding("inotify", "ok", text)
@@ -165,10 +164,7 @@ def _hosts() -> Iterator[Finding]:
     found = host.found_here(here)
     if not found:
         yield Finding("hosts", "missing", "none is found on this machine")
-    timing = source_arguments.current_timing()
-    with console.progress("starting the servers of the hosts", after_s=timing.progress_s):
-        asked = list(installed_entries(found, here, timing.host_answer_s))
-    for each, entries in asked:
+    for each, entries in installed_entries(found, here, source_arguments.current_timing()):
         if not entries:
             connect = f"resource-server install {each.id} ."
             yield Finding(each.title, "ok", "found, and not connected; connect it:", connect)

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import click
 
 from resource_server.cli import console, source_arguments
-from resource_server.cli.hosts import config_file, folders, launch
-from resource_server.cli.hosts.change import Change, agreed
-from resource_server.cli.hosts.entry import Entry, Shape
+from resource_server.cli.hosts import config_file, folders
+from resource_server.cli.hosts.config_change import ConfigChange, agreed
 from resource_server.cli.hosts.folders import Folders
 from resource_server.cli.hosts.host import HOSTS, SCOPES, Host, Place, Scope
 from resource_server.cli.hosts.installed_entries import installed_entries
+from resource_server.cli.hosts.server_entry import ServerEntry, Shape
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest import sources
 from resource_server.manifest.databases.database_url import (
@@ -30,6 +30,7 @@ from resource_server.manifest.databases.database_url import (
     resolve_database_url,
 )
 from resource_server.manifest.wording import printable, unknown_name
+from resource_server.runtime import installation
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Hosts make names of tools from it, of at most 64 characters."""
@@ -85,7 +86,7 @@ def command(
     if host is None or lists:
         return _list([named_host(host)] if host is not None else HOSTS)
     if url is not None and words:
-        raise _usage("--http takes the place of SOURCE")
+        raise console.usage_error("--http takes the place of SOURCE")
     entry = _remote(url, name) if url is not None else _local(words, name)
     if host == "json":
         console.print_indented_json({"mcpServers": {entry.name: Shape().written(entry)}})
@@ -94,7 +95,7 @@ def command(
     here = folders.of_this_person()
     place = place_of(wanted, scope, here)
     if "_" in entry.name and not wanted.takes_underscores:
-        raise _usage(f"a name in {wanted.title} has no '_'; --name gives another")
+        raise console.usage_error(f"a name in {wanted.title} has no '_'; --name gives another")
     if prints:
         _print(wanted, entry, scope, folders.shown(place.file, here))
         return 0
@@ -106,41 +107,39 @@ def named_host(name: str) -> Host:
     for host in HOSTS:
         if host.id == name:
             return host
-    raise _usage(unknown_name("host", name, [*(host.id for host in HOSTS), "json"]))
+    raise console.usage_error(unknown_name("host", name, [*(host.id for host in HOSTS), "json"]))
 
 
 def place_of(host: Host, scope: Scope, here: Folders) -> Place:
     """Return where a host keeps the servers of a scope."""
     places = host.places(here)
     if scope not in places:
-        raise _usage(f"no scope '{scope}' in {host.title}, which has {', '.join(places)}")
+        raise console.usage_error(
+            f"no scope '{scope}' in {host.title}, which has {', '.join(places)}"
+        )
     return places[scope]
 
 
-def _usage(reason: str) -> click.UsageError:
-    return click.UsageError(reason, click.get_current_context())
-
-
-def _local(words: Sequence[str], name: str | None) -> Entry:
+def _local(words: Sequence[str], name: str | None) -> ServerEntry:
     """Return the entry that serves sources, with absolute paths."""
     found = [_source(word) for word in words or ["."]]
-    return Entry(
+    return ServerEntry(
         _checked_name(name) or _short(found[0].name),
-        (*launch.program(), "serve", *(source.argument for source in found)),
+        (*installation.current().program(), "serve", *(source.argument for source in found)),
     )
 
 
-def _remote(url: str, name: str | None) -> Entry:
+def _remote(url: str, name: str | None) -> ServerEntry:
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         is_usable, parts = False, urlsplit("")
     if not is_usable or not url.isascii() or not url.isprintable() or " " in url:
-        raise _usage("--http takes a URL such as http://127.0.0.1:8000/mcp")
+        raise console.usage_error("--http takes a URL such as http://127.0.0.1:8000/mcp")
     if parts.username or parts.password:
         raise CannotEdit("--http: the URL has a login, which hosts do not send; leave it out")
-    return Entry(_checked_name(name) or "resource-server", url=url)
+    return ServerEntry(_checked_name(name) or "resource-server", url=url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,9 @@ def _source(word: str) -> _Source:
         try:
             url = resolve_database_url(parse_database_url(word), pathlib.Path.cwd())
         except ValueError as error:
-            raise _usage(f"{printable(redacted_url(word), longest=200)}: {error}") from None
+            raise console.usage_error(
+                f"{printable(redacted_url(word), longest=200)}: {error}"
+            ) from None
         if url.secrets:
             raise CannotEdit(f"{printable(redacted_url(word), longest=200)} {_WITHOUT_LOGIN}")
         return _Source(url.text, sources.database_name(url)[0])
@@ -182,11 +183,13 @@ def _short(name: str) -> str:
 
 def _checked_name(name: str | None) -> str | None:
     if name is not None and not _NAME.fullmatch(name):
-        raise _usage("--name takes letters, digits, '-' and '_', at most 40, and no '-' first")
+        raise console.usage_error(
+            "--name takes letters, digits, '-' and '_', at most 40, and no '-' first"
+        )
     return name
 
 
-def _print(host: Host, entry: Entry, scope: Scope, file: str) -> None:
+def _print(host: Host, entry: ServerEntry, scope: Scope, file: str) -> None:
     """Print an entry in the form of the host, its own command and its link."""
     console.print_line(f"{host.title}: {console.escaped(file)}")
     place = host.places(folders.of_this_person())[scope]
@@ -203,7 +206,7 @@ def _print(host: Host, entry: Entry, scope: Scope, file: str) -> None:
 
 def _install(
     host: Host,
-    entry: Entry,
+    entry: ServerEntry,
     scope: Scope,
     file: config_file.ConfigFile,
     *,
@@ -234,7 +237,7 @@ def _install(
                 "--name gives another name, --force replaces it"
             )
         written = members | written if is_same else written
-    change = Change(host, file, () if arguments else file.put(entry.name, written), arguments)
+    change = ConfigChange(host, file, () if arguments else file.put(entry.name, written), arguments)
     file.check()
     if not host.is_here(folders.of_this_person()):
         console.note(
@@ -250,12 +253,8 @@ def _install(
 def _list(hosts: Sequence[Host]) -> int:
     """Print where each host is, and whether what is installed in it answers."""
     here = folders.of_this_person()
-    timeout_s = source_arguments.current_timing().host_answer_s
     status = 0
-    after_s = source_arguments.current_timing().progress_s
-    with console.progress("starting the servers of the hosts", after_s=after_s):
-        found = list(installed_entries(hosts, here, timeout_s))
-    for host, entries in found:
+    for host, entries in installed_entries(hosts, here, source_arguments.current_timing()):
         user = folders.shown(host.places(here)["user"].file, here)
         state = "found" if host.is_here(here) else "not found"
         console.print_line(f"{host.id:14}  {state:9}  {console.escaped(user)}")

@@ -50,7 +50,7 @@ def command(
     without a limit.
     """
     if as_uris and as_json:
-        raise click.UsageError("--uris or --json, not both", click.get_current_context())
+        raise console.usage_error("--uris or --json, not both")
     log_output.log_to_stderr(verbose)
     given = source_arguments.with_addresses(words, several=False)
 

@@ -76,12 +76,12 @@ def command(
     manifest is reloaded; the code of plugins is not.
     """
     if is_demo and named:
-        raise click.UsageError("--demo takes the place of SOURCE", click.get_current_context())
+        raise console.usage_error("--demo takes the place of SOURCE")
     options = None
     if address is not None:
         options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
     elif insecure or tls_cert or tls_key or proxies or access_log or legacy:
-        raise click.UsageError("these options need --http", click.get_current_context())
+        raise console.usage_error("these options need --http")
     serving = _over_stdio if options is None else partial(_over_http, options=options)
     if not is_demo:
         return serving(named, strict=strict, no_plugins=no_plugins, verbose=verbose)
@@ -212,7 +212,7 @@ def _served(manifest: Manifest) -> str:
 
 
 def _connecting(named: Sequence[str]) -> Sequence[str]:
-    """Return what a person does who runs `serve` in a terminal, where a client is expected."""
+    """Return what to do for a person who runs `serve` at a terminal, where a client is expected."""
     places = [uris.display(_absolute(source)) for source in named or (".",)]
     config = {"command": "resource-server", "args": ["serve", *places]}
     words = shlex.join(uris.display(redacted_url(source)) for source in named)

@@ -36,9 +36,7 @@ def command(
     from resource_server.manifest.databases import owner_sql
 
     if what is None:
-        raise click.UsageError(
-            "--role, --notify or --policy is missing", click.get_current_context()
-        )
+        raise console.usage_error("--role, --notify or --policy is missing")
     log_output.log_to_stderr(verbose)
     manifest = server_builder.load_manifest(*named, allow_plugins=not no_plugins)
     providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)

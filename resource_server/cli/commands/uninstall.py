@@ -10,7 +10,7 @@ import click
 from resource_server.cli import console
 from resource_server.cli.commands.install import complete_hosts, named_host, place_of
 from resource_server.cli.hosts import config_file, folders
-from resource_server.cli.hosts.change import Change, agreed
+from resource_server.cli.hosts.config_change import ConfigChange, agreed
 from resource_server.cli.hosts.config_file import ConfigFile
 from resource_server.cli.hosts.host import SCOPES, Host, Scope
 from resource_server.cli.hosts.text_edit import CannotEdit
@@ -33,7 +33,7 @@ def command(host: str, *, name: str | None, scope: Scope, url: str | None, yes: 
     arguments: Sequence[str] = ()
     if own is not None and own.remove is not None and scope in own.scopes:
         arguments = own.remove(name, scope) if shutil.which(own.program) else ()
-    change = Change(wanted, file, () if arguments else file.remove(name), arguments)
+    change = ConfigChange(wanted, file, () if arguments else file.remove(name), arguments)
     file.check()
     if not agreed(change, yes=yes):
         return 1

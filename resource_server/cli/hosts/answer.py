@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
-from resource_server.cli.hosts.entry import Entry
+from resource_server.cli.hosts.server_entry import ServerEntry
 from resource_server.manifest.wording import one_line
 
 _REQUESTS = (
@@ -34,7 +34,7 @@ _END_S = 2.0
 """Time that a server has to end before it is killed."""
 
 
-def answer_of(entry: Entry, timeout_s: float) -> tuple[bool, str]:
+def answer_of(entry: ServerEntry, timeout_s: float) -> tuple[bool, str]:
     """Return whether the server of an entry answers, and how, in a few words."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as errors:
@@ -56,7 +56,7 @@ def answer_of(entry: Entry, timeout_s: float) -> tuple[bool, str]:
 
 
 @contextmanager
-def _started(entry: Entry, errors: IO[bytes]) -> Generator[subprocess.Popen[bytes]]:
+def _started(entry: ServerEntry, errors: IO[bytes]) -> Generator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(  # noqa: S603 - the command of the person's own configuration
         entry.command,
         stdin=subprocess.PIPE,

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
-from resource_server.cli.hosts.entry import Entry, Shape
 from resource_server.cli.hosts.folders import Folders
+from resource_server.cli.hosts.server_entry import ServerEntry, Shape
 
 Scope: TypeAlias = Literal["user", "project", "local"]
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
@@ -34,7 +34,7 @@ class OwnCommands:
     """Commands of a host that change its configuration."""
 
     program: str
-    add: Callable[[Entry, Scope], Sequence[str]]
+    add: Callable[[ServerEntry, Scope], Sequence[str]]
     remove: Callable[[str, Scope], Sequence[str]] | None
     scopes: tuple[Scope, ...] = ("user",)
 
@@ -50,7 +50,7 @@ class Host:
     programs: tuple[str, ...] = ()
     """Its programs on PATH."""
     own: OwnCommands | None = None
-    link: Callable[[Entry, Shape], str | None] | None = None
+    link: Callable[[ServerEntry, Shape], str | None] | None = None
     takes_underscores: bool = True
     """Whether names of servers may have underscores."""
 
@@ -108,20 +108,20 @@ def _zed(folders: Folders) -> pathlib.Path:
     return folders.config / ("Zed" if folders.is_windows else "zed") / "settings.json"
 
 
-def _claude_add(entry: Entry, scope: Scope) -> Sequence[str]:
+def _claude_add(entry: ServerEntry, scope: Scope) -> Sequence[str]:
     if entry.url:
         return ("mcp", "add", "--scope", scope, "--transport", "http", entry.name, entry.url)
     return ("mcp", "add", "--scope", scope, entry.name, "--", *entry.command)
 
 
-def _gemini_add(entry: Entry, scope: Scope) -> Sequence[str]:
+def _gemini_add(entry: ServerEntry, scope: Scope) -> Sequence[str]:
     if entry.url:
         return ("mcp", "add", "--scope", scope, "--transport", "http", entry.name, entry.url)
     program, *arguments = entry.command
     return ("mcp", "add", "--scope", scope, entry.name, program, "--", *arguments)
 
 
-def _codex_add(entry: Entry, _scope: Scope) -> Sequence[str]:
+def _codex_add(entry: ServerEntry, _scope: Scope) -> Sequence[str]:
     if entry.url:
         return ("mcp", "add", entry.name, "--url", entry.url)
     return ("mcp", "add", entry.name, "--", *entry.command)
@@ -131,25 +131,25 @@ def _scoped_remove(name: str, scope: Scope) -> Sequence[str]:
     return ("mcp", "remove", "--scope", scope, name)
 
 
-def _named(entry: Entry, shape: Shape) -> dict[str, object]:
+def _named(entry: ServerEntry, shape: Shape) -> dict[str, object]:
     return {"name": entry.name, **shape.written(entry)}
 
 
-def _vscode_add(entry: Entry, _scope: Scope) -> Sequence[str]:
+def _vscode_add(entry: ServerEntry, _scope: Scope) -> Sequence[str]:
     return ("--add-mcp", json.dumps(_named(entry, _TYPED), ensure_ascii=False))
 
 
-def _vscode_link(entry: Entry, shape: Shape) -> str:
+def _vscode_link(entry: ServerEntry, shape: Shape) -> str:
     return f"vscode:mcp/install?{quote(json.dumps(_named(entry, shape)), safe='')}"
 
 
-def _cursor_link(entry: Entry, shape: Shape) -> str:
+def _cursor_link(entry: ServerEntry, shape: Shape) -> str:
     config = base64.b64encode(json.dumps(shape.written(entry)).encode()).decode()
     query = urlencode({"name": entry.name, "config": config})
     return f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
 
 
-def _goose_link(entry: Entry, _shape: Shape) -> str | None:
+def _goose_link(entry: ServerEntry, _shape: Shape) -> str | None:
     """Return a deeplink of goose, which takes well-known programs only, by their names."""
     pairs = [("type", "streamable_http"), ("url", entry.url)]
     if entry.command:

@@ -260,7 +260,7 @@ def _end(text: str, start: int) -> int:
     position = start
     while True:
         opener = text[position : position + 1]
-        if opener in ("{", "[") and opener:
+        if opener in ("{", "["):
             closers.append("}" if opener == "{" else "]")
             position = _after_trivia(text, position + 1)
             if text[position : position + 1] != closers[-1]:

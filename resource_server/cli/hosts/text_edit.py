@@ -13,7 +13,7 @@ BY_HAND = "this file needs an editor; --print has the entry"
 
 
 class CannotEdit(click.ClickException):
-    """A configuration stays as it is; the message says why, and what to do."""
+    """A configuration cannot be edited, and stays as it is; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

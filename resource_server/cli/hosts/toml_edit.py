@@ -29,7 +29,7 @@ _HEADER = re.compile(r"""[ \t]*\[(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[^\n"'#])*\]""
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _TableText:
     """The text of a table: its path, and its lines from the header to the last statement."""
 
     path: tuple[str, ...]
@@ -76,7 +76,7 @@ def remove(text: str, keys: Sequence[str], name: str) -> list[Edit]:
     return _checked(text, edits, keys, name, None)
 
 
-def _own(text: str, path: tuple[str, ...]) -> list[_Table]:
+def _own(text: str, path: tuple[str, ...]) -> list[_TableText]:
     """Return the texts of a table and the tables in it.
 
     Raises:
@@ -88,18 +88,18 @@ def _own(text: str, path: tuple[str, ...]) -> list[_Table]:
     return found
 
 
-def _tables(text: str) -> Iterator[_Table]:
+def _tables(text: str) -> Iterator[_TableText]:
     """Yield the tables that have a header."""
     header: tuple[tuple[str, ...], int] | None = None
     end = 0
     for start, stop in _statements(text):
         if match := _HEADER.match(text, start):
             if header is not None:
-                yield _Table(*header, end)
+                yield _TableText(*header, end)
             header = _path(match[0]), start
         end = stop
     if header is not None:
-        yield _Table(*header, end)
+        yield _TableText(*header, end)
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
@@ -163,7 +163,7 @@ def _checked(
     text: str, edits: list[Edit], keys: Sequence[str], name: str, value: object
 ) -> list[Edit]:
     """Return the edits if they change the one member and nothing else."""
-    before, after = _parsed(text), _parsed_again(applied(text, edits))
+    before, after = _parsed(text), _parsed(applied(text, edits), BY_HAND)
     if _members(after, keys).get(name) != value or _rest(before, keys, name) != _rest(
         after, keys, name
     ):
@@ -180,18 +180,12 @@ def _rest(document: dict[str, Any], keys: Sequence[str], name: str) -> str:
     return repr(document)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str, refusal: str | None = None) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise CannotEdit(f"not valid TOML: {one_line(error)}; mend it first") from None
-
-
-def _parsed_again(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        raise CannotEdit(BY_HAND) from None
+        problem = f"not valid TOML: {one_line(error)}; mend it first"
+        raise CannotEdit(refusal or problem) from None
 
 
 def _members(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.cli.hosts.answer import answer_of
-from resource_server.cli.hosts.entry import Entry
+from resource_server.cli.hosts.server_entry import ServerEntry
 
 FAITHFUL = """
 import json, os, sys
@@ -21,15 +21,15 @@ for line in sys.stdin:
 """
 
 
-def entry(code: str, *arguments: str, answer: str = "") -> Entry:
+def entry(code: str, *arguments: str, answer: str = "") -> ServerEntry:
     command = (sys.executable, "-c", code, *arguments)
-    return Entry("n", command, environment={"ANSWER": answer})
+    return ServerEntry("n", command, environment={"ANSWER": answer})
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process by its descriptor")
 def test_a_server_that_hangs_ends_with_its_children(tmp_path: Path) -> None:
     script = 'sleep 600 & echo $! > "$0"; wait'
-    hanging = Entry("n", ("/bin/sh", "-c", script, str(tmp_path / "child")))
+    hanging = ServerEntry("n", ("/bin/sh", "-c", script, str(tmp_path / "child")))
     assert answer_of(hanging, 2.0) == (False, "no answer within 2 s")
     child = int((tmp_path / "child").read_text())
     with suppress(ProcessLookupError):
@@ -53,7 +53,7 @@ def test_every_kind_of_answer_is_said_in_a_line() -> None:
         found = answer_of(entry(FAITHFUL, answer=answer), 20)
         assert (found[0], words in found[1]) == (is_well, True), found
     assert answer_of(entry("import sys; sys.exit('broken\\nlast')"), 20) == (False, "last")
-    assert answer_of(Entry("n", ("/missing/x",)), 1) == (
+    assert answer_of(ServerEntry("n", ("/missing/x",)), 1) == (
         False,
         "cannot be started, no such file or directory",
     )

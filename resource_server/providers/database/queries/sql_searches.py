@@ -1,8 +1,9 @@
-"""Bounds of what the SQL of callers searches: no server stops in the middle of one search.
+"""Bounds for text searches in the SQL of callers, which no server stops halfway.
 
 A search of a long text in another takes time by the product of their lengths, and a statement can
 make both of any length. PostgreSQL and MariaDB look for a timeout or a cancellation only between
-two calls of a function, so such a statement would take hours of the server, whoever waits for it.
+two calls of a function, so such a statement would occupy the server for hours, even after its
+caller has gone.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ from resource_server.providers.database.engines.contract import EngineName, Refu
 
 _SOUGHT_CHARACTERS: Final = 1_000
 _SEARCHED_CHARACTERS: Final = 1_000_000
-_POSTGRESQL: Final[Mapping[str, tuple[int, int]]] = {
-    **dict.fromkeys(
-        "btrim ltrim replace rtrim split_part string_to_array string_to_table strpos"
-        " translate".split(),
-        (0, 1),
-    )
-}
+_POSTGRESQL: Final[Mapping[str, tuple[int, int]]] = dict.fromkeys(
+    "btrim ltrim replace rtrim split_part string_to_array string_to_table strpos translate".split(),
+    (0, 1),
+)
 _MYSQL: Final[Mapping[str, tuple[int, int]]] = {
     "instr": (0, 1),
     "json_search": (0, 2),
@@ -39,7 +37,7 @@ _SEARCHES: Final[Mapping[EngineName, Mapping[str, tuple[int, int]]]] = {
 _NO_LONGER: Final = frozenset(
     "coalesce concat concat_ws initcap left lower md5 nullif right substr to_char upper".split()
 )
-"""Functions whose results are about as long as their arguments."""
+"""Functions whose result is about as long as the arguments."""
 
 
 class Searches:
@@ -74,7 +72,7 @@ class Searches:
         for node in tree.find_all(exp.ArrayContainsAll, exp.ArrayOverlaps):
             if self._is_made(node.this) or self._is_made(node.expression):
                 # Each element is compared with each, and nothing stops it.
-                raise RefusedStatement("sql: @> and && compare columns and constants")
+                raise RefusedStatement("sql: @> and && need a column or a constant on each side")
         found = [pair for node in tree.walk() for pair in _searches(node, self._engine)]
         for searched, sought in found:
             for pattern in _patterns(sought):
@@ -93,7 +91,7 @@ class Searches:
             text = node.this
         if isinstance(text, str) and len(text) > _SOUGHT_CHARACTERS:
             raise RefusedStatement(
-                f"sql: look for at most {_SOUGHT_CHARACTERS} characters, as by LIKE"
+                f"sql: a search looks for at most {_SOUGHT_CHARACTERS} characters"
             )
         return text is not None or isinstance(node, exp.Null)
 

@@ -21,7 +21,7 @@ _COMMAND_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """A change of one file: by a command of the host, or else by edits."""
 
     host: Host
@@ -49,7 +49,7 @@ class Change:
         return "" if backup is None else f"; the file before is {backup.name} beside it"
 
 
-def agreed(change: Change, *, yes: bool) -> bool:
+def agreed(change: ConfigChange, *, yes: bool) -> bool:
     """Show a change, and return whether the person agrees.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ServerEntry:
     """A server of a host: the command that starts it, or its URL."""
 
     name: str
@@ -54,7 +54,7 @@ class Shape:
     is_named: bool = False
     """Whether the entry repeats its name."""
 
-    def written(self, entry: Entry) -> dict[str, object]:
+    def written(self, entry: ServerEntry) -> dict[str, object]:
         """Return an entry as the host writes it."""
         name: dict[str, object] = {"name": entry.name} if self.is_named else {}
         if entry.url and self.url:
@@ -66,7 +66,7 @@ class Shape:
             members |= {self.command: command[0], self.arguments: list(command[1:])}
         return members
 
-    def read(self, name: str, value: object) -> Entry:
+    def read(self, name: str, value: object) -> ServerEntry:
         """Return an entry that a host has; without command and URL if it has another form."""
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         url: object = members.get(self.url or "", "")
@@ -74,7 +74,7 @@ class Shape:
         arguments: object = members.get(self.arguments or "", [])
         words = [*_list(command), *_list(arguments)]
         environment: object = members.get(self.environment)
-        return Entry(
+        return ServerEntry(
             name,
             tuple(cast("list[str]", words)) if all(isinstance(w, str) for w in words) else (),
             url if isinstance(url, str) else "",
