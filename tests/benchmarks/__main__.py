@@ -6,6 +6,7 @@ They need Linux (`/proc`, GNU `find`). Absolute values mean nothing elsewhere; r
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 
 from tests.benchmarks import database, documents, listing, notify, over_http, search, startup, stdio
@@ -32,6 +33,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, a smaller tree")
     arguments = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # servers start as installed, from bytecode
     print(f"Python {platform.python_version()} on {platform.system()} {platform.release()}")
     for name in arguments.names or BENCHMARKS:
         BENCHMARKS[name](quick=arguments.quick)

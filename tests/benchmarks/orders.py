@@ -51,6 +51,12 @@ _DIALECTS: Mapping[str, _Dialect] = {
         after=("VACUUM ANALYZE orders",),
         schema="public/",
     ),
+    "duckdb": _Dialect(
+        "timestamp",
+        "to_timestamp(1700000000 + n)",
+        "generate_series({first}, {last}) AS numbers(n)",
+        schema="main/",
+    ),
     # Of MariaDB alone: MySQL has no tables of numbers.
     "mysql": _Dialect(
         "datetime",

@@ -16,6 +16,7 @@ from tests.benchmarks import orders, rows, servers, services
 from tests.benchmarks.client import Client, Json
 from tests.benchmarks.table import Goal, interleaved
 from tests.benchmarks.table import show as show_table
+from tests.providers.database.policy_logins import sql_login
 
 LIMIT = 100
 _INDEX = "CREATE INDEX orders_by_total ON orders (status, total, id)"
@@ -36,7 +37,7 @@ class _Request(NamedTuple):
 
 
 def show(scratch: Path, *, quick: bool) -> None:
-    """Print the rates of each engine whose server runs; only SQLite takes SQL of callers."""
+    """Print the rates of each engine whose server runs."""
     scratch.mkdir()
     _compare("SQLite", scratch, f"sqlite:///{scratch / 'shop.db'}", quick=quick)
     for engine, service in (("PostgreSQL", services.postgres), ("MariaDB", services.mariadb)):
@@ -51,8 +52,8 @@ def _compare(engine: str, scratch: Path, url: str, *, quick: bool) -> None:
     orders.run(url, _INDEX)
     with ExitStack() as stack:
         asked = _ours(url, scratch, stack)
-        if (theirs := _theirs(url, stack)) is not None:
-            asked[servers.DBHUB] = theirs
+        theirs = _theirs(url, scratch, stack)
+        asked |= theirs
         found = {
             name: each.keys(each.client.request(each.method, **each.params))
             for name, each in asked.items()
@@ -63,42 +64,48 @@ def _compare(engine: str, scratch: Path, url: str, *, quick: bool) -> None:
             assert keys == expected, f"{name} gives other rows"
         measures = {name: partial(each.rate, seconds) for name, each in asked.items()}
         medians = interleaved(measures, rounds)
-        peer = {name: medians.pop(name) for name in (servers.DBHUB,) if name in medians}
+        peers = {name: medians.pop(name) for name in theirs}
         for name, median in medians.items():
             show_table(
                 f"{engine}, {total:,} rows, page of {LIMIT} filtered and sorted, {name}",
                 "requests/s",
-                {servers.OURS: median} | peer,
+                {servers.OURS: median} | peers,
                 [Goal(servers.DBHUB, ">=", 1)],
             )
 
 
 def _ours(url: str, scratch: Path, stack: ExitStack) -> dict[str, _Request]:
     """Return each way to ask this server, whose rate limit of statements is lifted."""
-    sql = {"sql": True} if engine_name(url) == "sqlite" else {}
-    command = servers.ours_unlimited(orders.manifest(scratch, url, **sql))
+    sql = True if engine_name(url) == "sqlite" else {"url": stack.enter_context(sql_login(url))}
+    command = servers.ours_unlimited(orders.manifest(scratch, url, sql=sql))
     client = stack.enter_context(Client(command))
     table = f"{orders.base(url)}orders"
     filters = "&".join(f"where.{name}={value}" for name, value in _FILTERS.items())
     uri = f"{table}/~rows?{filters}&sort=total&limit={LIMIT}"
     arguments = {"uri": table, "where": _FILTERS, "sort": "total", "limit": LIMIT}
-    asked = {
+    statement = _call("query_database", {"sql": _SQL})
+    return {
         "resources/read": _Request(client, "resources/read", {"uri": uri}, _of_page),
         "query_table": _Request(client, "tools/call", _call("query_table", arguments), _of_csv),
+        "query_database": _Request(client, "tools/call", statement, _of_table),
     }
-    if sql:
-        called = _call("query_database", {"sql": _SQL})
-        asked["query_database"] = _Request(client, "tools/call", called, _of_table)
+
+
+def _theirs(url: str, scratch: Path, stack: ExitStack) -> dict[str, _Request]:
+    """Return dbhub as it comes, which may write, and as it only reads, like this server."""
+    commands = {
+        servers.DBHUB: servers.dbhub(url),
+        servers.READ_ONLY_DBHUB: servers.dbhub(url, config=scratch / "dbhub.toml"),
+    }
+    statement = _call("execute_sql", {"sql": _SQL})
+    asked: dict[str, _Request] = {}
+    for name, command in commands.items():
+        if command is None:
+            print(f"\n{name} is not installed")
+        else:
+            client = stack.enter_context(Client(command))
+            asked[name] = _Request(client, "tools/call", statement, _of_dbhub)
     return asked
-
-
-def _theirs(url: str, stack: ExitStack) -> _Request | None:
-    command = servers.dbhub(url)
-    if command is None:
-        print(f"\n{servers.DBHUB} is not installed")
-        return None
-    client = stack.enter_context(Client(command))
-    return _Request(client, "tools/call", _call("execute_sql", {"sql": _SQL}), _of_dbhub)
 
 
 def _call(name: str, arguments: Json) -> Json:

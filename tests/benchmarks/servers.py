@@ -22,8 +22,19 @@ FILESYSTEM = "server-filesystem"
 BARE_INOTIFY = "bare inotify loop"
 WATCHFILES = "watchfiles"
 DBHUB = "dbhub"
+READ_ONLY_DBHUB = "dbhub, read-only"
 MARKITDOWN = "markitdown"
 DATASETTE = "datasette"
+
+_READ_ONLY = """[[sources]]
+id = "shop"
+dsn = "{dsn}"
+
+[[tools]]
+name = "execute_sql"
+source = "shop"
+readonly = true
+"""
 
 EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
 """One line that server-everything makes in memory: it reads no file for it."""
@@ -92,9 +103,10 @@ def node(name: str, *arguments: str, scope: str = "@modelcontextprotocol") -> li
     return [program, str(script), *arguments] if program and script.is_file() else None
 
 
-def dbhub(url: str) -> list[str] | None:
+def dbhub(url: str, *, config: Path | None = None) -> list[str] | None:
     """Return the command of dbhub for the URL of a database, or None where it is not installed.
 
+    By itself it also writes; a file is written for `config` with which it only reads.
     It needs Node 22.5, which `tests/clients` brings along (the npm package `node`).
     """
     source = urlsplit(url)
@@ -105,7 +117,11 @@ def dbhub(url: str) -> list[str] | None:
     server = f"{scheme}://{login}{source.path}?sslmode=disable"
     # A file has one slash fewer than with SQLAlchemy.
     dsn = url.replace("////", "///") if scheme == "sqlite" else server
-    command = node(DBHUB, "--transport", "stdio", "--dsn", dsn, scope="@bytebase")
+    given = ["--dsn", dsn]
+    if config is not None:
+        config.write_text(_READ_ONLY.format(dsn=dsn), "utf-8")
+        given = ["--config", str(config)]
+    command = node(DBHUB, "--transport", "stdio", *given, scope="@bytebase")
     newer = ROOT / "tests/clients/node_modules/node/bin/node"
     return [str(newer), *command[1:]] if command and newer.is_file() else command
 

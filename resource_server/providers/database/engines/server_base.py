@@ -167,7 +167,7 @@ class ServerEngine(ABC):
         async def work(connection: DriverConnection) -> Rows:
             return await self._select(connection, statement, limit, within)
 
-        return await settle(self._run(work, within=within, slow=slow))
+        return await self._run(work, within=within, slow=slow)
 
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
         """Run a query of the manifest. See `Engine.query`.
@@ -382,6 +382,9 @@ class ServerEngine(ABC):
         self, work: Work[T], *, within: float, slow: bool = False, author: bool = False
     ) -> T:
         """Run `work` in a read-only transaction, within `within` seconds, queueing included."""
+        return await settle(self._run_in_task(work, within, slow=slow, author=author))
+
+    async def _run_in_task(self, work: Work[T], within: float, *, slow: bool, author: bool) -> T:
         pool = self._author_pool if author else self._pool
         needed = (self._slow_slots, pool.slots) if slow else (pool.slots,)
         held: list[Slots] = []

@@ -136,8 +136,13 @@ def size_of(value: Any) -> int:
     """Return about how many bytes a value takes in memory, with those that it contains."""
     size = sys.getsizeof(value)
     if isinstance(value, list | tuple) or type(value).__name__ == "Record":  # of asyncpg
-        size += sum(map(size_of, cast("Iterable[Any]", value)))
+        size += sum([size_of(each) for each in cast("Iterable[Any]", value)])
     return size
+
+
+def size_of_row(row: tuple[Any, ...]) -> int:
+    """Return about how many bytes a row of values that contain no others takes in memory."""
+    return sys.getsizeof(row) + sum(map(sys.getsizeof, row))
 
 
 def too_large() -> RefusedStatement:

@@ -27,6 +27,7 @@ from resource_server.providers.database.engines.sql_login import (
     PolicyViews,
     SqlLogin,
     size_of,
+    size_of_row,
     too_large,
 )
 
@@ -109,13 +110,14 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
 async def _read(cursor: Any, columns: Sequence[Any]) -> tuple[list[tuple[Any, ...]], bool]:
     """Return the rows that fit into memory, and whether there may be more."""
     # Values of other kinds may take many times the memory of their text.
-    chunk = _CHUNK if all(each.type.kind == "scalar" for each in columns) else 1
+    are_scalar = all(each.type.kind == "scalar" for each in columns)
+    chunk, size_in_memory = (_CHUNK, size_of_row) if are_scalar else (1, size_of)
     rows: list[tuple[Any, ...]] = []
     size = 0
     while size < MAX_RESULT_BYTES:
         more = [tuple(record) for record in await cursor.fetch(chunk)]
         rows += more
-        size += sum(map(size_of, more))
+        size += sum(map(size_in_memory, more))
         if len(more) < chunk:
             return rows, False
     return rows, True

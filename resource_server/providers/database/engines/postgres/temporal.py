@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any, NamedTuple
 
 _DAY_US = 86_400_000_000
+_MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001
 _EPOCH_UTC = _EPOCH.replace(tzinfo=UTC)
 _EPOCH_DAY = date(2000, 1, 1)
@@ -42,14 +43,14 @@ def _decode_date(value: tuple[int, ...]) -> date | str:
 
 def _decode_timestamp(value: tuple[int, ...]) -> datetime | str:
     try:
-        return _EPOCH + timedelta(microseconds=value[0])
+        return _EPOCH + value[0] * _MICROSECOND
     except OverflowError:
         return _far_timestamp(value[0], "")
 
 
 def _decode_timestamptz(value: tuple[int, ...]) -> datetime | str:
     try:
-        return _EPOCH_UTC + timedelta(microseconds=value[0])
+        return _EPOCH_UTC + value[0] * _MICROSECOND
     except OverflowError:
         return _far_timestamp(value[0], "+00")
 
@@ -79,14 +80,14 @@ def _clock(microseconds: int) -> str:
 def _decode_time(value: tuple[int, ...]) -> time | str:
     if value[0] >= _DAY_US:
         return "24:00:00"
-    return (_EPOCH + timedelta(microseconds=value[0])).time()
+    return (_EPOCH + value[0] * _MICROSECOND).time()
 
 
 def _decode_timetz(value: tuple[int, ...]) -> time | str:
     zone = timezone(timedelta(seconds=-value[1]))
     if value[0] >= _DAY_US:
         return "24:00:00" + time(tzinfo=zone).isoformat()[8:]
-    found = (_EPOCH + timedelta(microseconds=value[0])).time().replace(tzinfo=zone)
+    found = (_EPOCH + value[0] * _MICROSECOND).time().replace(tzinfo=zone)
     # JSON encoders leave out the seconds of an offset.
     return found.isoformat() if value[1] % 60 else found
 
@@ -129,7 +130,7 @@ def _encode_timestamp(value: date | str) -> tuple[int, ...]:
         value = datetime(value.year, value.month, value.day)  # noqa: DTZ001
     if value.tzinfo is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
-    return ((value - _EPOCH) // timedelta(microseconds=1),)
+    return ((value - _EPOCH) // _MICROSECOND,)
 
 
 def _parse_far(text: str) -> tuple[int, int]:
@@ -156,7 +157,7 @@ def _encode_time(value: time | timedelta | str) -> tuple[int, ...]:
             return (_DAY_US,)
         value = time.fromisoformat(value)
     if isinstance(value, timedelta):
-        return (value // timedelta(microseconds=1),)
+        return (value // _MICROSECOND,)
     seconds = value.hour * 3600 + value.minute * 60 + value.second
     return (seconds * 1_000_000 + value.microsecond,)
 
