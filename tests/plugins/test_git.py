@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from plugins.git import Git
-from resource_server.errors import MountUnavailable, ResourceNotFound
+from resource_server.errors import MountUnavailable, NotACollection, ResourceNotFound
 from resource_server.provider import ByteSize
 from resource_server.testing import check_provider, client
 
 pytestmark = pytest.mark.anyio
 
+DATE = "2026-01-02T03:04:05Z"
 AUTHOR = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_AUTHOR_NAME": "Ada",
     "GIT_AUTHOR_EMAIL": "ada@example.org",
-    "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z",
+    "GIT_AUTHOR_DATE": DATE,
     "GIT_COMMITTER_NAME": "Ada",
     "GIT_COMMITTER_EMAIL": "ada@example.org",
-    "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z",
 }
 FILES = {
     "README.md": b"# One\n",
@@ -33,22 +33,22 @@ FILES = {
 }
 
 
-def git(folder: Path, *command: str, data: bytes = b"") -> str:
+def git(folder: Path, *command: str, data: bytes = b"", date: str = DATE) -> str:
     """Return what git prints."""
     done = subprocess.run(
         ["git", *command],
         cwd=folder,
         input=data,
-        env={**os.environ, **AUTHOR},
+        env={**os.environ, **AUTHOR, "GIT_COMMITTER_DATE": date},
         capture_output=True,
         check=True,
     )
     return os.fsdecode(done.stdout).strip()
 
 
-def commit(folder: Path, message: str) -> str:
+def commit(folder: Path, message: str, date: str = DATE) -> str:
     git(folder, "add", "--all")
-    git(folder, "commit", "-qm", message)
+    git(folder, "commit", "-qm", message, date=date)
     return git(folder, "rev-parse", "HEAD")
 
 
@@ -66,7 +66,7 @@ def repository(tmp_path: Path) -> Path:
     git(folder, "tag", "blob", git(folder, "hash-object", "-w", "README.md"))
     (folder / "README.md").write_text("# Two\n")
     git(folder, "branch", "feature/x")
-    commit(folder, "Two")
+    commit(folder, "Two", date="2026-02-03T04:05:06Z")
     return folder
 
 
@@ -87,7 +87,7 @@ async def test_a_working_copy_and_a_bare_repository_keep_the_contract(repository
     await check_provider(Git(repository.parent / "empty"))
 
 
-async def test_a_client_reads_files_at_revisions_and_diffs(repository: Path) -> None:
+async def test_a_client_reads_files_at_revisions(repository: Path) -> None:
     async with client(Git(repository), base="git://x/", revision="2026-07-28") as connected:
 
         async def text(path: str) -> str:
@@ -99,10 +99,39 @@ async def test_a_client_reads_files_at_revisions_and_diffs(repository: Path) -> 
         assert await text("tags/v1.0/docs/%F0%9F%99%82%20a%23b%3Fc%25.txt") == "Grüße"
         assert await text("tags/v1.0/docs/latin%FC") == "latin"
         assert await text("tags/v1.0/--help") == "an option?"
-        [diff] = [each for each in await names(Git(repository), "changes") if "~" not in each][:1]
-        assert diff.startswith("20260102T030405Z-")
-        diffs = [await text(f"changes/{each}") for each in await names(Git(repository), "changes")]
-        assert any("+# Two" in each and "author Ada" in each for each in diffs)
+        latest, first = await names(Git(repository), "commits")
+        assert latest.startswith("20260203T")
+        assert first.startswith("20260102T030405Z-")
+        assert await text(f"commits/{first}/README.md") == "# One\n"
+
+
+async def test_commits_are_paged_from_the_latest(repository: Path) -> None:
+    found = Git(repository)
+    latest, first = await found.list(("commits",), after=None, limit=9)
+    assert await found.list(("commits",), after=None, limit=1) == [latest]
+    assert await found.list(("commits",), after=latest.path, limit=9) == [first]
+    assert await found.list(("commits",), after=("commits", "20260115T"), limit=9) == [first]
+    assert await found.list(("commits",), after=first.path, limit=9) == []
+
+
+async def test_tags_of_commits_are_served_but_not_those_of_blobs(repository: Path) -> None:
+    git(repository, "tag", "light")
+    assert await names(Git(repository), "tags") == ["light", "v1.0"]
+    with pytest.raises(ResourceNotFound):
+        await Git(repository).list(("tags", "blob"), after=None, limit=1)
+
+
+async def test_what_is_below_a_file_is_not_found(repository: Path) -> None:
+    found = Git(repository)
+    with pytest.raises(NotACollection):
+        await found.list(("branches", "main", "README.md"), after=None, limit=1)
+    for path in (
+        ("branches", "main", "README.md", "x"),
+        ("changes",),
+        ("branches", "main", "a\0b"),
+    ):
+        with pytest.raises(ResourceNotFound):
+            await found.metadata(path)
 
 
 async def test_links_submodules_and_names_that_leave_the_tree_are_left_out(
@@ -130,9 +159,7 @@ async def test_only_objects_of_branches_and_tags_are_served(repository: Path) ->
                 await found.read((kind, revision, "README.md"), {})
 
 
-async def test_huge_files_are_listed_but_not_read_and_long_diffs_are_truncated(
-    repository: Path,
-) -> None:
+async def test_huge_files_are_listed_but_not_read(repository: Path) -> None:
     (repository / "huge").write_bytes(b"x\n" * 600)
     commit(repository, "Huge")
     found = Git(repository, max_size=ByteSize(1000))
@@ -140,11 +167,28 @@ async def test_huge_files_are_listed_but_not_read_and_long_diffs_are_truncated(
     assert (huge.size, huge.readable) == (1200, False)
     with pytest.raises(ResourceNotFound):
         await found.read(huge.path, {})
-    head = git(repository, "rev-parse", "--short=12", "HEAD")
-    [diff] = [name for name in await names(found, "changes") if head in name]
-    [content] = await found.read(("changes", diff), {})
-    assert content.truncated is not None
-    assert len(content.data) == 1000
+    assert (await found.read(("branches", "main", "README.md"), {}))[0].data == "# Two\n"
+
+
+async def test_a_command_that_hangs_is_given_up(repository: Path) -> None:
+    os.mkfifo(repository / ".git/refs/heads/pipe")
+    found = Git(repository)
+    found.timeout_s = 0.5
+    with pytest.raises(MountUnavailable, match="git for-each-ref failed: TimeoutError"):
+        await found.list(("branches",), after=None, limit=1)
+    (repository / ".git/refs/heads/pipe").unlink()
+    assert await names(found, "branches") == ["feature:x", "main"]
+
+
+async def test_a_name_in_a_tree_is_never_taken_for_an_entry(repository: Path) -> None:
+    lost = git(repository, "hash-object", "-w", "--stdin", data=b"secret")
+    head = git(repository, "rev-parse", "HEAD")
+    fake = f"x\n100644 blob {lost}       6\tsecret"
+    entry = f"160000 commit {head}\t{fake}\0".encode()
+    tree = git(repository, "mktree", "-z", "--missing", data=entry)
+    evil = git(repository, "commit-tree", "-m", "evil", tree)
+    git(repository, "update-ref", "refs/heads/evil", evil)
+    assert await names(Git(repository), "branches", "evil") == []
 
 
 async def test_the_configuration_of_a_repository_runs_nothing(repository: Path) -> None:
@@ -189,7 +233,7 @@ async def test_the_configuration_of_a_repository_runs_nothing(repository: Path) 
     ran.unlink(missing_ok=True)
     blob = git(repository, "rev-parse", "HEAD:README.md")
     (repository / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    for kind in ("branches", "changes"):
+    for kind in ("branches", "commits"):
         with suppress(MountUnavailable, ResourceNotFound):
             await visit((kind,))
     assert not ran.exists()
