@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 Scope: TypeAlias = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]+$")]
 """A scope of a token (RFC 6749, 3.3): without spaces, quotes and backslashes."""
@@ -24,8 +23,7 @@ MAX_SCOPES = 6
 """Maximum different scopes in one mount: each combination of them needs its own provider."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """Access rule: hidden from callers without the scopes."""
 
     scopes: Annotated[tuple[Scope, ...], Meta(min_length=1)]

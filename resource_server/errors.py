@@ -21,7 +21,8 @@ Messages of `ResourceError` reach clients: put no absolute path, SQL, secret or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 IN_CHECK = {"is_in_check": True}
 """The `extra` of a log record whose warning `resource-server check` reports, too."""
@@ -31,8 +32,7 @@ class ResourceServerError(Exception):
     """Base class of the exceptions of this package."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One problem of a manifest: its position, the value found and what to do.
 
     `line` and `column` count from 1; 0 is an unknown position. `where` is the dotted path of the

@@ -22,7 +22,6 @@ from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.data import Problems
 from resource_server.manifest.wording import one_line, printable
 from resource_server.provider import Provider, SupportsKey
-from resource_server.runtime import installation
 from resource_server.runtime.near_name import did_you_mean
 
 if TYPE_CHECKING:
@@ -144,6 +143,9 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
         place = f"{named}:{error.lineno}" if error.lineno else named
         raise ValueError(f"{place}: {error.msg}") from error
     except ModuleNotFoundError as error:
+        # Imported here: it loads much, and few processes need it.
+        from resource_server.runtime import installation
+
         raise ValueError(
             f"{named} needs the module '{error.name}', which is not installed; "
             f"install the package that has it: {installation.current().package_command('PACKAGE')}"

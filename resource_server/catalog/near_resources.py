@@ -5,7 +5,6 @@ Everything comes from listings and searches as the caller sees them, so nothing 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -142,6 +141,8 @@ async def _near(name: str, names: Sequence[str]) -> Sequence[str]:
 
 def _near_names(name: str, names: Iterable[str]) -> list[str]:
     """Return the names most like another, best first; case does not count."""
+    import difflib  # here: only mistakes need it
+
     matcher = difflib.SequenceMatcher(b=name[:_MAX_LENGTH].casefold())
     likeness: list[tuple[float, str]] = []
     for each in names:

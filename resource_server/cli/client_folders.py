@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec import structs
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
@@ -124,7 +124,7 @@ def _mount(
         lambda each: each in names or f"file:///{each}/" in bases,
     )
     names.add(name)
-    return dataclasses.replace(
+    return structs.replace(
         spec,
         name=name,
         base=f"file:///{name}/",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
 import threading
 import time
@@ -167,7 +166,14 @@ def _has_colours() -> bool:
 
 def terminal_columns() -> int:
     """Return the width of the terminal; 0 if standard output is none."""
-    return shutil.get_terminal_size().columns if is_terminal() else 0
+    return _columns() if is_terminal() else 0
+
+
+def _columns() -> int:
+    # Imported here: it loads compression, and a server does without.
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 @contextmanager
@@ -189,7 +195,7 @@ def progress(what: str, *, after_s: float) -> Generator[None]:
             while not has_ended.wait(wait_s):
                 # The cursor stays in front: a line of the log takes the place of this one.
                 text = f"{what}, {time.monotonic() - begun:.0f} s"
-                room = shutil.get_terminal_size().columns - 1
+                room = _columns() - 1
                 sys.stderr.write(f"\r{terminal_text.clipped(escaped(text), room)}\r")
                 sys.stderr.flush()
                 shown, wait_s = True, _PROGRESS_S

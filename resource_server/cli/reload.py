@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import pathlib
 import stat
@@ -11,6 +10,8 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
+
+from msgspec import structs
 
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import client_folders, console, server_builder
@@ -155,7 +156,7 @@ class ReloadingServer:
     def _build(self, manifest: Manifest) -> _Built:
         """Return the server of a manifest and the client's folders."""
         offered = client_folders.folder_mounts(manifest, self._folders)
-        whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
+        whole = structs.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
         known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
         if manifest.server.secret != self._built.manifest.server.secret:
             known = ()  # each provider has the key

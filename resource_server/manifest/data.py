@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias, TypeGuard
+
+from msgspec import Struct
 
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest.wording import exception_text, one_line, printable
@@ -30,21 +31,23 @@ Place: TypeAlias = tuple[int, int]
 NOWHERE: Place = (0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Positions:
+class Positions(Struct, frozen=True, kw_only=True):
     """Positions of keys and values in the file, and values from environment variables."""
 
     file: str = ""
-    keys: Mapping[DataPath, Place] = field(default_factory=dict[DataPath, Place])
-    values: Mapping[DataPath, Place] = field(default_factory=dict[DataPath, Place])
-    written: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
+    keys: Mapping[DataPath, Place] = {}
+    values: Mapping[DataPath, Place] = {}
+    written: Mapping[DataPath, str] = {}
     """Original text of each value with environment variables."""
     unset: frozenset[DataPath] = frozenset()
     """Values with an unset variable; already reported."""
-    undecoded: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
+    undecoded: Mapping[DataPath, str] = {}
     """Variables that are not UTF-8 (allowed in paths), by the value that uses them."""
-    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    secrets: Mapping[str, str] = {}
     """Secrets that messages must not show, with the text to show instead."""
+
+    def __repr__(self) -> str:
+        return f"Positions({self.file!r})"
 
     def value(self, path: DataPath) -> Place:
         """Return the position of a value, or of the nearest value around it."""

@@ -9,11 +9,7 @@ from __future__ import annotations
 import pathlib
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, TypeAlias
-
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import ErrorDetails
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from resource_server.manifest.data import DataPath, Positions, Problems, is_list, is_mapping
 from resource_server.manifest.model import MountOptions
@@ -35,6 +31,9 @@ from resource_server.manifest.typed_options import (
 from resource_server.manifest.wording import one_line, quoted_value, unknown_name
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.option_types import named_problem, option_problems
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]
 """Finds the class of a provider reference in a manifest of the given folder.
@@ -315,6 +314,12 @@ class Decoder:
             return self.refuse(path, f"environment variable {variable} is not UTF-8")
         if isinstance(raw, bool) and base in (int, float):
             return self._unexpected(annotation, raw, path)
+        if annotation is type(raw) and annotation in _SINGLE and str(raw).isascii():
+            return raw
+        # Imported here: a manifest whose values need no conversion starts in half the time.
+        from pydantic import TypeAdapter, ValidationError
+        from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
         try:
             return TypeAdapter(pydantic_annotation(annotation)).validate_python(raw)
         except ValidationError as error:

@@ -6,9 +6,10 @@ or empty variable, as in a shell; `$${` is a literal `${`.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
+
+from msgspec import structs
 
 from resource_server.manifest.data import DataPath, Positions, Problems, is_list, is_mapping
 
@@ -28,7 +29,7 @@ def substitute(
     """Return the data with variables filled in, and positions that record the originals."""
     filling = _Filling(positions, environment, problems)
     filled = {key: filling.fill(value, (key,)) for key, value in data.items()}
-    positions = dataclasses.replace(
+    positions = structs.replace(
         positions,
         written=filling.written,
         unset=frozenset(filling.unset),

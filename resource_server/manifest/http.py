@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from resource_server.access import Scope
 from resource_server.provider import ByteSize
@@ -20,8 +19,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
 """The token syntax of `Authorization: Bearer` (RFC 6750, 2.1), too long to guess."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
+class HttpLimits(Struct, frozen=True, kw_only=True):
     """Limits of requests, sessions and streams."""
 
     body: ByteSize = ByteSize(4 * 1024 * 1024)
@@ -47,11 +45,10 @@ def _check_token(token: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaticToken:
+class StaticToken(Struct, frozen=True, kw_only=True):
     """A static token, issued by the operator."""
 
-    token: str = field(repr=False)
+    token: str
     """The token; take it from an environment variable."""
     subject: Annotated[str, Meta(min_length=1)] | None = None
     """Subject of its requests; by default `token-` and its position in the list."""
@@ -60,12 +57,14 @@ class StaticToken:
 
     option_checks: ClassVar[OptionChecks] = {"token": _check_token}
 
+    def __repr__(self) -> str:
+        return f"StaticToken({self.subject!r}, {self.scopes!r})"
+
     def __post_init__(self) -> None:
         check_options(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Auth:
+class Auth(Struct, frozen=True, kw_only=True):
     """Accepted tokens. With it, every request must carry one."""
 
     issuer: str | tuple[str, ...] = ()
@@ -76,7 +75,7 @@ class Auth:
     """Required audience of tokens; by default `http.url`."""
     scopes: tuple[Scope, ...] = ()
     """Scopes required of every request."""
-    tokens: tuple[str | StaticToken, ...] = field(default=(), repr=False)
+    tokens: tuple[str | StaticToken, ...] = ()
     """Static tokens; take them from environment variables. Text alone grants `scopes`."""
 
     option_checks: ClassVar[OptionChecks] = {
@@ -85,6 +84,10 @@ class Auth:
         "audience": lambda audience: _check_audience(audience),
         "tokens": lambda tokens: _check_tokens(tokens),
     }
+
+    def __repr__(self) -> str:
+        # Without the tokens.
+        return f"Auth({self.issuers!r}, {self.audience!r}, {self.scopes!r})"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -124,8 +127,7 @@ class Auth:
             yield StaticToken(token=token.token, subject=subject, scopes=scopes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Http:
+class Http(Struct, frozen=True, kw_only=True):
     """Address, authentication and limits of the HTTP server."""
 
     url: str | None = None

@@ -7,11 +7,12 @@ known; the caller decides which code may run to find the class.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import re
 from collections.abc import Mapping
+
+from msgspec import structs
 
 from resource_server import uris
 from resource_server.manifest import environment, references, yaml_reader
@@ -88,7 +89,7 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
                     with contextlib.suppress(ValueError):
                         secrets |= dict.fromkeys(parse_database_url(url).secrets, "***")
     hidden = {path: "***" for path in positions.values if path[:3] == _TOKENS or path[:2] == _KEY}
-    return dataclasses.replace(positions, secrets=secrets, written={**hidden, **positions.written})
+    return structs.replace(positions, secrets=secrets, written={**hidden, **positions.written})
 
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:
@@ -158,7 +159,7 @@ class _ManifestLoader:
         entries.sort(key=lambda entry: self._positions.key(entry[0]))
         specs = [self._mount(path, raw) for path, raw in entries]
         return tuple(
-            dataclasses.replace(spec, withheld=self._withheld) if spec.use == "filesystem" else spec
+            structs.replace(spec, withheld=self._withheld) if spec.use == "filesystem" else spec
             for spec in specs
             if spec is not None
         )

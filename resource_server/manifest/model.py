@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from resource_server.access import OPEN, Access
 from resource_server.manifest.data import DataPath, Positions
@@ -24,8 +24,7 @@ _SHORTEST_KEY = 32
 _LONGEST_KEY_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """Bounds of the global listing (`resources/list`)."""
 
     max: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
@@ -34,8 +33,7 @@ class Listing:
     """Maximum levels below a root, database or provider."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionRead:
+class CollectionRead(Struct, frozen=True, kw_only=True):
     """Limits of one read of a collection. A truncated result is marked."""
 
     children: Annotated[int, Meta(ge=1, le=10_000)] = 1000
@@ -48,8 +46,7 @@ class CollectionRead:
     blobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cache:
+class Cache(Struct, frozen=True, kw_only=True):
     """Caching hints for clients (MCP revision 2026-07-28)."""
 
     ttl: Duration = Duration(0)
@@ -58,8 +55,7 @@ class Cache:
     """Whether caches may share a result between users; never, if anything has `access`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyFile:
+class KeyFile(Struct, frozen=True, kw_only=True):
     """A file that holds the key of the server, such as a mounted secret."""
 
     file: pathlib.Path
@@ -79,14 +75,14 @@ class ServerOptions:
     page_size: Annotated[int, Meta(ge=1, le=1000)] = 100
     """Maximum items per page of a listing. Further pages of resources have up to ten times as many,
     so that 64 pages reach the end of the global listing."""
-    listing: Listing = Listing()
+    listing: Listing = field(default_factory=Listing)
     """Bounds of the global listing (`resources/list`): mounts first, those of high priority before
     the others, then level by level, collections before documents."""
-    collection_read: CollectionRead = CollectionRead()
+    collection_read: CollectionRead = field(default_factory=CollectionRead)
     """Limits of one read of a collection."""
     alternatives: Literal["on-request", "inline"] = "on-request"
     """Whether reading a document returns all its formats (`inline`) or only the requested one."""
-    cache: Cache = Cache()
+    cache: Cache = field(default_factory=Cache)
     """Caching hints for clients."""
     key: str | KeyFile | None = field(default=None, repr=False)
     """A secret of 32 or more characters, from an environment variable or a `file`. With the same
@@ -128,8 +124,7 @@ def _key_in(file: pathlib.Path) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class Tools(Struct, frozen=True, kw_only=True):
     """The tools that clients may call; `tools: false` removes all of them."""
 
     enabled: bool = True
@@ -146,8 +141,7 @@ class Tools:
     """Whether results are also JSON (`structuredContent`); some hosts give a model only that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountOptions:
+class MountOptions(Struct, frozen=True, kw_only=True):
     """The options of every mount, whatever its provider."""
 
     uri: str | None = None
@@ -167,8 +161,7 @@ class MountOptions:
     resources are compared every 30 s."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientFolders:
+class ClientFolders(Struct, frozen=True, kw_only=True):
     """Folders offered by the client (MCP roots), each a mount of its own."""
 
     allow: Annotated[tuple[pathlib.Path, ...], Meta(min_length=1)] = ()
@@ -185,8 +178,7 @@ class Origin:
     positions: Positions = field(default=Positions(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountSpec:
+class MountSpec(Struct, frozen=True, kw_only=True):
     """One mount as the manifest describes it; `plugins.load_provider` makes its provider."""
 
     name: str
@@ -202,20 +194,23 @@ class MountSpec:
     """Required scopes; the mount does not exist for a caller without them."""
     watch: bool = True
     """Whether to ask the provider for changes."""
-    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    options: Mapping[str, object] = {}
     """The provider's own options as plain data, with environment variables filled in."""
     path: DataPath = ()
     """Data path of the mount in the manifest: `("roots", "project")`."""
-    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    withheld: Mapping[str, str] = {}
     """For a folder: absolute paths of files that it never serves, each with the reason."""
     origin: Origin | None = None
     """None: the manifest that has this mount."""
     client: ClientFolders | None = None
     """If set, this is no mount itself but the pattern for mounts of the client's folders."""
 
+    def __repr__(self) -> str:
+        # Options may hold secrets.
+        return f"MountSpec({self.name!r}, {self.base!r})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+
+class Manifest(Struct, frozen=True, kw_only=True):
     """The mounts, in the order of the file, and the options of the server."""
 
     file: pathlib.Path | None
@@ -223,14 +218,18 @@ class Manifest:
     directory: pathlib.Path
     """Absolute path against which relative paths are resolved."""
     server: ServerOptions = ServerOptions()
-    http: Http = field(default_factory=Http)
+    http: Http = Http()
     mounts: tuple[MountSpec, ...] = ()
     client_roots: tuple[MountSpec, ...] = ()
     """Patterns for the client's folders; the first that allows a folder makes its mount."""
     tools: Tools = Tools()
-    prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])
-    prompt_origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin], repr=False)
+    prompts: Mapping[str, Prompt] = {}
+    prompt_origins: Mapping[str, Origin] = {}
     """Where the prompts of several sources were written."""
-    positions: Positions = field(default=Positions(), repr=False)
-    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    positions: Positions = Positions()
+    withheld: Mapping[str, str] = {}
     """Absolute paths of files that no folder serves, each with the reason."""
+
+    def __repr__(self) -> str:
+        # Options may hold secrets.
+        return f"Manifest({self.file!r}, {self.mounts!r})"

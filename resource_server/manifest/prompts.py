@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from resource_server import uris
 from resource_server.runtime.near_name import did_you_mean
@@ -19,8 +18,7 @@ ARGUMENT_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptArgument:
+class PromptArgument(Struct, frozen=True, kw_only=True):
     """An argument of a prompt."""
 
     title: str | None = None
@@ -49,8 +47,7 @@ class PromptArgument:
             raise ValueError(f"default: expected one of the 'enum' values {known}{hint}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptMessage:
+class PromptMessage(Struct, frozen=True, kw_only=True):
     """One message: text, or the content of a resource."""
 
     role: Literal["user", "assistant"] = "user"
@@ -67,15 +64,14 @@ class PromptMessage:
             raise ValueError("a message has either 'text' or 'resource'; write two messages")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """A prompt that people choose, with its arguments and messages."""
 
     title: str | None = None
     """Name, for people."""
     description: str | None = None
     """Description, for people and models."""
-    arguments: Mapping[str, PromptArgument] = field(default_factory=dict[str, PromptArgument])
+    arguments: Mapping[str, PromptArgument] = {}
     """The arguments, by name."""
     messages: Annotated[tuple[PromptMessage, ...], Meta(min_length=1)]
     """The messages, in order."""

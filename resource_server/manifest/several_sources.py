@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from msgspec import structs
+
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest.databases.database_url import redacted_url
 from resource_server.manifest.http import Http
@@ -83,7 +85,7 @@ def joined(parts: Sequence[NamedSource]) -> Manifest:
             name = unused_name(spec.name, names.__contains__)
             names.add(name)
             origin = Origin(directory=part.manifest.directory, positions=part.manifest.positions)
-            named = dataclasses.replace(spec, name=name, origin=origin)
+            named = structs.replace(spec, name=name, origin=origin)
             specs.append(_withholding(named, withheld))
     return _whole(parts, specs, withheld)
 
@@ -115,13 +117,13 @@ def _whole(
 def _withholding(spec: MountSpec, withheld: Mapping[str, str]) -> MountSpec:
     """Return the mount of a folder such that it does not serve these files."""
     if spec.use == "filesystem":
-        return dataclasses.replace(spec, withheld={**withheld, **spec.withheld})
+        return structs.replace(spec, withheld={**withheld, **spec.withheld})
     if isinstance(spec.use, str) or spec.path[0] != "roots":
         return spec
     # A new provider: the one of an earlier manifest may be serving.
     provider = dataclasses.replace(cast("Any", spec.use))
     provider.withhold(withheld)
-    return dataclasses.replace(spec, use=provider, withheld=withheld)
+    return structs.replace(spec, use=provider, withheld=withheld)
 
 
 # -- clashes
@@ -209,7 +211,7 @@ def _named(manifest: Manifest, depth: int) -> MountSpec:
         return spec
     title = "/".join((*_segments_above(manifest)[-depth:], spec.title or spec.name))
     slug = name_from_title if spec.path[0] == "roots" else database_name_from_title
-    return _with_name(dataclasses.replace(spec, title=title), slug(title))
+    return _with_name(structs.replace(spec, title=title), slug(title))
 
 
 def _segments_above(manifest: Manifest) -> Sequence[str]:
@@ -228,7 +230,7 @@ def _numbered(spec: MountSpec, is_used: Callable[[str], bool]) -> MountSpec:
 
 
 def _with_name(spec: MountSpec, name: str) -> MountSpec:
-    return dataclasses.replace(spec, name=name, base=_base(spec, name))
+    return structs.replace(spec, name=name, base=_base(spec, name))
 
 
 def _base(spec: MountSpec, name: str) -> str:

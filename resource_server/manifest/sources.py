@@ -94,7 +94,9 @@ def database_of(source: str) -> DatabaseUrl | None:
 
 def _data_file_name(path: pathlib.PurePath) -> str | None:
     """Return the name of a data file without its suffix; None if it is no data file."""
-    # Imported here: a folder does without.
+    if path.suffix.lower() in SUFFIXES:
+        return None
+    # Imported here: a folder and a manifest do without.
     from resource_server.providers.database.engines.duckdb import data_files
 
     return None if data_files.kind_of(path.name) is None else data_files.stem(path.name)

@@ -79,18 +79,17 @@ def _fields(cls: type) -> Iterator[Option]:
     hints = get_type_hints(cls, localns=nested, include_extras=True)
     if issubclass(cls, msgspec.Struct):
         for field in msgspec.structs.fields(cls):
-            default = MISSING if field.required else field.default
-            yield Option(field.name, hints[field.name], default)
+            yield Option(field.name, hints[field.name], _default(field, msgspec.NODEFAULT))
     else:
         for field in dataclasses.fields(cast("Any", cls)):
             if field.init:
-                yield Option(field.name, hints[field.name], _default(field))
+                yield Option(field.name, hints[field.name], _default(field, MISSING))
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
+def _default(field: Any, missing: object) -> Any:
+    if field.default_factory is not missing:
         return field.default_factory()
-    return field.default
+    return MISSING if field.default is missing else field.default
 
 
 def _signature(cls: type) -> Iterator[Option]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
+import hmac
+import os
 from functools import cache
 from hashlib import blake2b
 
@@ -29,7 +30,7 @@ class ServerKey:
         ).digest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ServerKey) and secrets.compare_digest(self._secret, other._secret)
+        return isinstance(other, ServerKey) and hmac.compare_digest(self._secret, other._secret)
 
     def __hash__(self) -> int:
         return hash(self._secret)
@@ -38,4 +39,4 @@ class ServerKey:
 @cache
 def process_key() -> ServerKey:
     """Return the random key of this process, the same across reloads of the manifest."""
-    return ServerKey(secrets.token_bytes(_DERIVED_BYTES), is_lasting=False)
+    return ServerKey(os.urandom(_DERIVED_BYTES), is_lasting=False)

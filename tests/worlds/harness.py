@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import hypothesis
+import msgspec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
@@ -245,12 +246,20 @@ def script_of(searched: Property[C], case: C) -> str:
     return "\n".join((*lines, "replay(PROPERTY, case)", ""))
 
 
+def _fields_of(value: object) -> Iterable[str] | None:
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    if dataclasses.is_dataclass(value):
+        return [each.name for each in dataclasses.fields(value)]
+    return None
+
+
 def _names_in(value: object) -> Iterable[tuple[str, str]]:
     """Yield what the `repr` of a value needs: modules with a name in them, or without."""
-    if dataclasses.is_dataclass(value):
+    if (fields := _fields_of(value)) is not None:
         yield type(value).__module__, type(value).__name__
-        for each in dataclasses.fields(value):
-            yield from _names_in(getattr(value, each.name))
+        for name in fields:
+            yield from _names_in(getattr(value, name))
     elif isinstance(value, Mapping):
         for pair in cast("Mapping[object, object]", value).items():
             yield from _names_in(pair)

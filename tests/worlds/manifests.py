@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec import structs
 
 from resource_server import plugins
 from resource_server.cli import server_builder
@@ -70,11 +71,11 @@ def build(path: Path, timing: Timing) -> Server:
     """Return the server of a manifest file, with these times in every part."""
     manifest = server_builder.load_manifest(str(path), allow_plugins=False)
     mounts = tuple(
-        replace(spec, use=_timed(plugins.load_provider(spec, manifest), timing))
+        structs.replace(spec, use=_timed(plugins.load_provider(spec, manifest), timing))
         for spec in manifest.mounts
     )
     return server_builder.build_server(
-        replace(manifest, mounts=mounts), allow_plugins=False, timing=timing
+        structs.replace(manifest, mounts=mounts), allow_plugins=False, timing=timing
     )
 
 

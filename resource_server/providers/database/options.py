@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from resource_server.access import OPEN, Access, Scope
 from resource_server.provider import ByteSize
@@ -38,13 +38,12 @@ def _check_timeout(timeout: Duration) -> None:
         raise ValueError("a timeout of 0 allows no reads; write one such as 2s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOptions:
+class ColumnOptions(Struct, frozen=True, kw_only=True):
     """Visibility of a table's columns."""
 
     hide: tuple[str, ...] = ()
     """Columns to hide, as if they did not exist."""
-    mask: Mapping[str, MaskKind] = field(default_factory=dict[str, MaskKind])
+    mask: Mapping[str, MaskKind] = {}
     """Columns to mask: with a keyed hash, `***`, or the last four characters of each value."""
 
     option_checks: ClassVar[OptionChecks] = {
@@ -59,8 +58,7 @@ class ColumnOptions:
                 raise ValueError(f"mask: '{name}' is hidden, so there is nothing to mask")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeHint:
+class ChangeHint(Struct, frozen=True, kw_only=True):
     """A column that makes changes of a table cheap to detect.
 
     After a commit, one statement compares the greatest value of the column and the row count with
@@ -81,8 +79,7 @@ class ChangeHint:
         check_options(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions:
+class TableOptions(Struct, frozen=True, kw_only=True):
     """Options of one table or view, or of all that a pattern matches."""
 
     title: str | None = None
@@ -118,8 +115,7 @@ class TableOptions:
         check_options(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """A query of the manifest's author, served as a document."""
 
     sql: str
@@ -128,7 +124,7 @@ class Query:
     """Name for people."""
     description: str | None = None
     """Description of its result."""
-    parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
+    parameters: Mapping[str, Parameter] = {}
     """Parameters by name without the colon; exactly those in the SQL."""
     rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     """Maximum number of rows; the default is that of a page."""
@@ -165,8 +161,7 @@ class CallerSqlOptions:
         return Access(scopes=self.scopes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimits:
+class ReadLimits(Struct, frozen=True, kw_only=True):
     """Limits of one read."""
 
     rows: Annotated[int, Meta(ge=1, le=10_000)] = 100

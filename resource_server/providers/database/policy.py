@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import translate
 from hashlib import blake2b
 from typing import NamedTuple
@@ -379,7 +378,7 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule
         except ValueError as error:
             raise ValueError(f"tables.{pattern}.where: {error}") from None
         names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
-        given = replace(given, where="".join(token.text for token in tokens))
+        given = msgspec.structs.replace(given, where="".join(token.text for token in tokens))
     if given.change is not None:
         names.add(given.change.column.casefold())
     return _Rule(pattern, given, expression, frozenset(names))

@@ -76,7 +76,7 @@ from resource_server.providers.database.queries.confinement import (
     ConfinedByRewriting,
 )
 from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
-from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
+from resource_server.providers.database.queries.query_scopes import scopes_of
 from resource_server.providers.database.queries.visible_sql import VisibleSql
 from resource_server.providers.database.reading.documents import (
     PAGE_PARAMETERS,
@@ -224,6 +224,9 @@ class Database:
         """Return what confines the declared queries to a policy."""
         engine = self._engine
         if isinstance(engine, QueryEngine):
+            # Imported here: SQLite does without.
+            from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
+
             rewriter = QueryRewriter(self._engine, policy, self._exposed)
             return ConfinedByRewriting(engine, rewriter)
         if isinstance(engine, PolicyEngine):

@@ -10,8 +10,9 @@ import functools
 import sys
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from resource_server import media_types
 
@@ -39,8 +40,7 @@ def canonical_encoding(name: str) -> str:
     return _WITHOUT_MARK.get(codec, codec)
 
 
-@dataclass(frozen=True, slots=True)
-class TextEncoding:
+class TextEncoding(Struct, frozen=True):
     """The encoding of one document: codec, bytes per code unit, and whether it has a mark."""
 
     codec: str

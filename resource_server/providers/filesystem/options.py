@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
+
+from msgspec import Struct
 
 from resource_server import uris
 from resource_server.access import OPEN, Access
@@ -57,8 +58,7 @@ class DocumentKind(str):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Secrets:
+class Secrets(Struct, frozen=True):
     """Exceptions from the secrets deny-list."""
 
     allow: tuple[str, ...] = ()
@@ -73,8 +73,7 @@ class Secrets:
         check_options(self)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryOptions:
+class DirectoryOptions(Struct, frozen=True):
     """Options of one directory and all below it; None inherits.
 
     `title` and `description` apply to the directory alone. Patterns are relative to the directory

@@ -627,7 +627,9 @@ class Filesystem:
     def narrowed(self, scopes: frozenset[str]) -> Filesystem:
         """Return the folder as visible with these scopes. See `SupportsAccess.narrowed`."""
         directories = {
-            key: each if allows(each.access, scopes) else replace(each, exposed=False)
+            key: each
+            if allows(each.access, scopes)
+            else msgspec.structs.replace(each, exposed=False)
             for key, each in self.directories.items()
         }
         narrowed = replace(self, directories=directories)

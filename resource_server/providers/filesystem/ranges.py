@@ -10,7 +10,6 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -91,8 +90,7 @@ def parse_range(query: Mapping[str, str]) -> Range | None:
 _MARGIN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class RangeReader:
+class RangeReader(msgspec.Struct, frozen=True):
     """Reads ranges of an open document."""
 
     fd: int

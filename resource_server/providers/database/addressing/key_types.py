@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
+
+from msgspec import Struct
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.addressing import segments
@@ -42,7 +42,7 @@ _DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}", re.ASCII)
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}(?:\1[0-9A-Fa-f]{4}){2}\1[0-9A-Fa-f]{12}")
 
 
-class KeyType(ABC):
+class KeyType(Struct, frozen=True):
     """One kind of key column.
 
     Values are the driver's. Every method but `decode` raises `ValueError` for a value or text that
@@ -54,13 +54,13 @@ class KeyType(ABC):
         """The values by position from 0, if SQL has to order by position; else empty."""
         return ()
 
-    @abstractmethod
     def encode(self, value: Any) -> str:
         """Return the canonical segment of a value, of any length."""
+        raise NotImplementedError
 
-    @abstractmethod
     def parse(self, tag: str, body: str) -> object:
         """Return the value of a segment, canonical or not; the tag is empty for plain text."""
+        raise NotImplementedError
 
     def meanings(self, tag: str, body: str) -> Sequence[object]:
         """Return the values that a filter may mean, the likeliest first. Raises as `parse`.
@@ -153,8 +153,7 @@ def follows(
     return False
 
 
-@dataclass(frozen=True)
-class Integers(KeyType):
+class Integers(KeyType, frozen=True):
     """Integers of a range: `5`."""
 
     least: int = -(2**63)
@@ -202,8 +201,7 @@ class Integers(KeyType):
                 yield max(first, self.least)
 
 
-@dataclass(frozen=True)
-class Reals(KeyType):
+class Reals(KeyType, frozen=True):
     """Floating-point numbers of 64 bits: `5.5`, and `~rinf` if not finite."""
 
     finite: bool
@@ -229,8 +227,7 @@ class Reals(KeyType):
         return (1, 0.0) if math.isnan(value) else (0, value)
 
 
-@dataclass(frozen=True)
-class Decimals(KeyType):
+class Decimals(KeyType, frozen=True):
     """Exact numbers, spelled with their scale: `1.10`, and `~rnan` if not finite."""
 
     finite: bool
@@ -256,8 +253,7 @@ class Decimals(KeyType):
         return (1, Decimal(0)) if value.is_nan() else (0, value)
 
 
-@dataclass(frozen=True)
-class Texts(KeyType):
+class Texts(KeyType, frozen=True):
     """Unicode text, in an order that only the engine knows."""
 
     most: int | None = None
@@ -277,8 +273,7 @@ class Texts(KeyType):
         return text
 
 
-@dataclass(frozen=True)
-class Enumerated(Texts):
+class Enumerated(Texts, frozen=True):
     """Values of an enumeration, in the order of its declaration."""
 
     values: tuple[str, ...] = ()
@@ -299,8 +294,7 @@ class Enumerated(Texts):
         yield None
 
 
-@dataclass(frozen=True)
-class Binary(KeyType):
+class Binary(KeyType, frozen=True):
     """Bytes: `~bAP8`."""
 
     def encode(self, value: Any) -> str:
@@ -319,8 +313,7 @@ class Binary(KeyType):
         return value
 
 
-@dataclass(frozen=True)
-class Booleans(KeyType):
+class Booleans(KeyType, frozen=True):
     """Booleans: `true`, `false`."""
 
     def encode(self, value: Any) -> str:
@@ -339,8 +332,7 @@ class Booleans(KeyType):
         return value
 
 
-@dataclass(frozen=True)
-class Uuids(KeyType):
+class Uuids(KeyType, frozen=True):
     """UUIDs, compared by their bytes."""
 
     def encode(self, value: Any) -> str:

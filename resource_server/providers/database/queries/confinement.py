@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import (
@@ -20,9 +21,11 @@ from resource_server.providers.database.queries.declared import (
     Confinement,
     DeclaredQuery,
 )
-from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.queries.visible_sql import VisibleSql
 from resource_server.runtime.eager import settle
+
+if TYPE_CHECKING:
+    from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 
 _REFUSED = "the database refuses this query"
 """The message for clients, which tells nothing of the SQL or of what is hidden."""

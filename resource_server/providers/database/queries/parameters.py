@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import EngineName
@@ -51,8 +50,7 @@ _JSON_TYPES: dict[type, str] = {
 _FORMATS: dict[ParameterType, str] = {"date": "date", "datetime": "date-time"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter of a query, written `:name` in its SQL."""
 
     type: ParameterType = "string"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -27,16 +26,14 @@ def key_type(type: str) -> KeyType | None:
     return _TYPES.get(type.partition("(")[0])
 
 
-@dataclass(frozen=True)
-class _BytewiseTexts(Texts):
+class _BytewiseTexts(Texts, frozen=True):
     """Text that is compared by the bytes of UTF-8."""
 
     def order(self, value: Any) -> Order:
         return value.encode()
 
 
-@dataclass(frozen=True)
-class _Temporal(KeyType):
+class _Temporal(KeyType, frozen=True):
     """Dates and times in Python's calendar; others address no row."""
 
     kind: Literal["date", "datetime", "instant"]
@@ -62,8 +59,7 @@ class _Temporal(KeyType):
         return value if isinstance(value, date) else None
 
 
-@dataclass(frozen=True)
-class _LargeIntegers(Integers):
+class _LargeIntegers(Integers, frozen=True):
     """Integers of more than 64 bits."""
 
     def parse(self, tag: str, body: str) -> object:

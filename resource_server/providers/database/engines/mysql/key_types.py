@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -51,8 +50,7 @@ def key_type(
     return _TYPES.get(data_type)
 
 
-@dataclass(frozen=True)
-class _Booleans(Integers):
+class _Booleans(Integers, frozen=True):
     """BOOLEAN, stored as `tinyint(1)`: `true`, `false`, `~i2`."""
 
     def encode(self, value: Any) -> str:
@@ -73,8 +71,7 @@ class _Booleans(Integers):
         return KeyType.prefix_bounds(self, begun)
 
 
-@dataclass(frozen=True)
-class _Years(Integers):
+class _Years(Integers, frozen=True):
     """YEAR: 0, and 1901 to 2155. MariaDB would read 5 as 2005."""
 
     least: int = 0
@@ -93,8 +90,7 @@ class _Years(Integers):
         return KeyType.prefix_bounds(self, begun)
 
 
-@dataclass(frozen=True)
-class _Enumerated(Enumerated):
+class _Enumerated(Enumerated, frozen=True):
     """Enumerations, ordered by position but compared with other values as text."""
 
     @property
@@ -102,8 +98,7 @@ class _Enumerated(Enumerated):
         return self.values
 
 
-@dataclass(frozen=True)
-class _Dates(KeyType):
+class _Dates(KeyType, frozen=True):
     """Dates, perhaps with a time of day. Zero dates, such as `~t2026-00-00`, are texts."""
 
     has_time: bool
@@ -135,8 +130,7 @@ class _Dates(KeyType):
         return text
 
 
-@dataclass(frozen=True)
-class _Times(KeyType):
+class _Times(KeyType, frozen=True):
     """TIME, from -838 to 838 hours, spelled as MariaDB writes it: `-25:00:00.000001`."""
 
     def encode(self, value: Any) -> str:
@@ -167,15 +161,13 @@ class _Times(KeyType):
         return value
 
 
-@dataclass(frozen=True)
-class _Decimals(Decimals):
+class _Decimals(Decimals, frozen=True):
     def bind(self, value: Any) -> object:
         # Written into the SQL, where an exponent would make it an inexact number.
         return Decimal(key_types.decimal_text(value))
 
 
-@dataclass(frozen=True)
-class _Uuids(KeyType):
+class _Uuids(KeyType, frozen=True):
     """UUIDs, which MariaDB returns as text."""
 
     def encode(self, value: Any) -> str:

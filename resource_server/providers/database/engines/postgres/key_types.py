@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
@@ -33,8 +32,7 @@ def key_type(base: str, *, is_bytewise: bool) -> KeyType | None:
     return (_BYTEWISE.get(base) if is_bytewise else None) or _TYPES.get(base)
 
 
-@dataclass(frozen=True)
-class _UnicodeTexts(Texts):
+class _UnicodeTexts(Texts, frozen=True):
     """Text without NUL, which PostgreSQL cannot store."""
 
     is_bytewise: bool = False
@@ -53,8 +51,7 @@ class _UnicodeTexts(Texts):
         return (value.rstrip(" ") if self.is_padded else value).encode()
 
 
-@dataclass(frozen=True)
-class _Char(Binary):
+class _Char(Binary, frozen=True):
     """The type written "char", with quotes: one byte."""
 
     def parse(self, tag: str, body: str) -> object:
@@ -64,8 +61,7 @@ class _Char(Binary):
         return data
 
 
-@dataclass(frozen=True)
-class _Temporal(KeyType):
+class _Temporal(KeyType, frozen=True):
     """Dates and times; those beyond Python's calendar are texts, in their typed form."""
 
     type: str
@@ -131,8 +127,7 @@ _RANGES = {
 """The first value and the one after the last, from 4713 BC, in days or microseconds since 2000."""
 
 
-@dataclass(frozen=True)
-class _Intervals(KeyType):
+class _Intervals(KeyType, frozen=True):
     """Intervals as PostgreSQL writes them: `1 mon`, which equals `30 days`."""
 
     def encode(self, value: Any) -> str:
@@ -149,8 +144,7 @@ class _Intervals(KeyType):
         return (months * 30 + days) * 86_400_000_000 + microseconds
 
 
-@dataclass(frozen=True)
-class _Networks(KeyType):
+class _Networks(KeyType, frozen=True):
     """IP addresses and networks: `~t10.0.0.0~2F8`."""
 
     is_network: bool
@@ -171,8 +165,7 @@ class _Networks(KeyType):
         return str(value)
 
 
-@dataclass(frozen=True)
-class _HardwareAddresses(Texts):
+class _HardwareAddresses(Texts, frozen=True):
     """MAC addresses of 6 or 8 bytes."""
 
     size: int = 6

@@ -10,7 +10,6 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from resource_server.providers.database.addressing import key_types, segments
@@ -30,8 +29,7 @@ _SEVERAL = frozenset(("any", "blob", "date", "time", "datetime", "uuid"))
 _NOT_FINITE = frozenset(("nan", "inf", "-inf"))
 
 
-@dataclass(frozen=True)
-class StoredValues(KeyType):
+class StoredValues(KeyType, frozen=True):
     """The values of a column: integers, floating-point numbers, text and bytes."""
 
     kind: ColumnKind
