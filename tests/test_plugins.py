@@ -10,6 +10,7 @@ import pytest
 from resource_server import plugins
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest, MountSpec, sources
+from resource_server.runtime import installation
 
 BODY = """
     templates = ()
@@ -179,7 +180,7 @@ def test_templates_may_be_a_dataclass_field(project: Project) -> None:
         (
             "import no_such_module_here.deep\n",
             "plugin.py needs the module 'no_such_module_here', which is not installed; "
-            f"install the package that has it: {sys.executable} -m pip install PACKAGE",
+            f"install the package that has it: {installation.current().package_command('PACKAGE')}",
         ),
         ("\0", "plugin.py: source code string cannot contain null bytes"),
     ],

@@ -58,7 +58,7 @@ class StaticToken(Struct, frozen=True, kw_only=True):
     option_checks: ClassVar[OptionChecks] = {"token": _check_token}
 
     def __repr__(self) -> str:
-        return f"StaticToken({self.subject!r}, {self.scopes!r})"
+        return f"StaticToken(subject={self.subject!r}, scopes={self.scopes!r})"
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -50,7 +50,6 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
-import pybase64
 from msgspec import UNSET, Raw, UnsetType
 
 from resource_server import media_types, uris
@@ -187,6 +186,8 @@ def _blob(data: Any, cell: int) -> Blob:
 
 
 def _base64(data: bytes | memoryview, cell: int) -> str:
+    import pybase64  # here: most tables have no bytes
+
     return pybase64.b64encode(bytes(data[: min(INLINE_BLOB_BYTES, cell)])).decode("ascii")
 
 

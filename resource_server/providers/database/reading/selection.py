@@ -13,7 +13,6 @@ would reveal its values.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -197,6 +196,8 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
 
 
 def _listed(value: str) -> Sequence[str]:
+    import csv  # here: few filters have lists
+
     try:
         rows = list(csv.reader([value], strict=True))
     except csv.Error:

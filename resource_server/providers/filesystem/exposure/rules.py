@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from resource_server.provider import Annotations
 from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
 from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
-from resource_server.providers.filesystem.exposure.secrets import deny_list
+from resource_server.providers.filesystem.exposure.secrets import SecretDenyList, deny_list
 from resource_server.providers.filesystem.exposure.withheld import FileStatus, WithheldFiles
 from resource_server.providers.filesystem.options import DirectoryOptions
 
@@ -105,9 +106,14 @@ class ExposureRules:
         self.directories = directories
         self.priorities = _priorities(directories)
         """The highest priority at or below each directory that has one, or is above one."""
-        self._secrets = deny_list(tuple(allowed_secrets))
+        self._allowed_secrets = tuple(allowed_secrets)
         self.withheld: WithheldFiles | None = None
         """Files that are hidden under every name, unless `allowed_secrets` names them."""
+
+    @cached_property
+    def _secrets(self) -> SecretDenyList:
+        # Made on first use: a start does without.
+        return deny_list(self._allowed_secrets)
 
     def enter(self, outer: DirectoryRules, key: str) -> DirectoryRules:
         """Return the rules inside the directory `key`, without its own ignore files."""

@@ -23,7 +23,6 @@ from resource_server.providers.database.engines.reflection import Table, TableIn
 from resource_server.providers.database.engines.slots import MAX_WAITING
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
 from resource_server.providers.database.engines.sqlite.catalog import SqliteCatalog
-from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
 from resource_server.providers.database.engines.sqlite.connection import (
     SqliteConnection,
     StatementRefused,
@@ -232,6 +231,9 @@ class SqliteEngine:
 
     def commits(self) -> AsyncGenerator[None, None]:
         """Yield after every commit, on a connection of its own. See `Engine.commits`."""
+        # Imported here: a start does without.
+        from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
+
         return SqliteCommitWatch(self._file, self._interval).follow()
 
     async def _ask(
