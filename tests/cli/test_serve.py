@@ -4,9 +4,13 @@ import json
 import os
 import pty
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import (
     INITIALIZE,
@@ -18,16 +22,20 @@ from tests.cli.conftest import (
     with_plugin,
 )
 
-# Loaded by no folder without a manifest, up to its answer to `initialize`.
+# Loaded by no source, up to the answer to `initialize`: each would delay it.
 LATER = {
+    "aiosqlite",
     "anyio",
+    "difflib",
     "magic",
     "pathspec",
     "pybase64",
     "pydantic",
     "re2",
-    "resource_server.plugins",
-    "yaml",
+    "resource_server.providers.database.queries.policy_rewrite",
+    "resource_server.runtime.installation",
+    "sqlalchemy",
+    "sysconfig",
 }
 
 
@@ -38,9 +46,13 @@ def test_a_folder_is_served_until_end_of_input(folder: Path) -> None:
     assert len(answers[1]["result"]["resources"]) == 7
 
 
-def test_serving_a_folder_loads_no_unneeded_modules(folder: Path) -> None:
+@pytest.mark.parametrize("source", ["", "manifest.yaml", "shop.db"])
+def test_serving_loads_no_unneeded_modules(tmp_path: Path, source: str) -> None:
+    (tmp_path / "manifest.yaml").write_text("roots: {project: {path: .}}\n", "utf-8")
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("create table orders (id integer primary key)")
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", *serve_command(folder)[1:]],
+        [sys.executable, "-X", "importtime", *serve_command(tmp_path / source)[1:]],
         input=json_lines(INITIALIZE),
         capture_output=True,
         encoding="utf-8",
@@ -49,7 +61,8 @@ def test_serving_a_folder_loads_no_unneeded_modules(folder: Path) -> None:
     )
     loaded = set(re.findall(r"^import time:.*\| +([\w.]+)$", done.stderr, re.MULTILINE))
     assert {"msgspec", "resource_server.cli.server_builder"} <= loaded
-    assert not LATER & loaded
+    unneeded = LATER & loaded
+    assert not unneeded
 
 
 def test_an_unusable_manifest_is_status_2(tmp_path: Path) -> None:
