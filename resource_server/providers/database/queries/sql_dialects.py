@@ -7,7 +7,7 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, cast
 
 from sqlglot import exp
@@ -15,16 +15,52 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
 from sqlglot.generator import Generator as BaseGenerator
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.mysql import MySQLGenerator
 from sqlglot.generators.postgres import PostgresGenerator
+from sqlglot.parser import Parser as BaseParser
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from resource_server.providers.database.engines.contract import EngineName
+
+_STEPS_PER_TOKEN: Final = 5
+"""Steps of the parser for each token; statements of people take up to 2.5."""
+_MORE_STEPS: Final = 2_000
+"""Steps beyond these, of about 4 µs each."""
+
+
+class NestedTooDeeply(SqlglotError):
+    """The parser has tried too many readings of a text."""
+
+
+class _BoundedParser(BaseParser):
+    """A parser with a budget of steps.
+
+    Nested words that may be types or functions, such as `date(date(`, are read twice on every
+    level, so time would double with each.
+    """
+
+    _steps_left = 0
+
+    def _parse(
+        self,
+        parse_method: Callable[[BaseParser], exp.Expr | None],
+        raw_tokens: list[Token],
+        sql: str | None = None,
+    ) -> list[exp.Expr | None]:
+        self._steps_left = _MORE_STEPS + _STEPS_PER_TOKEN * len(raw_tokens)
+        return super()._parse(parse_method, raw_tokens, sql)
+
+    def _advance(self, times: int = 1) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise NestedTooDeeply
+        super()._advance(times)
 
 
 def _some(functions: object, names: str) -> dict[str, Any]:
@@ -51,9 +87,12 @@ def _position(generator: Any, node: exp.StrPosition) -> str:
 def _not(generator: Any, node: exp.Not) -> str:
     """Return `a NOT IN (b)`, in which NOT binds as it was written, and no `NOT a IN (b)`."""
     negated = node.this
-    text = str(generator.sql(negated))
-    if isinstance(negated, _INFIX):
+    if not isinstance(negated, _INFIX):
+        text = str(generator.sql(negated))
+    else:
         first = str(generator.sql(negated, "this"))
+        negated.set("this", exp.Var(this=first))  # so that nested ones are not written twice
+        text = str(generator.sql(negated))
         operator = text.removeprefix(first).lstrip()
         if operator.startswith("~"):
             return f"{first} !{operator}"
@@ -112,7 +151,7 @@ class PostgresAsWritten(Postgres):
 
     INDEX_OFFSET = 0  # an index is written as it is, without the types that another one takes
 
-    class Parser(PostgresParser):
+    class Parser(_BoundedParser, PostgresParser):
         """The parser."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
@@ -146,7 +185,7 @@ class MysqlAsWritten(MySQL):
         """Return a path or key of JSON as it is written."""
         return path
 
-    class Parser(MySQLParser):
+    class Parser(_BoundedParser, MySQLParser):
         """The parser."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = _some(
@@ -178,7 +217,7 @@ class DuckdbAsWritten(DuckDB):
         """Return a path or key of JSON as it is written."""
         return path
 
-    class Parser(DuckDBParser):
+    class Parser(_BoundedParser, DuckDBParser):
         """The parser."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = _some(

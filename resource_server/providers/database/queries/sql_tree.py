@@ -24,7 +24,7 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Statement,
 )
-from resource_server.providers.database.queries.sql_dialects import DIALECTS
+from resource_server.providers.database.queries.sql_dialects import DIALECTS, NestedTooDeeply
 from resource_server.providers.database.queries.sql_nodes import check_node
 from resource_server.providers.database.queries.sql_searches import Searches
 from resource_server.providers.database.queries.sql_sources import Sources
@@ -110,10 +110,10 @@ class SqlTree:
             tokens = self._tokens(sql)
             parser = self._dialect.parser(error_level=ErrorLevel.RAISE)
             trees = [tree for tree in parser.parse(tokens, sql) if tree is not None]
+        except (NestedTooDeeply, RecursionError):
+            raise ValueError("is nested too deeply") from None
         except SqlglotError as error:
             raise ValueError(_parse_problem(error)) from None
-        except RecursionError:
-            raise ValueError("is nested too deeply") from None
         except (AttributeError, IndexError, KeyError, TypeError):  # of the parser, on odd text
             raise ValueError("cannot be parsed") from None
         if len(trees) != 1:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from time import process_time
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 
@@ -358,6 +358,28 @@ def test_the_longest_statements_take_time_in_proportion_to_their_length() -> Non
         most = 3_600 // (len(parts) + repeated.count(".") * 2 + 2)
         short, long = (first + repeated * n + last for n in (most // 4, most))
         assert seconds(long, "postgresql") < 10 * max(seconds(short, "postgresql"), 0.05)
+
+
+def test_deeply_nested_statements_take_no_exponential_time() -> None:
+    for engine in get_args(EngineName):
+        if engine == "sqlite":
+            continue
+        for before, after in (
+            ("array[", "]"),
+            ("date(", ")"),
+            ("not (", " in (1))"),
+            ("not (", ") between 1 and 2"),
+            ("row(", ")"),
+            ("(", " is not null)"),
+            ("timestamp (", ")"),
+        ):
+            begun = process_time()
+            with suppress(ValueError, RefusedStatement):
+                _confined(f"select {before * 30}1{after * 30}", engine)
+            assert process_time() - begun < 1, (engine, before)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        SqlTree(f"select {'array[' * 30}1{']' * 30}", "duckdb")
+    assert _confined(f"select {'array[' * 6}1{']' * 6}", "duckdb")
 
 
 def test_what_is_written_is_written_alike() -> None:
