@@ -143,14 +143,14 @@ def slow_folder(folder: Path, seconds: float) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", ["check", "list"])
+@pytest.mark.parametrize("command", ["check", "list", "read resource://slow/a"])
 def test_a_long_command_shows_that_it_works_and_removes_the_line(
     folder: Path, command: str
 ) -> None:
-    process = at_a_terminal(slow_folder(folder, 1.6), command)
+    process = at_a_terminal(slow_folder(folder, 1.6), *command.split())
     process.expect(pexpect.EOF)
     text = process.before
-    assert re.search(r"\r(looking at what is served|listing), 1 s\r", text), text
+    assert re.search(r"\r(looking at what is served|listing|reading), 1 s\r", text), text
     assert "\r\x1b[K" in text[text.rindex(", 1 s") :]
 
 

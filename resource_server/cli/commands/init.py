@@ -6,7 +6,7 @@ import pathlib
 
 import click
 
-from resource_server.cli import console, log_output, runner
+from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.manifest import sources, starter
 from resource_server.manifest.databases.database_url import DatabaseUrl
@@ -34,8 +34,10 @@ async def _of_database(url: DatabaseUrl, path: pathlib.Path, to: str | None, *, 
     # Imported here: a folder does without.
     from resource_server.manifest.databases import table_survey
 
+    after_s = source_arguments.current_timing().progress_s
     try:
-        text = await table_survey.starter_manifest(url)
+        with console.progress("reading the tables", after_s=after_s):
+            text = await table_survey.starter_manifest(url)
     except (MountUnavailable, ResourceError) as error:
         return console.fail(f"the database cannot be read: {error}")
     return _write(text, path, to, force=force)
