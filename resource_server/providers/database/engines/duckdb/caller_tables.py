@@ -161,6 +161,7 @@ def _order(types: dict[str, str]) -> Iterator[str]:
             yield f"encode({column})"
         else:
             yield f"CAST({column} AS VARCHAR)"
+            yield f"hash({column})"  # of a UNION, whose members may have the same text
 
 
 def _staged(

@@ -55,6 +55,7 @@ TABLES: Mapping[str, TableOptions | Literal[False]] = {
         where="replace(replace(replace(status, 'x', 'y'), 'x', 'y'), 'x', 'y') <> 'draft'",
     ),
     "moved": TableOptions(columns=ColumnOptions(hide=("secret",))),
+    "either": TableOptions(columns=ColumnOptions(hide=("secret",))),
     **{name: options for name, options in SCHEMAS.items() if name != "orders"},
 }
 OF_FILES = {name: options for name, options in TABLES.items() if not name.startswith("back")}
@@ -62,6 +63,7 @@ MASKS_AND_ROWS = """
 select mail from orders
 select first(id) as f, last(id) as l, list(id) as m from orders
 select * from moved
+select * from either
 select * from places
 select id from places limit 1
 select * from histogram('orders', 'total')
@@ -150,9 +152,14 @@ def _differ(folder: Path, world: World) -> None:
         connection.execute("create table moved as select i as id, i as secret from range(3) r(i)")
         connection.execute("create unique index secrets on moved (secret)")
         connection.execute("create view places as select id from moved")
+        connection.execute("create table either (c union(a integer, b varchar), secret integer)")
+        connection.execute("insert into either values (union_value(a := 5), 1)")
+        connection.execute("insert into either values (union_value(b := '5'), 2)")
+        connection.execute("create unique index choices on either (secret)")
         if world is WORLDS[0]:
             connection.execute("update orders set card = card || 'x' where id = 1")
             connection.execute("update moved set secret = 9 where id = 0")
+            connection.execute("update either set secret = 9 where secret = 1")
             connection.execute("checkpoint")
 
 
