@@ -15,6 +15,7 @@ import resource
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -62,6 +63,12 @@ CALLER_THREADS: Final = 2
 _MEMORY: Final = "512MB"
 _ADDRESS_SPACE: Final = 4 * 1024 * 1024 * 1024
 """DuckDB reserves far more than it uses; its own limit is what counts."""
+MAX_RESIDENT: Final = 1024 * 1024 * 1024
+"""Bytes of memory at which the process ends: DuckDB's own limit leaves out texts and lists that a
+function makes, such as `format('{:>900000000}', 1)`."""
+_WATCH_S: Final = 0.02
+_STATM: Final = "/proc/self/statm"
+"""File of this process's memory, on Linux."""
 _MAX_STATEMENTS: Final = 1024
 _KEPT_BYTES: Final = 1024 * 1024
 """Bytes kept of a value that is truncated."""
@@ -85,6 +92,7 @@ _CALLER_CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = 
 }
 _FILES: Final = "files"
 """Name of the database of data files, for callers."""
+_TOO_LARGE_A_ROW: Final = f"a row has more than {2 * MAX_RESULT_BYTES // 2**20} MB"
 _UTC: Final = "SET TimeZone = 'UTC'"
 _LOCKS: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
 _SCHEMA: Final = """
@@ -142,6 +150,8 @@ class _Database(NamedTuple):
     answer: Opened
     paths: Sequence[str] = ()
     """Paths of files that errors may quote."""
+    statm: int | None = None
+    """Descriptor of the file of this process's memory."""
 
 
 class _Worker:
@@ -152,7 +162,8 @@ class _Worker:
         self._own: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._author: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._running: dict[int, duckdb.DuckDBPyConnection] = {}
+        self._running: dict[int, tuple[Run, duckdb.DuckDBPyConnection]] = {}
+        self._is_running = threading.Event()
         self._cancelled = set[int]()
         self._statements: dict[tuple[object, ...], _Prepared] = {}
 
@@ -161,6 +172,8 @@ class _Worker:
         for place, connection in enumerate(self._opened.connections):
             waiting = self._own if place < OWN_THREADS else self._author
             threading.Thread(target=self._run_all, args=(connection, waiting), daemon=True).start()
+        if self._opened.statm is not None:
+            threading.Thread(target=self._watch, args=(self._opened.statm,), daemon=True).start()
         self._send(self._opened.answer)
         try:
             while True:
@@ -184,9 +197,9 @@ class _Worker:
     def _cancel(self, id: int) -> None:
         with self._lock:
             self._cancelled.add(id)
-            connection = self._running.get(id)
-            if connection is not None:
-                connection.interrupt()
+            running = self._running.get(id)
+            if running is not None:
+                running[1].interrupt()
 
     def _run_all(
         self, connection: duckdb.DuckDBPyConnection, waiting: queue.SimpleQueue[Run]
@@ -194,16 +207,32 @@ class _Worker:
         while True:
             job = waiting.get()
             with self._lock:
-                self._running[job.id] = connection
+                self._running[job.id] = job, connection
+                self._is_running.set()
                 is_cancelled = job.id in self._cancelled
             try:
                 answer = Failed(job.id, "stopped") if is_cancelled else self._run(connection, job)
             finally:
                 with self._lock:
                     del self._running[job.id]
+                    if not self._running:
+                        self._is_running.clear()
                     self._cancelled.discard(job.id)
             with suppress(OSError):
                 self._send(answer)
+
+    def _watch(self, statm: int) -> None:
+        """End the process if statements take too much memory; our own ones run again."""
+        while self._is_running.wait():
+            time.sleep(_WATCH_S)
+            resident = int(os.pread(statm, 100, 0).split()[1]) * resource.getpagesize()
+            if resident <= MAX_RESIDENT:
+                continue
+            with self._lock, suppress(OSError):
+                for job, _ in self._running.values():
+                    if job.is_author or self._opened.known is None:
+                        self._send(Failed(job.id, "memory"))
+            os._exit(0)
 
     def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
         try:
@@ -284,13 +313,18 @@ def _opened(opening: Open) -> _Database | Refused:
     except OSError:
         return Refused("missing")
     _limit(len(files))
+    statm: int | None = None
+    with suppress(OSError):
+        statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
     protections = tuple(sandbox.confine(files, has_locks=False))
     for file in files:
         os.close(file)
     try:
         if opening.visible is not None:
-            return _opened_for_callers(opening, opening.visible, protections)
-        return _opened_whole(opening, protections)
+            opened = _opened_for_callers(opening, opening.visible, protections)
+        else:
+            opened = _opened_whole(opening, protections)
+        return opened._replace(statm=statm)
     except caller_tables.TooLarge:
         return Refused("memory")
     except (duckdb.Error, OSError) as error:
@@ -456,6 +490,8 @@ def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared
                 elif isinstance(value, list | dict):
                     room -= len(msgspec.msgpack.encode(value))
             room -= 16 * len(values)
+            if room < -MAX_RESULT_BYTES:
+                raise parsed_query.RefusedQuery(_TOO_LARGE_A_ROW)
             rows.append(tuple(values))
     more = len(rows) == job.limit and bool(connection.fetchmany(1))
     return Result(job.id, prepared.columns, rows, more, truncated)

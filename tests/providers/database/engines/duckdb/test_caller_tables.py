@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -395,6 +396,26 @@ async def test_what_does_not_fit_into_memory_is_refused_and_told_by_check(tmp_pa
         assert told.startswith("the visible part of the database does not fit into memory (384 MB)")
         with pytest.raises(InvalidParameter, match="declare queries instead"):
             await caller_sql(database.engine, tables).run("select 1", {}, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is watched on Linux")
+async def test_a_statement_whose_values_take_too_much_memory_is_refused(tmp_path: Path) -> None:
+    async with _asking(database_url(tmp_path, WORLDS[0]), TABLES) as callers:
+        for sql in (
+            "select len(range(100000000))",
+            "select length(printf('%900000000d', 1))",
+        ):
+            with pytest.raises(InvalidParameter, match="too much memory"):
+                await callers.run(sql, {}, 1)
+            assert (await callers.run("select count(*) from orders", {}, 1)).rows == [(2,)]
+
+
+async def test_a_row_that_is_too_large_for_an_answer_is_refused(tmp_path: Path) -> None:
+    given = {"a": "a" * 9000, "b": "b" * 1700}
+    async with _asking(database_url(tmp_path, WORLDS[0]), TABLES) as callers:
+        with pytest.raises(InvalidParameter, match="a row has more than 32 MB"):
+            await callers.run("select s, s, s, s from (select replace(:a, 'a', :b) s)", given, 1)
 
 
 COSTLY = (
