@@ -229,6 +229,8 @@ class DuckdbAsWritten(DuckDB):
             "CAST EXTRACT POSITION SUBSTRING TRIM TRY_CAST",
         )
         TYPE_CONVERTERS: ClassVar[dict[Any, Any]] = {}
+        # `list(a)[1]` is an element, and no list of 1.
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {"ARRAY": exp.Array}
 
     class Generator(DuckDBGenerator):
         """The generator."""

@@ -171,6 +171,57 @@ class _Generator:
 
 
 _WRITTEN: Final = r"""
+select list(status order by total desc)[1], list(id)[1:2], array_agg(id)[1] from orders;
+select [x * 2 for x in [1, 2, 3] if x > 1], [x for x in [1, 2]];
+select mean(total), arbitrary(customer), countif(total > 5), count_star(), kahan_sum(total),
+sumkahan(total), arg_max_null(id, total), arg_min_null(id, total), kurtosis_pop(total),
+approx_top_k(status, 2), histogram_exact(status, ['sent']) from orders;
+select try(1 // (total - 5)), try(status::integer) from orders order by id;
+select random() between 0 and 1, uuid() is not null, gen_random_uuid() is not null,
+transaction_timestamp() is not null;
+select lcase('A'), ucase('a'), ord('A'), sha1('a'), md5_number('a'), to_hex(10), from_hex('0a'),
+to_binary(5), from_binary('101'), to_base(10, 2), nfc_normalize('a'), length_grapheme('ab'),
+left_grapheme('ab', 1), right_grapheme('ab', 1), substring_grapheme('abc', 1, 2),
+bit_position('1'::bit, '01'::bit), format_bytes(1000), formatReadableSize(1000),
+formatReadableDecimalSize(1000), parse_filename('a/b.c'), parse_dirname('a/b'),
+parse_dirpath('a/b');
+select divide(7, 2), multiply(2, 3), subtract(3, 1), roundbankers(2.5, 0), signbit(-1.0::double),
+greatest_common_divisor(4, 6), least_common_multiple(2, 3);
+select era(date '2024-01-01'), julian(date '2024-01-01'), days_in_month(date '2024-02-01'),
+make_timestamp_ms(1), make_timestamp_ns(1)::varchar, make_timestamptz(1), to_centuries(1)::varchar,
+to_decades(1)::varchar, to_millennia(1)::varchar,
+timezone_hour(timestamptz '2024-01-01 00:00:00+00'),
+timezone_minute(timestamptz '2024-01-01 00:00:00+00');
+select list_apply([1], lambda x: x), array_apply([1], lambda x: x),
+reduce([1, 2], lambda a, b: a + b), array_reduce([1, 2], lambda a, b: a + b), aggregate([1], 'sum'),
+array_aggregate([1], 'sum'), array_aggr([1], 'sum'), list_cat([1], [2]), array_cat([1], [2]),
+list_pack(1, 2), array_extract([1], 1), array_indexof([1], 1), array_grade_up([2, 1]),
+array_reverse_sort([1, 2]), array_select([1, 2], [1]), array_where([1], [true]), array_zip([1],
+[2]), array_push_back([1], 2), array_push_front([1], 2), array_pop_back([1, 2]),
+array_pop_front([1, 2]), array_prepend(1, [2]);
+select list_distance([1.0], [2.0]), list_cosine_distance([1.0], [2.0]), list_inner_product([1.0],
+[2.0]), list_dot_product([1.0], [2.0]),
+array_distance(array_value(1.0::float), array_value(2.0::float)),
+array_cosine_distance(array_value(1.0::float), array_value(2.0::float)),
+array_cosine_similarity(array_value(1.0::float), array_value(2.0::float)),
+array_inner_product(array_value(1.0::float), array_value(2.0::float)),
+array_dot_product(array_value(1.0::float), array_value(2.0::float)),
+array_cross_product(array_value(1.0, 2.0, 3.0), array_value(2.0, 3.0, 4.0));
+select list_mode([1, 1]), list_histogram([1]), list_entropy([1]), list_stddev_pop([1, 2]),
+list_stddev_samp([1, 2]), list_var_pop([1, 2]), list_var_samp([1, 2]), list_sem([1, 2]),
+list_mad([1]), list_skewness([1, 2, 4]), list_kurtosis([1, 2, 3, 5]), list_bit_and([1]),
+list_bit_or([1]), list_bit_xor([1]), list_bool_and([true]), list_bool_or([true]),
+list_approx_count_distinct([1]);
+select struct_extract_at(row(1, 2), 1), struct_concat({'a': 1}, {'b': 2}), struct_update({'a': 1}, a
+:= 2), struct_contains(row(1, 2), 1), struct_has(row(1, 2), 1), struct_indexof(row(1, 2), 1),
+struct_position(row(1, 2), 1), union_value(a := 1), union_tag(union_value(a := 1)),
+union_extract(union_value(a := 1), 'a'), map_contains_value(map {'a': 1}, 1),
+map_contains_entry(map {'a': 1}, 'a', 1), map_extract_value(map {'a': 1}, 'a');
+select json_value('{"a": 1}', '$.a'), json_exists('{"a": 1}', '$.a'), json_pretty('{"a": 1}'),
+json_merge_patch('{"a": 1}', '{"b": 2}'), json_extract_path('{"a": 1}', 'a'),
+json_extract_path_text('{"a": 1}', 'a'), array_to_json([1]);
+select key, value from json_tree('{"a": {"b": 1}}');
+select json_group_structure(to_json({'a': id})) from orders;
 select * from orders order by id;
 select id, total * 2 as d from orders where status = 'sent' order by 1;
 select count(*), sum(total), avg(total), min(total), max(total) from orders;
