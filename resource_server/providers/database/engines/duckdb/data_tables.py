@@ -37,6 +37,9 @@ _UNREADABLE: Final = (
     ImportError,
     ConversionError,
 )
+_RAGGED: Final = "null_padding = true, parallel = false"
+"""Options for CSV whose rows have fewer or more values than the first one, which would be taken
+for its only one; the parallel reader cannot pad rows with line breaks in quotes."""
 _CHUNK_ROWS: Final = 4096
 _FOUND_ROW: Final = "file_row_number"
 
@@ -136,11 +139,11 @@ def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
         case "json":
             return f"SELECT * FROM read_json({paths}, union_by_name = true)"  # noqa: S608
         case _ if table.files[1:]:
-            return f"SELECT * FROM read_csv({paths}, union_by_name = true)"  # noqa: S608
+            return f"SELECT * FROM read_csv({paths}, union_by_name = true, {_RAGGED})"  # noqa: S608
         case _:
             # Every row is looked at once, for the types; the view must not look again.
             path = literal(table.files[0].path)
-            sniff = f"SELECT Prompt FROM sniff_csv({path}, sample_size = -1)"  # noqa: S608
+            sniff = f"SELECT Prompt FROM sniff_csv({path}, sample_size = -1, {_RAGGED})"  # noqa: S608
             found = "".join(str(row[0]) for row in database.execute(sniff).fetchall())
             # DuckDB writes the path as it is, with its quotes.
             _, written, options = found.partition(f"FROM read_csv('{table.files[0].path}'")

@@ -120,6 +120,19 @@ async def test_every_kind_of_file_has_the_same_rows(tmp_path: Path) -> None:
                 await view.read(f"{table}/0")
 
 
+@pytest.mark.parametrize("ragged", ["1,2", "1,2,x,4", '1,"two\nlines",x,4,5'])
+@pytest.mark.parametrize("pattern", ["a.csv", "*.csv"])
+async def test_a_row_of_more_or_fewer_values_loses_no_other_row(
+    tmp_path: Path, ragged: str, pattern: str
+) -> None:
+    others = "".join(f"{number},b,c\n" for number in range(20))
+    make(tmp_path, {"a.csv": f"id,b,c\n{others}{ragged}\n"})
+    async with served(f"files:{tmp_path}/{pattern}") as view:
+        found = await rows(view, "a")
+        assert [row["id"] for row in found] == [*range(20), 1]
+        assert {row["c"] for row in found[:20]} == {"c"}
+
+
 async def test_a_schema_says_how_rows_are_addressed(tmp_path: Path) -> None:
     make(tmp_path, {"a.csv": CSV})
     async with served(f"files:{tmp_path}/a.csv") as view:
