@@ -119,7 +119,7 @@ select count(*) as n from orders
 select count(*) as n from orders where status = 'draft'
 select count() as n from orders
 select max(total) as n from orders
-select avg(total) as n, median(total) as m, mode(total) as o, stddev(total) as s from orders
+select avg(total) as n, median(total) as m, mode(total > 0) as o, stddev(total) as s from orders
 select approx_count_distinct(total) as n from orders
 select approx_quantile(total, 0.99) as n from orders
 select quantile_cont(total, [0.1, 1.0]) as n from orders
