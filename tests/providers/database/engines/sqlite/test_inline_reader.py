@@ -88,7 +88,10 @@ async def test_a_statement_of_many_steps_is_left_to_the_slow_workers(
 ) -> None:
     async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         endless = NUMBERS.replace("LIMIT {}", "")
-        assert reader.select(Statement(f"{endless} SELECT max(x) FROM n"), 1) == "slow"
+        statement = Statement(f"{endless} SELECT max(x) FROM n")
+        while (found := reader.select(statement, 1)) == "hot":
+            await answered(reader, ONE)  # it rests after what a busy machine made slow
+        assert found == "slow"
         assert reader.select(ONE, 1) == "hot"
         await answered(reader, ONE)
 
