@@ -173,7 +173,7 @@ def manifest(folder: Path, way: str) -> Path:
 
 
 PROGRAM = f"""
-from resource_server.cli.program import main
+from resource_server.cli import main
 from resource_server.runtime.timing import Timing
 main(timing=Timing(**{LIMITS}))
 """

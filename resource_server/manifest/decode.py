@@ -314,7 +314,8 @@ class Decoder:
             return self.refuse(path, f"environment variable {variable} is not UTF-8")
         if isinstance(raw, bool) and base in (int, float):
             return self._unexpected(annotation, raw, path)
-        if annotation is type(raw) and annotation in _SINGLE and str(raw).isascii():
+        is_plain = not isinstance(raw, str) or raw.isascii()
+        if is_plain and annotation is type(raw) and annotation in _SINGLE:
             return raw
         # Imported here: a manifest whose values need no conversion starts in half the time.
         from pydantic import TypeAdapter, ValidationError

@@ -42,7 +42,7 @@ providers: {{gates: {{use: {gates}, uri: "test://gates/"}}}}
 http: {http}
 """
 _PROGRAM = """
-from resource_server.cli.program import main
+from resource_server.cli import main
 from resource_server.runtime.timing import Timing
 {code}
 main(timing=Timing(**{timing}))

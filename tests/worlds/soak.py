@@ -64,7 +64,7 @@ _HEADERS = (("accept", BOTH), ("content-type", "application/json"))
 _TIMES = {"sweep_s": 36000.0}
 """Without sweeps, which would find what no watch has noticed."""
 _PROGRAM = """{}
-from resource_server.cli.program import main
+from resource_server.cli import main
 from resource_server.runtime.timing import Timing
 main(timing=Timing(**{}))
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from resource_server.cli.program import main
+from resource_server.cli import main
 from resource_server.runtime.timing import Timing
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import msgspec
@@ -37,9 +37,8 @@ _UNREADABLE: Final = (
     ImportError,
     ConversionError,
 )
-_RAGGED: Final = "null_padding = true, parallel = false"
-"""Options for CSV whose rows have fewer or more values than the first one, which would be taken
-for its only one; the parallel reader cannot pad rows with line breaks in quotes."""
+_PADDING: Final = ", null_padding = true, parallel = false"
+"""Options for rows of different lengths; a parallel reader cannot pad line breaks in quotes."""
 _CHUNK_ROWS: Final = 4096
 _FOUND_ROW: Final = "file_row_number"
 
@@ -138,18 +137,57 @@ def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
             return f"SELECT * FROM read_parquet({paths}, union_by_name = true)"  # noqa: S608
         case "json":
             return f"SELECT * FROM read_json({paths}, union_by_name = true)"  # noqa: S608
-        case _ if table.files[1:]:
-            return f"SELECT * FROM read_csv({paths}, union_by_name = true, {_RAGGED})"  # noqa: S608
         case _:
-            # Every row is looked at once, for the types; the view must not look again.
-            path = literal(table.files[0].path)
-            sniff = f"SELECT Prompt FROM sniff_csv({path}, sample_size = -1, {_RAGGED})"  # noqa: S608
-            found = "".join(str(row[0]) for row in database.execute(sniff).fetchall())
-            # DuckDB writes the path as it is, with its quotes.
-            _, written, options = found.partition(f"FROM read_csv('{table.files[0].path}'")
-            if not written:
-                raise ValueError("its dialect is not found")
-            return f"SELECT * FROM read_csv({path}{options.rstrip(';')}"  # noqa: S608
+            return _csv_source(database, [file.path for file in table.files])
+
+
+class _CsvDialect(NamedTuple):
+    """What DuckDB finds in a CSV file by all of its rows."""
+
+    names: Sequence[str]
+    has_header: bool
+    skipped: int
+    """Lines before the header."""
+    source: str
+    """A SELECT of all columns, which does not look for the dialect again."""
+
+
+def _csv_source(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> str:
+    """Return a SELECT of all columns of CSV files.
+
+    Rows are padded only where a row of fewer or more values than the header hides the others.
+    Padding everywhere would take a title above the header for the header.
+    """
+    found = _csv_dialect(database, paths[0], "")
+    padding = ""
+    if _may_hide_rows(database, found):
+        padded = _csv_dialect(database, paths[0], _PADDING)
+        if len(padded.names) > 1 and padded.names[1] != "column1":
+            found, padding = padded, _PADDING
+    if paths[1:]:
+        files = f"[{', '.join(map(literal, paths))}]"
+        return f"SELECT * FROM read_csv({files}, union_by_name = true{padding})"  # noqa: S608
+    return found.source
+
+
+def _csv_dialect(database: duckdb.DuckDBPyConnection, path: str, options: str) -> _CsvDialect:
+    sniff = "SELECT Columns, HasHeader, SkipRows, Prompt FROM sniff_csv"
+    rows = database.execute(f"{sniff}({literal(path)}, sample_size = -1{options})").fetchall()
+    for columns, has_header, skipped, prompt in rows:
+        # DuckDB writes the path as it is, with its quotes.
+        _, written, rest = str(prompt).partition(f"FROM read_csv('{path}'")
+        if written:
+            names = [str(column["name"]) for column in columns]
+            source = f"SELECT * FROM read_csv({literal(path)}{rest.rstrip(';')}"  # noqa: S608
+            return _CsvDialect(names, bool(has_header), int(skipped), source)
+    raise ValueError("its dialect is not found")
+
+
+def _may_hide_rows(database: duckdb.DuckDBPyConnection, found: _CsvDialect) -> bool:
+    """Return whether lines are one value each, or the lines above the rows may be rows, too."""
+    if len(found.names) == 1 or (found.skipped and not found.has_header):
+        return True
+    return bool(found.skipped) and not database.execute(f"{found.source} LIMIT 1").fetchall()
 
 
 def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:

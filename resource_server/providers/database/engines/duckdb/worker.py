@@ -92,7 +92,9 @@ _CALLER_CONFIGURATION: Final[dict[str, str | bool | int | float | list[str]]] = 
 }
 _FILES: Final = "files"
 """Name of the database of data files, for callers."""
-_TOO_LARGE_A_ROW: Final = f"a row has more than {2 * MAX_RESULT_BYTES // 2**20} MB"
+_MAX_ROW_BYTES: Final = 2 * MAX_RESULT_BYTES
+"""Maximum bytes of a row in an answer, where long texts are cut."""
+_ROW_TOO_LARGE: Final = f"a row has more than {_MAX_ROW_BYTES // 2**20} MB"
 _UTC: Final = "SET TimeZone = 'UTC'"
 _LOCKS: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
 _SCHEMA: Final = """
@@ -481,20 +483,35 @@ def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared
                 portable(value if reader is None or value is None else reader.read(value))
                 for value, reader in zip(row, prepared.readers, strict=True)
             ]
-            for place, value in enumerate(values):
-                if isinstance(value, str | bytes):
-                    room -= len(value)
-                    if len(value) > MAX_VALUE_BYTES:
-                        values[place] = value[:_KEPT_BYTES]
-                        truncated.setdefault(len(rows), {})[place] = len(value)
-                elif isinstance(value, list | dict):
-                    room -= len(msgspec.msgpack.encode(value))
-            room -= 16 * len(values)
-            if room < -MAX_RESULT_BYTES:
-                raise parsed_query.RefusedQuery(_TOO_LARGE_A_ROW)
+            lengths = _cut(values)
+            size = sum(map(_size, values))
+            if size > _MAX_ROW_BYTES:
+                if not rows:
+                    raise parsed_query.RefusedQuery(_ROW_TOO_LARGE)
+                return Result(job.id, prepared.columns, rows, more=True, truncated=truncated)
+            room -= size
+            if lengths:
+                truncated[len(rows)] = lengths
             rows.append(tuple(values))
     more = len(rows) == job.limit and bool(connection.fetchmany(1))
     return Result(job.id, prepared.columns, rows, more, truncated)
+
+
+def _cut(values: list[object]) -> dict[int, int]:
+    """Cut texts and bytes that are too long; return their lengths by their places."""
+    lengths: dict[int, int] = {}
+    for place, value in enumerate(values):
+        if isinstance(value, str | bytes) and len(value) > MAX_VALUE_BYTES:
+            values[place] = value[:_KEPT_BYTES]
+            lengths[place] = len(value)
+    return lengths
+
+
+def _size(value: object) -> int:
+    """Return about how many bytes a value has in an answer."""
+    if isinstance(value, str | bytes):
+        return 16 + len(value)
+    return 16 + (len(msgspec.msgpack.encode(value)) if isinstance(value, list | dict) else 0)
 
 
 def _failure(error: Exception) -> Failure:

@@ -416,6 +416,13 @@ async def test_a_row_that_is_too_large_for_an_answer_is_refused(tmp_path: Path) 
     async with _asking(database_url(tmp_path, WORLDS[0]), TABLES) as callers:
         with pytest.raises(InvalidParameter, match="a row has more than 32 MB"):
             await callers.run("select s, s, s, s from (select replace(:a, 'a', :b) s)", given, 1)
+        found = await callers.run(
+            "select s, case when i = 1 then s end from (select replace(:a, 'a', :b) s),"
+            " range(3) t(i) order by i",
+            given,
+            9,
+        )
+        assert (len(found.rows), found.more) == (2, True)
 
 
 COSTLY = (

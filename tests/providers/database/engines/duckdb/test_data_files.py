@@ -120,7 +120,7 @@ async def test_every_kind_of_file_has_the_same_rows(tmp_path: Path) -> None:
                 await view.read(f"{table}/0")
 
 
-@pytest.mark.parametrize("ragged", ["1,2", "1,2,x,4", '1,"two\nlines",x,4,5'])
+@pytest.mark.parametrize("ragged", ["1,2", "1,2,x,4", "1,p,q,r", '1,"two\nlines",x,4,5'])
 @pytest.mark.parametrize("pattern", ["a.csv", "*.csv"])
 async def test_a_row_of_more_or_fewer_values_loses_no_other_row(
     tmp_path: Path, ragged: str, pattern: str
@@ -131,6 +131,26 @@ async def test_a_row_of_more_or_fewer_values_loses_no_other_row(
         found = await rows(view, "a")
         assert [row["id"] for row in found] == [*range(20), 1]
         assert {row["c"] for row in found[:20]} == {"c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Report 2024\n\nid,name,price\n1,a,2.5\n2,b,3.5\n", {"id": 1, "name": "a", "price": 2.5}),
+        ("Report, 2024\n\nid,name,price\n1,a,2.5\n2,b,3.5\n", {"id": 1, "name": "a", "price": 2.5}),
+        ("# exported\n# by x\nid,name\n1,a\n2,b\n", {"id": 1, "name": "a"}),
+        ("text\nhello, world\nplain\n", {"text": "hello, world"}),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"b.csv": "id,name\n7,z\n"}])
+async def test_lines_above_the_header_are_no_rows(
+    tmp_path: Path, text: str, first: dict[str, Any], more: dict[str, str]
+) -> None:
+    make(tmp_path, {"a.csv": text, **more})
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        found = (await rows(view, "a"))[0]
+        assert {name: found[name] for name in first} == first
+        assert "column1" not in found
 
 
 async def test_a_schema_says_how_rows_are_addressed(tmp_path: Path) -> None:
