@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import structs
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
@@ -124,7 +123,7 @@ def _mount(
         lambda each: each in names or f"file:///{each}/" in bases,
     )
     names.add(name)
-    return structs.replace(
+    return msgspec.structs.replace(
         spec,
         name=name,
         base=f"file:///{name}/",

@@ -170,7 +170,7 @@ def terminal_columns() -> int:
 
 
 def _columns() -> int:
-    # Imported here: it loads compression, and a server does without.
+    # Imported here: it loads compression, which a server does not need.
     import shutil
 
     return shutil.get_terminal_size().columns

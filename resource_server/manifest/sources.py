@@ -96,7 +96,7 @@ def _data_file_name(path: pathlib.PurePath) -> str | None:
     """Return the name of a data file without its suffix; None if it is no data file."""
     if path.suffix.lower() in SUFFIXES:
         return None
-    # Imported here: a folder and a manifest do without.
+    # Imported here: folders and manifests do not need it.
     from resource_server.providers.database.engines.duckdb import data_files
 
     return None if data_files.kind_of(path.name) is None else data_files.stem(path.name)

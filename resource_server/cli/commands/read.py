@@ -31,19 +31,20 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
 
     async def reading(to: LocalClient, found: Sequence[str]) -> int:
         (uri,) = found
-        is_listed = False
         after_s = source_arguments.current_timing().progress_s
-        with console.progress("reading", after_s=after_s):
-            if not as_json:
-                described = await to.request("resources/metadata", {"uri": uri})
-                is_listed = described["resource"]["resourceType"] == "collection"
-            result = {} if is_listed else await to.request("resources/read", {"uri": uri})
-        if is_listed:
+
+        async def request(method: str) -> Json:
+            with console.progress("reading", after_s=after_s):
+                return await to.request(method, {"uri": uri})
+
+        if as_json:
+            console.print_json(await request("resources/read"))
+            return 0
+        described = await request("resources/metadata")
+        if described["resource"]["resourceType"] == "collection":
             console.note(f"this is a collection; its children: {uri}")
             return await print_tree(to, uri)
-        if as_json:
-            console.print_json(result)
-            return 0
+        result = await request("resources/read")
         return _print(result["contents"][0])
 
     return source_client.run_with_client(given, reading, allow_plugins=not no_plugins)

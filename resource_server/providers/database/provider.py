@@ -224,7 +224,7 @@ class Database:
         """Return what confines the declared queries to a policy."""
         engine = self._engine
         if isinstance(engine, QueryEngine):
-            # Imported here: SQLite does without.
+            # Imported here: SQLite does not need it.
             from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 
             rewriter = QueryRewriter(self._engine, policy, self._exposed)

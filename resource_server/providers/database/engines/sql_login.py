@@ -38,6 +38,8 @@ MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
 """Maximum bytes of a result in memory; it ends there, as it does after its last row."""
 MAX_ROW_BYTES: Final = 1024 * 1024
 """Maximum bytes of a row as text: more than a result may have."""
+_FLAT: Final = frozenset((type(None), bool, bytes, float, int, str))
+"""Types of most values, which contain no others; those of asyncpg that do are `Record`."""
 _PROOF_S: Final = 60.0
 """Time after which the rights of the login are proved again."""
 
@@ -135,14 +137,10 @@ class SqlLogin(ServerEngine):
 def size_of(value: Any) -> int:
     """Return about how many bytes a value takes in memory, with those that it contains."""
     size = sys.getsizeof(value)
-    if isinstance(value, list | tuple) or type(value).__name__ == "Record":  # of asyncpg
-        size += sum([size_of(each) for each in cast("Iterable[Any]", value)])
+    kind: type[Any] = type(value)
+    if kind not in _FLAT and (issubclass(kind, list | tuple) or kind.__name__ == "Record"):
+        size += sum(map(size_of, cast("Iterable[Any]", value)))
     return size
-
-
-def size_of_row(row: tuple[Any, ...]) -> int:
-    """Return about how many bytes a row of values that contain no others takes in memory."""
-    return sys.getsizeof(row) + sum(map(sys.getsizeof, row))
 
 
 def too_large() -> RefusedStatement:

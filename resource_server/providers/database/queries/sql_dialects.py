@@ -29,7 +29,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from resource_server.providers.database.engines.contract import EngineName
 
 _STEPS_PER_TOKEN: Final = 5
-"""Steps of the parser for each token; statements of people take up to 2.5."""
+"""Steps of the parser for each token; hand-written statements take up to 4."""
 _MORE_STEPS: Final = 2_000
 """Steps beyond these, of about 4 µs each."""
 

@@ -112,7 +112,7 @@ class ExposureRules:
 
     @cached_property
     def _secrets(self) -> SecretDenyList:
-        # Made on first use: a start does without.
+        # Made on first use: compiling it would delay the start.
         return deny_list(self._allowed_secrets)
 
     def enter(self, outer: DirectoryRules, key: str) -> DirectoryRules:

@@ -27,7 +27,6 @@ from resource_server.providers.database.engines.sql_login import (
     PolicyViews,
     SqlLogin,
     size_of,
-    size_of_row,
     too_large,
 )
 
@@ -110,14 +109,13 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
 async def _read(cursor: Any, columns: Sequence[Any]) -> tuple[list[tuple[Any, ...]], bool]:
     """Return the rows that fit into memory, and whether there may be more."""
     # Values of other kinds may take many times the memory of their text.
-    are_scalar = all(each.type.kind == "scalar" for each in columns)
-    chunk, size_in_memory = (_CHUNK, size_of_row) if are_scalar else (1, size_of)
+    chunk = _CHUNK if all(each.type.kind == "scalar" for each in columns) else 1
     rows: list[tuple[Any, ...]] = []
     size = 0
     while size < MAX_RESULT_BYTES:
         more = [tuple(record) for record in await cursor.fetch(chunk)]
         rows += more
-        size += sum(map(size_in_memory, more))
+        size += sum(map(size_of, more))
         if len(more) < chunk:
             return rows, False
     return rows, True

@@ -231,7 +231,7 @@ class SqliteEngine:
 
     def commits(self) -> AsyncGenerator[None, None]:
         """Yield after every commit, on a connection of its own. See `Engine.commits`."""
-        # Imported here: a start does without.
+        # Imported here: the start does not need it.
         from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
 
         return SqliteCommitWatch(self._file, self._interval).follow()
