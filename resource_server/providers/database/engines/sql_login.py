@@ -137,8 +137,9 @@ class SqlLogin(ServerEngine):
 def size_of(value: Any) -> int:
     """Return about how many bytes a value takes in memory, with those that it contains."""
     size = sys.getsizeof(value)
-    kind: type[Any] = type(value)
-    if kind not in _FLAT and (issubclass(kind, list | tuple) or kind.__name__ == "Record"):
+    if type(value) in _FLAT:
+        return size
+    if isinstance(value, list | tuple) or type(value).__name__ == "Record":
         size += sum(map(size_of, cast("Iterable[Any]", value)))
     return size
 
