@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import queue
@@ -240,7 +241,17 @@ def logs_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], logs_as_before: None) -> Run:
+def collections_as_before() -> Iterator[None]:
+    """Collect garbage as before a command, or leftovers of a test would fail a later one."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.fixture
+def run(
+    capfdbinary: pytest.CaptureFixture[bytes], logs_as_before: None, collections_as_before: None
+) -> Run:
     """Run a command line in this process, with its output captured in files."""
 
     def run(*arguments: str | Path) -> Outcome:
