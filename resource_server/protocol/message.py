@@ -6,6 +6,7 @@ surrogates, which are valid JSON but not valid text, are replaced where no respo
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
@@ -35,6 +36,10 @@ _LONE_SURROGATE = re.compile(
     re.VERBOSE,
 )
 _REPLACEMENT = "\ufffd"
+
+_MEMBER = rb"""\s*"(id|jsonrpc|method)"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*"""
+_FIRST_MEMBERS = re.compile(rb"\s*\{((?:%b[,}])*)" % _MEMBER)
+_LAST_MEMBERS = re.compile(rb"[,{]((?:%b,)*%b)\}\s*\Z" % (_MEMBER, _MEMBER))
 
 
 class _Envelope(Struct):
@@ -185,6 +190,9 @@ def decode_message(data: bytes) -> JsonRpcMessage:
     except msgspec.ValidationError:
         return _malformed(data)
     except UNPARSABLE:
+        # Some shells begin their output with one; RFC 8259 lets a reader skip it.
+        if data.startswith(codecs.BOM_UTF8) and not data.startswith(codecs.BOM_UTF8, 3):
+            return decode_message(data[3:])
         return _without_lone_surrogates(data)
     return _message(envelope, len(data))
 
@@ -229,6 +237,20 @@ def _salvaged_id(data: bytes) -> RequestId | None:
         return None
 
 
+def request_id_at_ends(head: bytes, tail: bytes) -> RequestId | None:
+    """Return the id of a request by the first and last bytes of its message.
+
+    None where its id or method is not among the members there: the id of a response is one of ours,
+    and no error may have it.
+    """
+    ends = (_FIRST_MEMBERS.match(head), _LAST_MEMBERS.search(tail))
+    members = b",".join(end[1].strip(b",}") for end in ends if end is not None)
+    found = dict(re.findall(_MEMBER, members))
+    if b"method" not in found or b"id" not in found:
+        return None
+    return _salvaged_id(b'{"id":%b}' % found[b"id"])
+
+
 def _without_lone_surrogates(data: bytes) -> JsonRpcMessage:
     """Decode a message with U+FFFD for each lone surrogate; a request is refused by its id."""
     replaced, count = _LONE_SURROGATE.subn(rb"\\ufffd", data)
@@ -247,7 +269,7 @@ def _without_lone_surrogates(data: bytes) -> JsonRpcMessage:
 
 def is_batch(data: bytes) -> bool:
     """Return whether the bytes start a JSON-RPC batch."""
-    return data.lstrip()[:1] == b"["
+    return data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
 def decode_batch(data: bytes) -> list[Raw]:
@@ -257,6 +279,6 @@ def decode_batch(data: bytes) -> list[Raw]:
         Unreadable: the bytes are not an array.
     """
     try:
-        return _decode_items(data)
+        return _decode_items(data.removeprefix(codecs.BOM_UTF8))
     except UNPARSABLE:
         raise Unreadable(revisions.PARSE_ERROR, "Parse error") from None

@@ -19,11 +19,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from resource_server.errors import Interrupted
+from resource_server.protocol import revisions
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_features.client_roots import RootsOffer
+from resource_server.protocol.error_mapping import Fault, error_response
+from resource_server.protocol.message import request_id_at_ends
 from resource_server.protocol.server import Server
 
 logger = logging.getLogger(__name__)
@@ -42,9 +45,11 @@ _DRAIN_S = 2.0
 """At end of input, requests in flight continue while one finishes within this time."""
 _FLUSH_S = 1.0
 """At the end, output is written while the client reads some of it within this time."""
-_TOO_LONG = (
-    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":'
-    b'"Invalid request: message is longer than %d bytes"}}' % MAX_MESSAGE_BYTES
+_END_BYTES = 1024
+"""The bytes kept of each end of a longer message, to answer it by its id."""
+_TOO_LONG = Fault(
+    revisions.INVALID_REQUEST,
+    f"Invalid request: message is longer than {MAX_MESSAGE_BYTES} bytes",
 )
 
 
@@ -76,7 +81,7 @@ async def serve(
         OSError: responses cannot be written, although the client may wait for them.
     """
     lines = LineSplitter(MAX_MESSAGE_BYTES)
-    waiting: deque[bytes | None] = deque()
+    waiting: deque[bytes | LineEnds] = deque()
     at_end = False
     ended = asyncio.Event()
     stopped = asyncio.Event()
@@ -92,8 +97,8 @@ async def serve(
         # One chunk of requests may produce far more output than the client reads.
         while waiting and not output.is_full():
             line = waiting.popleft()
-            if line is None:
-                output.send(_TOO_LONG)
+            if isinstance(line, LineEnds):
+                output.send(error_response(request_id_at_ends(line.head, line.tail), _TOO_LONG))
                 connection.miss()
             else:
                 connection.receive(line, output.send, output.send)
@@ -120,45 +125,49 @@ async def serve(
         raise output.failure
 
 
+class LineEnds(NamedTuple):
+    """Both ends of a line that is too long to be stored."""
+
+    head: bytes
+    tail: bytes
+
+
 class LineSplitter:
-    """Splits bytes into lines; one longer than `limit` bytes becomes None and is not stored."""
+    """Splits bytes into lines; of one longer than `limit` bytes, only its ends are stored."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
         self._length = 0
-        self._skipping = False
 
-    def feed(self, data: bytes) -> list[bytes | None]:
+    def feed(self, data: bytes) -> list[bytes | LineEnds]:
         """Return the lines that `data` completes, without line ends and blank lines."""
         *whole, rest = data.split(b"\n")
-        lines: list[bytes | None] = []
+        lines: list[bytes | LineEnds] = []
         for part in whole:
-            self._add(part, lines)
-            if not self._skipping:
-                line = b"".join(self._parts).strip()
-                if line:
-                    lines.append(line)
+            self._add(part)
+            if self._length > self._limit:
+                lines.append(LineEnds(*self._parts))
+            elif line := b"".join(self._parts).strip():
+                lines.append(line)
             self._parts.clear()
             self._length = 0
-            self._skipping = False
-        self._add(rest, lines)
+        self._add(rest)
         return lines
 
-    def end(self) -> list[bytes | None]:
+    def end(self) -> list[bytes | LineEnds]:
         """Return the last line, if it has no line end."""
         return self.feed(b"\n")
 
-    def _add(self, part: bytes, lines: list[bytes | None]) -> None:
-        if self._skipping or not part:
+    def _add(self, part: bytes) -> None:
+        if self._length > self._limit:
+            self._parts[1] = (self._parts[1] + part)[-_END_BYTES:]
             return
+        self._parts.append(part)
         self._length += len(part)
         if self._length > self._limit:
-            self._skipping = True
-            self._parts.clear()
-            lines.append(None)
-        else:
-            self._parts.append(part)
+            line = b"".join(self._parts)
+            self._parts[:] = line[:_END_BYTES], line[-_END_BYTES:]
 
 
 class _Input:

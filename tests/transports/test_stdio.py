@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.transports.stdio import MAX_MESSAGE_BYTES, LineSplitter
+from resource_server.transports.stdio import MAX_MESSAGE_BYTES, LineEnds, LineSplitter
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pipes, signals and /proc of POSIX")
 
@@ -528,12 +528,13 @@ def test_lines_are_the_same_for_every_chunking_of_the_stream(
 ) -> None:
     stream = b"".join(line + b"\n" for line in lines) + last
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
-    splitter, found = LineSplitter(20), list[bytes | None]()
+    splitter, found = LineSplitter(20), list[bytes | LineEnds]()
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += splitter.feed(stream[begin:end])
     found += splitter.end()
-    expected = [None if len(line) > 20 else line.strip() for line in [*lines, last]]
-    assert found == [line for line in expected if line != b""]
+    tails = [each.tail if isinstance(each, LineEnds) else each for each in found]
+    expected = [line if len(line) > 20 else line.strip() for line in [*lines, last]]
+    assert tails == [line for line in expected if line != b""]
 
 
 @given(data=st.binary(), cut=st.integers(0, 50))
@@ -543,10 +544,40 @@ def test_no_bytes_are_lost_or_added(data: bytes, cut: int) -> None:
     assert found == [line.strip() for line in data.split(b"\n") if line.strip()]
 
 
-def test_an_overlong_line_is_reported_once_before_it_ends() -> None:
-    splitter = LineSplitter(3)
-    assert splitter.feed(b"abc") == []
-    assert splitter.feed(b"d") == [None]
-    assert splitter.feed(b"efgh" * 100) == []
-    assert splitter.feed(b"\nabc\n") == [b"abc"]
+def test_an_overlong_line_is_reported_once_by_its_ends() -> None:
+    splitter = LineSplitter(3000)
+    for part in (b"a" * 1000, b"b" * 1000, b"c" * 5000, b"d" * 5000, b"e"):
+        assert splitter.feed(part) == []
+    ends = LineEnds(b"a" * 1000 + b"b" * 24, b"d" * 1023 + b"e")
+    assert splitter.feed(b"\nabc\n") == [ends, b"abc"]
     assert splitter.end() == []
+
+
+@pytest.mark.slow
+def test_a_message_over_the_limit_is_answered_with_its_id(start: Start) -> None:
+    server = start()
+    text = b"x" * (MAX_MESSAGE_BYTES + 1)
+    for begin, end, expected in (
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"', b'"}}', 7),
+        (b'{"method":"ping","params":{"x":"', b'"},"jsonrpc":"2.0","id":"q-1"}', "q-1"),
+        (b'{"params":{"x":"', b'"}, "id": -3, "method": "ping"}\r', -3),
+        # An id of a response is one of ours; others are not the message's own.
+        (b'{"result":{"x":"', b'"},"jsonrpc":"2.0","id":7}', None),
+        (b'{"method":"ping","params":{"x":"', b'","id":7}}', None),
+        (b'{"method":"ping","params":"', b',\\"id\\":7}"}', None),
+        (b'[{"id":7,"method":"ping","params":{"x":"', b'"}}]', None),
+        (b"", b"", None),
+    ):
+        server.send(begin + text + end + b"\n")
+        refused = server.reply()
+        assert (refused["id"], refused["error"]["code"]) == (expected, -32600), begin
+    server.send(message("ping", 1))
+    assert server.reply()["result"] == {}
+
+
+def test_a_byte_order_mark_before_initialize_is_skipped(start: Start, tmp_path: Path) -> None:
+    # As PowerShell writes one to a pipe.
+    (tmp_path / "requests").write_bytes(b"\xef\xbb\xbf" + INITIALIZE)
+    with (tmp_path / "requests").open("rb") as file:
+        server = start(stdin=file)
+    assert [reply["id"] for reply in server.replies()] == ["init"]

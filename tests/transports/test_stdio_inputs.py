@@ -91,11 +91,11 @@ def peak_bytes(client: Client) -> int:
 @pytest.mark.parametrize("name", ["greet", "think", "where"])
 def test_an_answer_over_the_limit_ends_its_question(connected: Client, name: str) -> None:
     question = connected.call(name)
-    connected.write(b'{"result":{"content":"' + b"x" * MAX_MESSAGE_BYTES)
+    content = b'{"result":{"content":"' + b"x" * MAX_MESSAGE_BYTES
+    connected.write(content + b'"},"jsonrpc":"2.0","id":"%b"}\n' % question["id"].encode())
     refusal = connected.receive()
     assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
     assert connected.words() == TOO_LONG
-    connected.write(b'"},"jsonrpc":"2.0","id":"%b"}\n' % question["id"].encode())
     connected.answer(connected.call("greet"))
     assert connected.words() == "Ada"
 

@@ -20,6 +20,7 @@ from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.landing_page import LandingPage
 from resource_server.transports.http.app.legacy import POST_PATH, STREAM_PATH, LegacyTransport
 from resource_server.transports.http.app.request import (
+    PATH,
     AsgiReceive,
     AsgiScope,
     AsgiSend,
@@ -29,6 +30,7 @@ from resource_server.transports.http.app.request import (
     HttpError,
     HttpRequest,
     RequestObserver,
+    public_prefix,
     rate_limited,
 )
 from resource_server.transports.http.app.sessions import SessionRequests, Sessions
@@ -42,12 +44,7 @@ from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 logger = logging.getLogger(__name__)
 
-PATH = "/mcp"
-
 LOOPBACK_HOSTS = ("localhost:*", "127.0.0.1:*", "[::1]:*")
-LOOPBACK_ORIGINS = tuple(
-    f"{scheme}://{host}" for scheme in ("http", "https") for host in LOOPBACK_HOSTS
-)
 
 Handle: TypeAlias = Callable[[HttpRequest, Caller], Awaitable[None]]
 """Answers a request of an authenticated caller."""
@@ -113,7 +110,8 @@ class Application:
             "/readyz": self._operators.readyz,
             "/metrics": self._operators.metrics,
         }
-        self._legacy = LegacyTransport(server, streams, self._bodies, timing)
+        self._prefix = public_prefix(options.url)
+        self._legacy = LegacyTransport(server, streams, self._bodies, timing, self._prefix)
         if legacy:
             self._routes[STREAM_PATH] = partial(self._admit, self._legacy.stream)
             self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
@@ -131,10 +129,7 @@ class Application:
         exchange = Exchange(scope, send, self._metrics.sent, self._observers)
         try:
             request = HttpRequest(scope, receive, exchange)
-            route = self._routes.get(request.path)
-            if route is None:
-                raise HttpError(404, "not found")
-            await route(request)
+            await self._route(request.path)(request)
             if exchange.status and not exchange.is_complete:
                 # A stream that continues in another request, or later.
                 await exchange.send_part(b"", is_last=True)
@@ -152,6 +147,15 @@ class Application:
                 self._bodies.release(exchange)
             self._metrics.add(exchange)
             exchange.finish(scope)
+
+    def _route(self, path: str) -> Callable[[HttpRequest], Awaitable[None]]:
+        """Return the route of a path, which may end in a slash or keep the public prefix."""
+        route = self._routes.get(path)
+        if route is None:
+            route = self._routes.get(path.removeprefix(self._prefix).removesuffix("/"))
+        if route is None:
+            raise HttpError(404, "not found")
+        return route
 
     async def close(self) -> None:
         """End all streams and sessions; requests in flight have a moment to be answered."""
@@ -224,7 +228,8 @@ class HostAllowlist:
     """Refuses requests for foreign hosts, and from web pages that are not allowed.
 
     A web page can make a browser send requests to this machine under a host name of its own (DNS
-    rebinding), but cannot make the browser leave that name out of the headers.
+    rebinding), but cannot make the browser leave that name out of the headers. Pages of this server
+    itself are allowed; those of another port are another program's.
 
     A host is written `files.example.org`, an origin `https://files.example.org`; with `:*` any
     port is allowed, or none.
@@ -232,7 +237,7 @@ class HostAllowlist:
 
     def __init__(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
         self._hosts = _Names((*LOOPBACK_HOSTS, *hosts))
-        self._origins = _Names((*LOOPBACK_ORIGINS, *origins))
+        self._origins = _Names(origins)
         self.check = lru_cache(maxsize=256)(self._check)
         """`_check`, remembering what it allows: most requests have the same headers."""
 
@@ -246,10 +251,16 @@ class HostAllowlist:
             raise HttpError(421, "this server is not known by that name; see http.allowed_hosts")
         if origin is None:
             return ()
-        if origin not in self._origins:
+        if origin not in self._origins and not _is_same_origin(origin, host):
             reason = "web pages of this origin are not allowed; see http.allowed_origins"
             raise HttpError(403, reason)
         return ((b"access-control-allow-origin", origin.strip(b" \t")), _EXPOSE, _VARY)
+
+
+def _is_same_origin(origin: bytes, host: bytes) -> bool:
+    # A proxy may have ended TLS, so the scheme is unknown here.
+    scheme, _, authority = origin.strip(b" \t").lower().partition(b"://")
+    return scheme in (b"http", b"https") and authority == host.strip(b" \t").lower()
 
 
 class _Names:

@@ -44,15 +44,24 @@ class LegacyClient:
 
 
 class LegacyTransport:
-    """Answers clients of the deprecated transport; their callers are already authenticated."""
+    """Answers clients of the deprecated transport; their callers are already authenticated.
+
+    `prefix` is the path in front of the addresses that clients are given.
+    """
 
     def __init__(
-        self, server: Server, streams: StreamLimiter, bodies: Bodies, timing: Timing
+        self,
+        server: Server,
+        streams: StreamLimiter,
+        bodies: Bodies,
+        timing: Timing,
+        prefix: str,
     ) -> None:
         self._server = server
         self._streams = streams
         self._bodies = bodies
         self._timing = timing
+        self._prefix = prefix
         self._clients: dict[str, LegacyClient] = {}
 
     async def stream(self, request: HttpRequest, caller: Caller) -> None:
@@ -68,8 +77,8 @@ class LegacyTransport:
         client = LegacyClient(self._server, caller, request.owner(caller))
         with self._streams.slot(request.owner(caller), client.stream.disconnect):
             self._clients[client.id] = client
-            root = quote(request.scope.get("root_path", ""))
-            address = f"{root}{POST_PATH}?session={client.id}"
+            prefix = quote(request.scope.get("root_path", "")) or self._prefix
+            address = f"{prefix}{POST_PATH}?session={client.id}"
             try:
                 await client.stream.serve(
                     request,

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
@@ -32,6 +33,8 @@ AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
+PATH = "/mcp"
+"""The endpoint of the protocol."""
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 CLOSE = (b"connection", b"close")
@@ -302,6 +305,12 @@ def _accepts(header: bytes, media_type: str) -> bool:
     any_subtype = f"{media_type.partition('/')[0]}/*"
     names = (media_type, any_subtype, "*/*")
     return next((ranges[name] for name in names if name in ranges), False)
+
+
+def public_prefix(url: str | None) -> str:
+    """Return the path before `/mcp` in the public URL, which a proxy may or may not strip."""
+    path = "" if url is None else urlsplit(url).path.removesuffix("/")
+    return path.removesuffix(PATH) if path.endswith(PATH) else ""
 
 
 def rate_limited(wait_s: float) -> HttpError:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from resource_server.transports.http.app.request import HttpError, HttpRequest
+from resource_server.transports.http.app.request import HttpError, HttpRequest, public_prefix
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _PUBLIC = (
@@ -40,6 +40,13 @@ class ProtectedResource(NamedTuple):
     def _path(self) -> str:
         return _WELL_KNOWN + urlsplit(self.url).path.rstrip("/")
 
+    @property
+    def _address(self) -> str:
+        """The URL of its metadata; below the prefix if there is one, as a proxy passes no other."""
+        origin, prefix = urlsplit(self.url), public_prefix(self.url)
+        path = prefix + _WELL_KNOWN if prefix else self._path
+        return f"{origin.scheme}://{origin.netloc}{path}"
+
     async def describe(self, request: HttpRequest) -> None:
         """Answer a request for its metadata."""
         if request.method not in ("GET", "HEAD", "OPTIONS"):
@@ -60,8 +67,7 @@ class ProtectedResource(NamedTuple):
         if self.scopes:
             parameters["scope"] = " ".join(self.scopes)
         if self.issuers:
-            origin = urlsplit(self.url)
-            parameters["resource_metadata"] = f"{origin.scheme}://{origin.netloc}{self._path}"
+            parameters["resource_metadata"] = self._address
         # A challenge must have a parameter.
         pairs = (parameters or {"realm": "mcp"}).items()
         challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in pairs)

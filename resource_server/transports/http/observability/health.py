@@ -56,30 +56,30 @@ class OperatorEndpoints:
         await request.exchange.respond(200, b"ok\n", media_type=b"text/plain")
 
     async def readyz(self, request: HttpRequest) -> None:
-        """Answer 200 if all mounts are up, else 503; without waiting for any of them.
+        """Answer 200 if all mounts that the caller sees are up, else 503; wait for none of them.
 
-        The numbers are of the mounts visible to the caller.
+        Mounts hidden from the caller count neither in the status nor in the numbers.
         """
         _check_method(request)
         mounts = self._server.catalog.mounts
         down = [mount for mount in mounts if mount.problem is not None]
         for mount in down:
             mount.start_in_background()  # no other request may come until the server is ready
-        # Without a valid token, only numbers, and only of the mounts visible to everybody.
+        # Without a valid token: only numbers, of the mounts visible to everybody.
         caller = None
         with suppress(HttpError):
             self._check(request)
             caller = await self._authenticate(request)
         visible, missing = (_visible(caller or _ANONYMOUS, each) for each in (mounts, down))
         body: dict[str, Any] = {
-            "ready": not down,
+            "ready": not missing,
             "mounts": len(visible),
             "up": len(visible) - len(missing),
         }
         if caller is not None:
             body["unavailable"] = [mount.name for mount in missing]
         data = msgspec.json.encode(body)
-        status = 503 if down else 200
+        status = 503 if missing else 200
         await request.exchange.respond(status, data, media_type=b"application/json")
 
     async def metrics(self, request: HttpRequest) -> None:

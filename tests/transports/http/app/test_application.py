@@ -119,8 +119,20 @@ def test_the_stateless_revision_allows_only_post(program: Program, method: str) 
     assert (refused.status, refused.headers["allow"]) == (405, "POST")
 
 
+def test_the_endpoint_may_be_written_with_a_slash_at_its_end(program: Program) -> None:
+    answered = program.ask(request("POST", initialize("2025-11-25"), path="/mcp/"))
+    assert (answered.status, answered.json["id"]) == (200, 1)
+
+
+def test_a_byte_order_mark_before_a_body_is_skipped(program: Program) -> None:
+    body = b"\xef\xbb\xbf" + json.dumps(initialize("2025-11-25")).encode()
+    answered = program.ask(request("POST", body))
+    assert (answered.status, answered.json["id"]) == (200, 1)
+
+
 @pytest.mark.parametrize(
-    "path", ["/", "/mcp/", "//mcp", "/MCP", "/mcp/..", "/mcp%2f", "/sse", "/messages", "/%6dcp%00"]
+    "path",
+    ["/", "/mcp//", "//mcp", "/MCP", "/mcp/..", "/mcp%2f%2f", "/sse", "/messages", "/%6dcp%00"],
 )
 def test_other_paths_are_404(program: Program, path: str) -> None:
     assert program.ask(request("POST", INITIALIZE, path=path)).status == 404

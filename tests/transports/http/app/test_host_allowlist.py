@@ -54,8 +54,7 @@ def test_any_other_host_is_421(program: Program, host: str | None) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    [None, "http://localhost", "http://localhost:6274", "https://127.0.0.1:1", "http://[::1]:3000",
-     "https://app.example.org", "HTTPS://App.example.org", "http://dev.example.org:5173",
+    [None, "https://app.example.org", "HTTPS://App.example.org", "http://dev.example.org:5173",
      "http://dev.example.org"],
 )  # fmt: skip
 def test_an_allowed_origin_is_answered(program: Program, origin: str | None) -> None:
@@ -67,7 +66,8 @@ def test_an_allowed_origin_is_answered(program: Program, origin: str | None) -> 
     ["", "null", "https://evil.example", "http://app.example.org", "https://app.example.org:444",
      "https://app.example.org.evil.example", "https://evil.example/https://app.example.org",
      "https://app.example.org/", "file://", "https://dev.example.org:1", "http://localhost.",
-     "http://localhost@evil.example", "chrome-extension://localhost", "localhost",
+     "http://localhost@evil.example", "http://localhost:6274", "https://127.0.0.1:1",
+     "http://[::1]:3000", "chrome-extension://localhost", "localhost",
      "http://localhost http://evil.example", "*", "https://*.example.org"],
 )  # fmt: skip
 def test_any_other_origin_is_403(program: Program, origin: str) -> None:
@@ -75,6 +75,20 @@ def test_any_other_origin_is_403(program: Program, origin: str) -> None:
         refused = program.ask(request(method, INITIALIZE, origin=origin))
         assert refused.status == 403
         assert "access-control-allow-origin" not in refused.headers
+
+
+@pytest.mark.parametrize("host", ["localhost:5173", "127.0.0.1:8000", "files.example.org"])
+def test_a_page_of_this_server_may_ask_and_one_of_another_port_may_not(
+    program: Program, host: str
+) -> None:
+    for origin, expected in (
+        (f"http://{host}", 200),
+        (f"HTTPS://{host.upper()}", 200),  # behind a proxy that ends TLS
+        (f"ftp://{host}", 403),
+        (f"http://{host}1", 403),
+        ("http://localhost", 403),
+    ):
+        assert status(program, host=host, origin=origin) == expected
 
 
 def test_a_web_page_can_read_responses_and_errors_and_the_headers_it_needs(

@@ -100,6 +100,21 @@ def test_the_legacy_transport_is_off_by_default(tmp_path: Path) -> None:
         assert program.ask(request("POST", path="/messages?session=x")).status == 404
 
 
+def test_the_address_for_posts_keeps_the_prefix_of_the_public_url(tmp_path: Path) -> None:
+    # A proxy may strip `/team/docs` from the path, or not.
+    url = "https://files.example.org/team/docs/mcp"
+    with serving(tmp_path, "--legacy-sse", http=f"{{url: '{url}'}}") as program:
+        for path in ("/sse", "/team/docs/sse", "/team/docs/sse/"):
+            with program.line() as line:
+                line.ask(request("GET", path=path, accept="text/event-stream"))
+                posts = line.event().data
+                assert posts.startswith("/team/docs/messages?session=")
+                for each in (posts, posts.removeprefix("/team/docs")):
+                    assert post(program, each, message("ping")) == 202
+        answered = program.ask(request("POST", initialize("2025-11-25"), path="/team/docs/mcp"))
+        assert answered.status == 200
+
+
 def test_all_responses_come_on_the_stream(program: Program) -> None:
     with program.line() as line:
         path = opened(line)

@@ -60,7 +60,7 @@ async def test_every_required_scope_must_be_present(tmp_path: Path, issuer: Issu
 
 
 async def test_a_web_page_can_read_the_challenge(endpoint: Endpoint) -> None:
-    page = "http://localhost:6274"
+    page = endpoint.url.removesuffix("/mcp")
     answer = await endpoint.post(None, headers={"origin": page})
     assert answer.status_code == 401
     assert answer.headers["access-control-allow-origin"] == page
@@ -100,6 +100,18 @@ async def test_the_metadata_path_has_the_path_of_the_public_url(
         assert f'resource_metadata="https://files.example.org{at}"' in str(answer.headers)
         found = await endpoint.http.get(f"{endpoint.url.removesuffix('/mcp')}{at}")
         assert found.json()["resource"] == url
+
+
+async def test_the_metadata_is_below_the_prefix_of_the_public_url(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    url = "https://files.example.org/team/docs/mcp"
+    async with guarded(tmp_path, auth(issuer), url=url) as endpoint:
+        challenge = (await endpoint.post(None)).headers["www-authenticate"]
+        assert f'resource_metadata="https://files.example.org/team/docs{PLAIN}"' in challenge
+        for path in (PLAIN, f"/team/docs{PLAIN}", f"{PLAIN}/team/docs/mcp"):
+            found = await endpoint.http.get(f"{endpoint.url.removesuffix('/mcp')}{path}")
+            assert found.json()["resource"] == url
 
 
 async def test_without_a_public_url_the_metadata_names_the_address_listened_on(

@@ -148,6 +148,23 @@ databases:
 """
 
 
+def test_a_mount_that_is_down_does_not_exist_for_callers_who_may_not_see_it(
+    tmp_path: Path,
+) -> None:
+    other = "fedcba9876543210"
+    tokens = f"[{{token: {GIVEN}, scopes: [hr]}}, {{token: {other}, scopes: []}}]"
+    hidden = "\ndatabases: {hidden: {url: 'sqlite:///hidden.db', access: {scopes: [hr]}}}\n"
+    with running(project(tmp_path, f"{{auth: {{tokens: {tokens}}}}}", hidden)) as program:
+        program.until(lambda: get(program, "/readyz").json["up"] == 2)
+        for headers, status in (
+            ({"authorization": f"Bearer {GIVEN}"}, 503),
+            ({"authorization": f"Bearer {other}"}, 200),
+            ({}, 200),
+        ):
+            told = get(program, "/readyz", **headers)
+            assert (told.status, told.json["ready"]) == (status, status == 200)
+
+
 def test_a_hidden_mount_is_not_named(tmp_path: Path) -> None:
     other = "fedcba9876543210"
     tokens = f"[{{token: {GIVEN}, scopes: [hr]}}, {{token: {other}, scopes: []}}]"
