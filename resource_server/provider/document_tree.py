@@ -14,6 +14,7 @@ import msgspec
 from resource_server import media_types, uris
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider.core import Content, Path, Resource, ResourceType
+from resource_server.runtime.json_numbers import exact_json
 
 MAX_DOCUMENTS = 1_000_000
 """Maximum documents of a tree."""
@@ -150,10 +151,8 @@ def _data(path: str, contents: object) -> tuple[str | bytes, str]:
             return data, "text/plain" if is_text else "application/octet-stream"
         case Mapping() | list():
             try:
-                encoded = msgspec.json.format(
-                    msgspec.json.encode(_plain(cast("object", contents))), indent=2
-                )
-                return encoded.decode(), "application/json"
+                encoded = msgspec.json.encode(_plain(cast("object", contents))).decode()
+                return msgspec.json.format(exact_json(encoded), indent=2), "application/json"
             except (TypeError, ValueError, RecursionError) as error:
                 kind = str(error) or type(error).__name__
                 raise UnusableDocuments(f"{path!r}: it cannot be written as JSON: {kind}") from None

@@ -26,6 +26,7 @@ from resource_server.provider.tools import (
     Tool,
     ToolResult,
 )
+from resource_server.runtime.json_numbers import exact_json
 from resource_server.testing.provider_calls import Calls, brief
 
 
@@ -124,6 +125,10 @@ def _structured_problems(schema: Schema, structured: Mapping[str, Any] | None) -
     if structured is None:
         return ["it has none"]
     try:
-        return schema_problems(schema, msgspec.json.decode(msgspec.json.encode(structured)))
-    except TypeError as error:
+        encoded = msgspec.json.encode(structured).decode()
+        problems = schema_problems(schema, msgspec.json.decode(encoded))
+    except (TypeError, OverflowError) as error:
         return [f"not JSON: {error}"]
+    if exact_json(encoded) != encoded:
+        return [*problems, "it has a number that JavaScript changes; give it as text"]
+    return problems

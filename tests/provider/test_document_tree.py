@@ -115,6 +115,7 @@ class Issue:
 
 def test_json_may_hold_dataclasses_and_nothing_that_is_no_data() -> None:
     assert tree.store("a", [Issue(7)]).data == '[\n  {\n    "number": 7\n  }\n]'
+    assert tree.store("a", [2**53 + 1]).data == '[\n  "9007199254740993"\n]'
     assert "it cannot be written as JSON: Encoding objects of type" in problem(("a", [object()]))
     endless: list[Any] = []
     endless.append(endless)

@@ -89,6 +89,7 @@ class ChangesItsTools(Tooled):
         (returning(ToolResult([TextBlock("x")])), "it has none"),
         (returning(ToolResult([TextBlock("x")], {"n": "1"})), "'1' is not of type 'integer'"),
         (returning(ToolResult([TextBlock("x")], {"n": object()})), "not JSON"),
+        (returning(ToolResult([TextBlock("x")], {"n": 2**53})), "that JavaScript changes"),
         (
             returning(ToolResult([LinkBlock(("none",))], {"n": 1})),
             "a block refers to an existing resource",

@@ -16,7 +16,7 @@ from tests.worlds.harness import Violation
 
 Id: TypeAlias = str | int
 INTERNAL_ERROR = -32603
-_LARGEST = 2**63
+_LARGEST = 2**53
 _MAX_CONTINUED = 30
 
 

@@ -14,6 +14,7 @@ from resource_server.conversion.formats import encodings
 from resource_server.conversion.intervals import parse_interval
 from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
+from resource_server.runtime.json_numbers import exact_json
 
 Row: TypeAlias = Sequence[Any]
 _PART_ROWS = 1000
@@ -99,7 +100,7 @@ def _as_json(
     names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], ends: tuple[bool, bool]
 ) -> str:
     values = [[_value(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
-    text = ",\n".join(map(_dumped, values))
+    text = exact_json(",\n".join(map(_dumped, values)))
     head = f'{{"columns": {json.dumps(names, ensure_ascii=False)}, "rows": [\n' if ends[0] else ""
     return f"{head}{text}{']}' if ends[1] else ','}"
 

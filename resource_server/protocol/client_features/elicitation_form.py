@@ -129,6 +129,8 @@ def _field(name: str, schema: Schema | bool) -> dict[str, Any]:
         raise _not_in_forms(name)
     field: dict[str, Any] = {"type": field_type}
     field |= {keyword: schema[keyword] for keyword in _DESCRIPTIVE if keyword in schema}
+    if field_type == "string" and isinstance(field.get("default"), int | float):
+        field["default"] = str(field["default"])
     if choices is not None and field_type == "string":
         return field | _choice_members(schema, "oneOf")
     if field_type == "array":
@@ -148,11 +150,15 @@ def _not_in_forms(name: str) -> CannotElicit:
 
 
 def _type(schema: Schema) -> str:
-    """Return the type of a field; an optional `null` is ignored, since a field may be left out."""
+    """Return the type of a field; an optional `null` is ignored, since a field may be left out.
+
+    A number that may be text is asked for as text: numbers of forms are those of JavaScript.
+    """
     types: object = schema.get("type", "string")
     if isinstance(types, list):
         others = [each for each in cast("list[object]", types) if each != "null"]
-        types = others[0] if len(others) == 1 else None
+        is_text = others in (["integer", "string"], ["number", "string"])
+        types = "string" if is_text else others[0] if len(others) == 1 else None
     return types if isinstance(types, str) else ""
 
 

@@ -49,6 +49,7 @@ from resource_server.provider.tools import (
     ToolResult,
 )
 from resource_server.runtime.eager import TimeLimit, settle
+from resource_server.runtime.json_numbers import exact_json
 
 MAX_ARGUMENT_BYTES = 256 * 1024
 """Maximum bytes of the arguments as JSON."""
@@ -85,6 +86,8 @@ async def call_plugin_tool(
     structured = None
     if found.structured is not None:
         structured = _encode(found.structured)
+        if offered.tool.output_schema is None:  # which may promise numbers
+            structured = exact_json(structured.decode()).encode()
         if structured[:1] != b"{":
             raise ResourceServerError("the structured result is no object")
     elif offered.tool.output_schema is not None:

@@ -101,6 +101,8 @@ def test_json_has_numbers_where_nothing_is_lost() -> None:
         [1, 1.5, True, "007"],
         [None, 2000.0, False, "12345678901234567890"],
     ]
+    lines = b'{"id": 9007199254740993, "x": 0.1}\n'
+    assert _json(lines, _JSON_LINES)["rows"] == [["9007199254740993", 0.1]]
 
 
 @pytest.mark.parametrize(

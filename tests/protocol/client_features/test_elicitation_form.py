@@ -94,6 +94,10 @@ def test_the_sdk_knows_every_field(revision: Any) -> None:
     ("asked", "expected"),
     [
         ({"type": ["integer", "null"]}, {"type": "integer"}),
+        (
+            {"type": ["integer", "string"], "minimum": 1, "default": 5},
+            {"type": "string", "default": "5"},
+        ),
         ({"type": "string", "pattern": "a+", "examples": ["a"]}, {"type": "string"}),
         ({"type": "string", "format": "uuid"}, {"type": "string"}),
         ({"type": "number", "exclusiveMinimum": 1}, {"type": "number"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -185,6 +186,18 @@ async def test_a_structured_result_is_sent_if_the_revision_has_one(revision: str
     result = await called(wire, "x", revision)
     assert words(result) == '{"n":1}'
     assert result.get("structuredContent") == ({"n": 1} if revision >= "2025-06-18" else None)
+
+
+async def test_numbers_that_javascript_would_change_are_text_unless_a_schema_promises_numbers() -> (
+    None
+):
+    held = {"n": 2**53 + 1, "d": Decimal("1.10"), "far": [2**70]}
+    wire = await wired(returning(structured=held))
+    sent = (await called(wire, "x", "2025-11-25"))["structuredContent"]
+    assert sent == {"n": "9007199254740993", "d": "1.10", "far": [str(2**70)]}
+    promised = tool("x", output={"type": "object", "properties": {"n": {"type": "integer"}}})
+    wire = await wired(returning(structured=held), of=promised)
+    assert (await called(wire, "x", "2025-11-25"))["structuredContent"]["n"] == 2**53 + 1
 
 
 @pytest.mark.parametrize(

@@ -415,7 +415,7 @@ async def test_a_row_does_not_link_to_hidden_tables_or_columns(
 VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
     # For each engine: name, column type, value in SQL and JSON form.
     "sqlite": {
-        "integer": ("integer", "9223372036854775807", 2**63 - 1),
+        "integer": ("integer", "9223372036854775807", str(2**63 - 1)),
         "least": ("integer", "-9223372036854775807 - 1", str(-(2**63))),
         "real": ("real", "0.1", 0.1),
         "infinite": ("real", "-9e999", "-Infinity"),
@@ -432,7 +432,7 @@ VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
         "bad_json": ("json", "'{nope'", "{nope"),
     },
     "postgresql": {
-        "integer": ("bigint", "9223372036854775807", 2**63 - 1),
+        "integer": ("bigint", "9223372036854775807", str(2**63 - 1)),
         "least": ("bigint", "-9223372036854775808", str(-(2**63))),
         "real": ("double precision", "0.1", 0.1),
         "single": ("real", "0.5", 0.5),
@@ -465,7 +465,7 @@ VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
         "bits": ("bit(3)", "B'101'", "101"),
     },
     "mariadb": {
-        "integer": ("bigint", "9223372036854775807", 2**63 - 1),
+        "integer": ("bigint", "9223372036854775807", str(2**63 - 1)),
         "least": ("bigint", "-9223372036854775808", str(-(2**63))),
         "large": ("bigint unsigned", "18446744073709551615", str(2**64 - 1)),
         "real": ("double", "0.1", 0.1),
@@ -488,7 +488,7 @@ VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
         "bits": ("bit(5)", "b'101'", 5),
     },
     "duckdb": {
-        "integer": ("bigint", "9223372036854775807", 2**63 - 1),
+        "integer": ("bigint", "9223372036854775807", str(2**63 - 1)),
         "least": ("bigint", "-9223372036854775808", str(-(2**63))),
         "large": ("ubigint", "18446744073709551615", str(2**64 - 1)),
         "huge": ("hugeint", "170141183460469231731687303715884105727", str(2**127 - 1)),

@@ -6,6 +6,9 @@ The first one waits for what is not open or known yet. The second one has no tas
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,9 +25,36 @@ _QUERIES: dict[str, Any] = {
     "by_status": {
         "sql": "select id from orders where status = :status",
         "parameters": {"status": {}},
-    }
+    },
+    "numbered": {
+        "sql": "select id, price from numbered where id = :id and price = :price",
+        "parameters": {"id": {"type": "integer"}, "price": {"type": "number"}},
+    },
 }
-_TABLES: dict[str, Any] = {"orders": {"search": ["note"]}}
+_NUMBERED = (
+    "create table numbered (id bigint primary key, price decimal(24, 4))",
+    "insert into numbered values (9007199254740992, 1.10), (9007199254740993, 1.10),"
+    " (1, 12345678901234.1235), (2, 12345678901234.1236)",
+)
+_TABLES: dict[str, Any] = {"orders": {"search": ["note"]}, "numbered": {}}
+
+
+_HOST = """
+const [python, manifest, call] = process.argv.slice(1);
+const server = require("child_process").spawn(python, ["-m", "resource_server", "serve", manifest]);
+const ask = (id, method, params) =>
+  server.stdin.write(JSON.stringify({jsonrpc: "2.0", id, method, params}) + "\\n");
+require("readline").createInterface({input: server.stdout}).on("line", line => {
+  const message = JSON.parse(line);
+  if (message.id === 1) ask(2, "tools/call", JSON.parse(call));
+  if (message.id === 2) {
+    console.log(String(message.result.structuredContent.rows[0][0]));
+    server.stdin.end();
+  }
+});
+ask(1, "initialize", {protocolVersion: "2025-11-25", capabilities: {},
+  clientInfo: {name: "host", version: "1"}});
+"""
 
 
 @pytest.fixture(params=["sqlite", "duckdb", "postgresql", "mariadb"], scope="module")
@@ -41,6 +71,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
             made = stack.enter_context(empty_mysql_database()).url
         orders.make(made, 8)
+        orders.run(made, *_NUMBERED)
         yield made
 
 
@@ -94,6 +125,43 @@ def test_a_document_is_read_again(suffix: str, client: Client, url: str) -> None
     for _ in range(2):
         response = client.request("resources/read", uri=f"{orders.base(url)}orders{suffix}")
         assert _READS[suffix] in response["result"]["contents"][0]["text"]
+
+
+@pytest.mark.parametrize("tool", ["numbered", "query_database"])
+def test_numbers_beyond_a_double_are_text_as_shown_and_as_taken(
+    tool: str, client: Client, url: str
+) -> None:
+    def found(id: object, price: object) -> Any:
+        given = {"id": id, "price": price}
+        arguments = given if tool == "numbered" else {"sql": sql, "parameters": given}
+        result = client.request("tools/call", name=tool, arguments=arguments)["result"]
+        assert not result.get("isError"), result
+        return result["structuredContent"]["rows"]
+
+    sql = _QUERIES["numbered"]["sql"]
+    is_exact = not url.startswith("sqlite")
+    shown = ["9007199254740993", "1.1000" if is_exact else 1.1]
+    for id in ("9007199254740993", 2**53 + 1):
+        for price in (1.1, "1.10", "1.1000"):
+            assert found(id, price) == [shown], (id, price)
+    assert found("9007199254740993", "1.2") == []
+    if is_exact:
+        shown = ["12345678901234.1235", "12345678901234.1236"]
+        assert [found(id, shown[id - 1]) for id in (1, 2)] == [[[1, shown[0]]], [[2, shown[1]]]]
+        assert found(1, shown[1]) == []
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_id_9007199254740993_is_exact_in_a_javascript_host(manifest: Path) -> None:
+    call = {"name": "numbered", "arguments": {"id": "9007199254740993", "price": 1.1}}
+    done = subprocess.run(
+        [str(shutil.which("node")), "-e", _HOST, sys.executable, str(manifest), json.dumps(call)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "9007199254740993"
 
 
 def _called(client: Client, tool: str, arguments: object) -> str:

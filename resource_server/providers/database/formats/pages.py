@@ -33,16 +33,17 @@ from resource_server.provider import Format
 from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.formats import markdown
 from resource_server.providers.database.formats.values import (
-    LARGEST_INTEGER,
     NATIVE_TYPES,
     Blob,
     RowValues,
     TruncatedText,
+    exact,
     is_truncated,
     is_unicode,
     json_value,
     with_uri,
 )
+from resource_server.runtime.json_numbers import LARGEST_INTEGER, exact_integer
 
 FormatName: TypeAlias = Literal["json", "columns", "csv", "markdown"]
 
@@ -58,7 +59,6 @@ _FIRST_ROWS = 128
 _STRUCT_ROWS = 8
 _SHORTEST_CELL = 16
 """Minimum characters to which a value is truncated."""
-_LEAST_PACKED = struct.pack("q", -(2**63))
 _NUMBERS_AND_TEXT = frozenset((int, float, str))
 
 _encode = msgspec.json.Encoder().encode
@@ -244,7 +244,8 @@ def write_row(
     extra = {links_name: links} if links else {}
     while True:
         values = [
-            json_value(value, column, cell=cell) for value, column in zip(row, columns, strict=True)
+            exact(json_value(value, column, cell=cell))
+            for value, column in zip(row, columns, strict=True)
         ]
         if cell_uri is not None:
             values = [
@@ -280,8 +281,8 @@ def json_column(values: Sequence[Any], column: Column, *, cell: int) -> Sequence
     if not values:
         return values
     by_kind = column.kind in {"json", "boolean"}
-    if not by_kind and _is_plain_at_once(values, cell):
-        return values
+    if not by_kind and (plain := _plain_at_once(values, cell)) is not None:
+        return plain
     types: set[type] = set(map(type, values))
     special = types - NATIVE_TYPES
     if not special:
@@ -291,21 +292,30 @@ def json_column(values: Sequence[Any], column: Column, *, cell: int) -> Sequence
     return [json_value(value, column, cell=cell) for value in values]
 
 
-def _is_plain_at_once(values: Sequence[Any], cell: int) -> bool:
-    """Return True if all values are plain text, or all plain integers; False is inconclusive.
+def _plain_at_once(values: Sequence[Any], cell: int) -> Sequence[Any] | None:
+    """Return the forms of plain texts, or of integers of 64 bits; None is inconclusive.
 
     Several times as fast as checking each type, since a value of another type raises.
     """
     first = cast("type[object]", type(values[0]))
     try:
         if first is str:
-            return _is_plain_text("".join(values), values, cell)
+            return values if _is_plain_text("".join(values), values, cell) else None
         if first is int:
-            packed = struct.pack(f"{len(values)}q", *values)
-            return _LEAST_PACKED not in packed
+            return _integers(values)
     except (TypeError, struct.error):
         pass
-    return False
+    return None
+
+
+def _integers(values: Sequence[int]) -> Sequence[int | str]:
+    try:
+        struct.pack(f"{len(values)}i", *values)
+    except struct.error:
+        struct.pack(f"{len(values)}q", *values)
+        if max(values) > LARGEST_INTEGER or min(values) < -LARGEST_INTEGER:
+            return list(map(exact_integer, values))
+    return values
 
 
 def _is_plain(values: Sequence[Any], types: set[type], cell: int) -> bool:
@@ -414,7 +424,14 @@ class _JsonWriter:
         self, rows: Sequence[RowValues], cell: int, first: int
     ) -> list[Sequence[Any]] | None:
         columns = self.forms.of(rows, cell, first)
-        return None if columns is None else _linked(self._page, columns, first)
+        if columns is None:
+            return None
+        return [
+            list(map(exact, forms)) if column.kind == "json" else forms
+            for forms, column in zip(
+                _linked(self._page, columns, first), self._page.columns, strict=True
+            )
+        ]
 
     def tail(self, next: str | None, more: bool) -> bytes:
         return b'],"next":%b,"more":%b}' % (_encode(next), _encode(more))

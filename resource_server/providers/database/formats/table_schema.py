@@ -11,6 +11,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.provider import Format
+from resource_server.providers.database.addressing.key_types import Decimals, Integers
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
@@ -22,6 +23,7 @@ from resource_server.providers.database.engines.reflection import (
     TableType,
 )
 from resource_server.providers.database.formats import markdown
+from resource_server.runtime.json_numbers import LARGEST_INTEGER, RULE
 
 FORMATS: Mapping[str, Format] = {
     "markdown": Format("markdown", "text/markdown", "For people and models"),
@@ -39,10 +41,12 @@ _KEYS: Mapping[KeyKind, str] = {
 }
 
 
-class _ColumnJson(msgspec.Struct, omit_defaults=True):
+class _ColumnJson(msgspec.Struct, omit_defaults=True, kw_only=True):
     name: str
     type: str
     kind: ColumnKind
+    json: tuple[str, ...] = ()
+    """JSON types of its numbers."""
     nullable: bool
     default: str | None = None
     generated: bool = False
@@ -96,10 +100,10 @@ def schema_json(
 ) -> str:
     """Return one JSON object; `links` are the URIs of the tables that foreign keys reference.
 
-    Null, false and empty members are omitted, except `nullable` and `unique`. `kind` is
-    one of `table.ColumnKind`; an index on an expression has null for its column. Title and
-    description come from the manifest; the table's comment is the default description. Bytes that
-    are not Unicode are replaced by U+FFFD.
+    Null, false and empty members are omitted, except `nullable` and `unique`. `kind` is one of
+    `table.ColumnKind`, and `json` has the JSON types of numbers (`json_numbers.RULE`); an index on
+    an expression has null for its column. Title and description come from the manifest; the table's
+    comment is the default description. Bytes that are not Unicode are replaced by U+FFFD.
     """
     links = links or {}
     document = _TableJson(
@@ -131,12 +135,28 @@ def _column(column: Column) -> _ColumnJson:
         name=uris.display(column.name),
         type=uris.display(column.type),
         kind=column.kind,
+        json=_json_types(column),
         nullable=column.nullable,
         default=_text(column.default),
         generated=column.generated,
         comment=_text(column.comment),
         values=_names(column.values),
     )
+
+
+def _json_types(column: Column) -> tuple[str, ...]:
+    """Return the JSON types of a column of numbers: none for any other column."""
+    match column.kind, column.key_type:
+        case "integer", Integers(least=least, most=most) if max(-least, most) <= LARGEST_INTEGER:
+            return ("integer",)
+        case "integer", _:
+            return ("integer", "string")
+        case "numeric", Decimals():
+            return ("string",)
+        case "numeric" | "real", _:
+            return ("number", "string")
+        case _:
+            return ()
 
 
 def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKeyJson:
@@ -204,7 +224,9 @@ def _columns(table: Table) -> str:
         )
     names = ("column", "type", "null", "default", "key", "comment")
     head = markdown.table_head(names, [False] * len(names))
-    return f"## Columns\n\n{head}{markdown.table_rows(list(zip(*rows, strict=True)))}".rstrip("\n")
+    shown = f"## Columns\n\n{head}{markdown.table_rows(list(zip(*rows, strict=True)))}".rstrip("\n")
+    may_be_text = any("string" in _json_types(column) for column in table.columns)
+    return f"{shown}\n\nIn JSON: {RULE.lower()}." if may_be_text else shown
 
 
 def _default(column: Column) -> str:

@@ -3,8 +3,8 @@
 | in the database | in JSON |
 |---|---|
 | NULL | `null` |
-| integer of at most 2^63 - 1, with either sign | number |
-| larger integer | string of its digits |
+| integer of at most 2^53 - 1, with either sign | number |
+| larger integer, which JavaScript would change | string of its digits |
 | real | number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
 | decimal | string of its digits, with its scale: `"1.10"` |
 | boolean; 0 and 1 in a boolean column | `true`, `false`; any other number unchanged |
@@ -16,7 +16,7 @@
 | date, time, timestamp | string, ISO 8601: `"2026-11-20T10:00:00Z"`; as stored where that is text |
 | duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, hours may exceed 24 |
 | UUID, network address | string |
-| JSON | the value as written; a string if it does not parse, and in arrays |
+| JSON | the value, its numbers beyond a double as strings; a string if it does not parse |
 | array | array of these forms; PostgreSQL's multiranges are arrays of ranges |
 | composite | object of these forms; an array if it has no names |
 | range, point and other shapes, bit string | string as PostgreSQL writes it: `"[1,5)"` |
@@ -56,13 +56,13 @@ from resource_server import media_types, uris
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import TruncatedValue
 from resource_server.providers.database.engines.reflection import Column
+from resource_server.runtime.json_numbers import exact_integer, exact_json
 
 INLINE_BLOB_BYTES = 1024
 """Maximum bytes of a blob shown inline in a row."""
 
 RowValues: TypeAlias = Sequence[object]
 
-LARGEST_INTEGER = 2**63 - 1
 _NO_LIMIT = sys.maxsize
 
 # msgspec encodes these without conversion.
@@ -103,6 +103,15 @@ class TruncatedText(msgspec.Struct, frozen=True, gc=False):
 def is_truncated(form: object) -> bool:
     """Return whether the form of a value has only its beginning."""
     return isinstance(form, Blob | TruncatedText) and form.truncated is True
+
+
+def exact(form: object) -> object:
+    """Return the form of a JSON value for JSON: without numbers that JavaScript would change."""
+    if type(form) is not Raw:
+        return form
+    text = bytes(form).decode()
+    shown = exact_json(text)
+    return form if shown is text else Raw(shown.encode())
 
 
 def with_uri(form: object, uri: str | None) -> object:
@@ -192,8 +201,7 @@ def _base64(data: bytes | memoryview, cell: int) -> str:
 
 
 def _integer(value: int, cell: int) -> object:
-    value = int(value)
-    return value if -LARGEST_INTEGER <= value <= LARGEST_INTEGER else str(value)
+    return exact_integer(int(value))
 
 
 def _real(value: float, cell: int) -> object:

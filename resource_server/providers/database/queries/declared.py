@@ -15,6 +15,7 @@ from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.parameters import Parameter, ParameterValue, echo
 from resource_server.providers.database.queries.sql_tokenizer import SqlToken
+from resource_server.runtime import json_numbers
 from resource_server.runtime.near_name import did_you_mean
 
 SEGMENT = "~query"
@@ -26,7 +27,7 @@ TOOL_RESULT: Schema = {
     "type": "object",
     "properties": {
         "columns": {"type": "array", "items": {"type": "string"}},
-        "rows": {"type": "array", "items": {"type": "array"}},
+        "rows": {"type": "array", "items": {"type": "array"}, "description": json_numbers.RULE},
         "truncated": {"type": "boolean"},
     },
     "required": ["columns", "rows"],
@@ -138,7 +139,7 @@ class DeclaredQuery:
         }
         if self._limits_rows:
             limit = schemas[LIMIT]
-            limit["minimum"] = max(1, limit.get("minimum", 1))
+            limit |= {"type": "integer", "minimum": max(1, limit.get("minimum", 1))}
         needed = [name for name, each in self.parameters.items() if not _may_be_left_out(each)]
         return Tool(
             name=self.name,

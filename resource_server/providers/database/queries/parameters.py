@@ -6,15 +6,18 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from msgspec import Meta, Struct
 
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import EngineName
+from resource_server.runtime.json_numbers import LARGEST_INTEGER, exact_integer, is_exact
 
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
-ParameterValue: TypeAlias = str | int | float | bool | date | datetime
+ParameterValue: TypeAlias = str | int | float | Decimal | bool | date | datetime
+"""A number is a Decimal if a float cannot hold it."""
 ManifestValue: TypeAlias = str | int | float | bool
 """A parameter value as written in a manifest."""
 
@@ -97,9 +100,13 @@ def value_from_text(name: str, parameter: Parameter, text: str) -> ParameterValu
 def value_from_json(name: str, parameter: Parameter, value: object) -> ParameterValue:
     """Return the value of a client's JSON, which must have the parameter's own type.
 
+    Numbers beyond those of JavaScript may be text, as results write them.
+
     Raises:
         InvalidParameter: names the parameter and the expected values.
     """
+    if isinstance(value, str) and _may_be_text(parameter):
+        return value_from_text(name, parameter, value)
     text = _native_text(parameter, value)
     if text is None:
         found = _JSON_TYPES.get(type(value), "something else")
@@ -194,7 +201,8 @@ def expected_value(parameter: Parameter, *, enum: bool = True) -> str:
 def parameter_schema(parameter: Parameter) -> dict[str, Any]:
     """Return the JSON Schema of a parameter's values."""
     kind = parameter.type if parameter.type in _NATIVE else "string"
-    found: dict[str, Any] = {"type": kind}
+    may_be_text = _may_be_text(parameter)
+    found: dict[str, Any] = {"type": [kind, "string"] if may_be_text else kind}
     if parameter.description:
         found["description"] = parameter.description
     if parameter.type in _FORMATS:
@@ -206,10 +214,24 @@ def parameter_schema(parameter: Parameter) -> dict[str, Any]:
             found[option] = int(bound) if float(bound).is_integer() else bound
     for option in ("enum", "examples"):
         if values := getattr(parameter, option):
-            found[option] = list(values)
+            found[option] = list(map(_in_schema, values))
     if parameter.default is not None:
-        found["default"] = parameter.default
+        found["default"] = _in_schema(parameter.default)
     return found
+
+
+def _may_be_text(parameter: Parameter) -> bool:
+    """Return whether a value may be a number that JavaScript would change."""
+    if parameter.type == "number":
+        return not parameter.enum
+    bounds = parameter.enum or (parameter.minimum, parameter.maximum)
+    return parameter.type == "integer" and not all(
+        isinstance(each, int | float) and abs(each) <= LARGEST_INTEGER for each in bounds
+    )
+
+
+def _in_schema(value: ManifestValue) -> ManifestValue:
+    return exact_integer(value) if type(value) is int else value
 
 
 def parameter_text(value: ParameterValue) -> str:
@@ -235,16 +257,23 @@ def echo(text: str) -> str:
 def driver_value(value: ParameterValue | None, engine: EngineName) -> object:
     """Return a value in the form that an engine's driver binds.
 
-    SQLite stores times as ISO 8601 text and booleans as integers. asyncpg refuses a float where
-    PostgreSQL expects an integer. MySQL and MariaDB have times without a zone: UTC.
+    SQLite stores times as ISO 8601 text and booleans as integers, and has no decimals. asyncpg
+    refuses a float where PostgreSQL expects an integer, and gives an exact number all digits of a
+    float. MySQL and MariaDB have times without a zone: UTC.
     """
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        value = int(value) if -(2**63) <= value < 2**63 else value
     if engine == "sqlite":
         if isinstance(value, bool):
             return int(value)
+        if isinstance(value, Decimal):
+            return float(value)
         return value.isoformat() if isinstance(value, date) else value
     if engine == "postgresql":
-        whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-        return int(value) if isinstance(value, float) and whole else value
+        if not isinstance(value, float):
+            return value
+        is_whole = value.is_integer() and abs(value) <= LARGEST_INTEGER
+        return int(value) if is_whole else Decimal(repr(value))
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     return value
@@ -281,11 +310,11 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _number(text: str) -> float:
+def _number(text: str) -> float | Decimal:
     value = float(text) if _NUMBER.fullmatch(text) else math.inf
     if not math.isfinite(value):
         raise ValueError
-    return value
+    return value if is_exact(text) else Decimal(text)
 
 
 def _boolean(text: str) -> bool:

@@ -49,6 +49,8 @@ def test_the_schema_is_readable_markdown() -> None:
         "| `status` | `TEXT` | yes | `'new' \\|\\| '\\|'` |  | One of `new`, `a\\|b` |\n"
         "| `total` | `NUMERIC(10, 2)` | yes | generated |  | With \\| tax<br>and all |\n"
         "\n"
+        "In JSON: decimals, and integers beyond ±9007199254740991, are text.\n"
+        "\n"
         "Primary key: `id`\n"
         "\n"
         "## Foreign keys\n"
@@ -76,8 +78,20 @@ def test_the_schema_is_exact_json() -> None:
         "title": "Orders",
         "description": "# One row\nper order",
         "columns": [
-            {"name": "id", "type": "INTEGER", "kind": "integer", "nullable": False},
-            {"name": "customer_id", "type": "INTEGER", "kind": "integer", "nullable": True},
+            {
+                "name": "id",
+                "type": "INTEGER",
+                "kind": "integer",
+                "json": ["integer", "string"],
+                "nullable": False,
+            },
+            {
+                "name": "customer_id",
+                "type": "INTEGER",
+                "kind": "integer",
+                "json": ["integer", "string"],
+                "nullable": True,
+            },
             {
                 "name": "status",
                 "type": "TEXT",
@@ -90,6 +104,7 @@ def test_the_schema_is_exact_json() -> None:
                 "name": "total",
                 "type": "NUMERIC(10, 2)",
                 "kind": "numeric",
+                "json": ["number", "string"],
                 "nullable": True,
                 "generated": True,
                 "comment": "With | tax\nand all",

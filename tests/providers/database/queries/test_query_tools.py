@@ -129,7 +129,7 @@ def test_each_type_of_parameter_has_its_form_in_json_schema() -> None:
     ).input_schema["properties"]
     assert properties == {
         "text": {"type": "string", "enum": ["a", "b"]},
-        "number": {"type": "number", "minimum": 0.5, "maximum": 2},
+        "number": {"type": ["number", "string"], "minimum": 0.5, "maximum": 2},
         "truth": {"type": "boolean", "default": False},
         "day": {"type": "string", "format": "date"},
         "time": {"type": "string", "format": "date-time"},

@@ -183,7 +183,7 @@ def form(value: object, declared: str) -> object:
             return {"$blob": b64encode(value).decode(), "bytes": len(value)}
         case int() if declared == "boolean":
             return bool(value)
-        case int() if abs(value) >= 2**63:
+        case int() if abs(value) >= 2**53:
             return str(value)
         case float() if declared == "float4":
             # As PostgreSQL writes it; the driver widens it to double precision.

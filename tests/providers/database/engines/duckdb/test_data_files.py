@@ -232,7 +232,7 @@ async def test_spreadsheets_that_documents_refuse_are_no_tables(
 
 TYPES = {
     "TINYINT": ("-128", -128),
-    "BIGINT": ("9223372036854775807", 9223372036854775807),
+    "BIGINT": ("9223372036854775807", "9223372036854775807"),
     "DECIMAL(18,3)": ("12345.678", None),
     "DOUBLE": ("0.1", 0.1),
     "BOOLEAN": ("true", True),
