@@ -278,3 +278,29 @@ def test_a_provider_can_name_options_at_any_depth(tmp_path: pathlib.Path) -> Non
     (found,) = caught.value.diagnostics
     assert (found.line, found.column) == (2, 39)
     assert (found.where, found.message) == ('providers.x.queries["a.b"].sql', "not a SELECT: this")
+
+
+def test_a_url_with_a_parameter_that_cannot_be_honoured_is_refused_at_its_place(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = (
+        "databases:\n"
+        "  a: {url: 'postgres://me:s3cret@h/d?conect_timeout=5'}\n"
+        "  b: {url: 'mysql://me:p@ss#word@h/d?ssl-mode=maybe'}\n"
+        "  c: {url: 'postgres://h/d', sql: {url: 'postgres://h/d?channel_binding=require'}}\n"
+    )
+    assert problems(tmp_path, text) == [
+        "2:12: databases.a.url: the parameter 'conect_timeout' is unknown; did you mean "
+        "'connect_timeout'?",
+        "3:12: databases.b.url: ssl-mode=maybe cannot be honoured; known: disabled, preferred, "
+        "required, verify_ca, verify_identity",
+        "4:41: databases.c.sql.url: channel_binding=require cannot be honoured; the driver has "
+        "none; write 'prefer', and sslmode=verify-full to prove the server by its certificate",
+    ]
+
+
+def test_a_database_is_known_by_one_scheme_however_its_url_spells_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = "databases:\n  a: {url: 'postgres://me:p@ss@h/d'}\n  b: {url: 'mysql2://h/d'}\n"
+    assert [spec.base for spec in specs(tmp_path, text)] == ["postgresql://a/", "mysql://b/"]

@@ -1,12 +1,20 @@
-"""Database URLs, parsed as SQLAlchemy does and hidden from messages and `repr`."""
+"""Database URLs, checked whole and hidden from messages and `repr`."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import re
-from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
+
+from resource_server.providers.database.engines.server_url import (
+    SCHEMES,
+    is_server_url,
+    parse_server_url,
+    resolve_files,
+)
+from resource_server.runtime.near_name import did_you_mean
 
 _DRIVERS = {
     "sqlite": "aiosqlite",
@@ -19,16 +27,10 @@ _DRIVERS = {
 transaction."""
 
 _SOURCE = re.compile(r"(?:sqlite|duckdb):///|files:|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
-_LOGIN = re.compile(r"(?:postgres(?:ql)?|mysql|mariadb)://[^/?]*[@:]", re.IGNORECASE)
 _PARTS = re.compile(r"([^:/?@]*)://([^/?]*)(/[^?]*)?(\?.*)?", re.DOTALL)
 FILES = "files:"
 """Start of a URL that is a pattern of data files."""
 _WILDCARD = re.compile(r"[*?[]")
-_WRONG_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_SPECIAL = (
-    "misplaced special characters; write '@', ':', '/', '?', '%' in a user, password or name "
-    "as %40, %3A, %2F, %3F, %25"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,13 @@ class DatabaseUrl:
     """The parsed URL of a database."""
 
     text: str = field(repr=False)
-    """The URL in SQLAlchemy's form, with the password if there is one."""
+    """The URL as it was written, with the password if there is one."""
     engine: str
-    """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`, as in the URL."""
+    """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`."""
     database: str = field(repr=False)
     """Name or file; empty for the default database of a server's login."""
     host: str = field(default="", repr=False)
-    """Host of a server; empty if the driver decides."""
+    """Host of a server, the first of several; empty if the driver decides."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """The password in every spelling, hidden from messages."""
     table: str | None = None
@@ -77,9 +79,9 @@ class DatabaseUrl:
 def is_database_url(argument: str) -> bool:
     """Return whether an argument is a database URL, not a resource URI like `sqlite://shop/…`.
 
-    A database URL has a driver, a third slash, a login or a port.
+    A database URL has a driver, a third slash, a login, a port or parameters.
     """
-    return bool(_SOURCE.match(argument) or _LOGIN.match(argument))
+    return bool(_SOURCE.match(argument)) or is_server_url(argument)
 
 
 def parse_database_url(url: str) -> DatabaseUrl:
@@ -96,15 +98,17 @@ def parse_database_url(url: str) -> DatabaseUrl:
     if match is None:
         raise ValueError("not a database URL; write sqlite:///shop.db or postgresql://host/name")
     scheme, authority, path, query = (part or "" for part in match.groups())
-    engine, plus, driver = scheme.lower().partition("+")
+    given, plus, driver = scheme.lower().partition("+")
+    engine = SCHEMES.get(given, given)
     if engine not in _DRIVERS:
-        known = "write postgresql://" if engine == "postgres" else f"known: {', '.join(_DRIVERS)}"
-        raise ValueError(f"unknown engine; {known}")
+        raise ValueError(
+            f"unknown engine; known: {', '.join(_DRIVERS)}{did_you_mean(given, _DRIVERS)}"
+        )
     if plus and driver != _DRIVERS[engine]:
         raise ValueError(f"another driver is not supported; write {engine}+{_DRIVERS[engine]}://")
     if engine in ("sqlite", "duckdb"):
         return _file(url, engine, authority, path, query)
-    return _server(url, engine, authority, path, query)
+    return _server(url)
 
 
 def file_url(engine: str, path: pathlib.Path) -> DatabaseUrl:
@@ -129,9 +133,9 @@ def _query(table: str | None) -> str:
 
 
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
-    """Return the URL with its file resolved against a folder; server URLs are unchanged."""
+    """Return the URL with its file, or a server's certificates, resolved against a folder."""
     if not url.is_file:
-        return url
+        return replace(url, text=resolve_files(url.text, directory))
     path = directory / url.database
     return data_files_url(path, url.table) if url.is_pattern else file_url(url.engine, path)
 
@@ -142,7 +146,8 @@ def redacted_url(text: str) -> str:
     if not separator:
         return text
     _, at, place = rest.rpartition("@")
-    return f"{scheme}://{'…@' if at else ''}{place.partition('?')[0]}"
+    # A name after an '@' of the query may have more of the query behind it.
+    return f"{scheme}://{'…@' if at else ''}{re.split('[?&]', place)[0]}"
 
 
 def _data_files(url: str) -> DatabaseUrl:
@@ -174,21 +179,13 @@ def _file(url: str, engine: str, authority: str, path: str, query: str) -> Datab
     return DatabaseUrl(url, engine, file)
 
 
-def _server(url: str, engine: str, authority: str, path: str, query: str) -> DatabaseUrl:
-    login, _, place = authority.rpartition("@")
-    password = login.partition(":")[2]
-    host, colon, port = place.rpartition(":")
-    if not colon or place.endswith("]"):  # an IPv6 address without a port
-        host, port = place, ""
-    name = path.removeprefix("/")
-    if (
-        "@" in f"{login}{path}{query}"
-        or "/" in name
-        or (port and not port.isdecimal())
-        or _WRONG_PERCENT.search(f"{login}{name}")
-    ):
-        raise ValueError(_SPECIAL)
-    if login and not host:
-        raise ValueError("a user without a host; write user@host")
-    secrets = {password, unquote(password), dict(parse_qsl(query[1:])).get("password", "")}
-    return DatabaseUrl(url, engine, unquote(name), host.strip("[]"), tuple(secrets - {""}))
+def _server(url: str) -> DatabaseUrl:
+    parsed = parse_server_url(url)
+    given = parse_qsl(url.partition("?")[2])
+    secrets = {value for name, value in given if name in ("password", "sslpassword")}
+    if parsed.password:
+        login = url.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        secrets |= {parsed.password, login.partition(":")[2]}
+    names = [host.name for host in parsed.hosts if not host.name.startswith("/")]
+    host = names[0] if names else ""
+    return DatabaseUrl(url, parsed.engine, parsed.database, host, tuple(secrets - {""}))

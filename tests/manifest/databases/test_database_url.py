@@ -70,6 +70,7 @@ def test_a_server_url_is_parsed_as_by_sqlalchemy(user: str, password: str, name:
         ("postgresql://[::1]:5432/d", "::1", "d"),
         ("mysql://[::1]", "::1", ""),
         ("postgresql:///d?host=/run/postgresql", "", "d"),
+        ("postgres://u:p@ss#w:rd@h1:5432,h2/d", "h1", "d"),
         ("MariaDB+asyncmy://u@h/", "h", ""),
     ],
 )
@@ -85,7 +86,10 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
         ("file:data/*.csv", "not a database URL; data files are files:data/*.csv"),
         ("FILES:data/*.csv", "not a database URL; data files are files:data/*.csv"),
         ("oracle://h/d", "unknown engine; known: sqlite, postgresql, mysql, mariadb"),
-        ("postgres://h/d", "unknown engine; write postgresql://"),
+        (
+            "postgre://h/d",
+            "unknown engine; known: sqlite, postgresql, mysql, mariadb, duckdb; did ",
+        ),
         (
             "postgresql+psycopg://h/d",
             "another driver is not supported; write postgresql+asyncpg://",
@@ -97,7 +101,6 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
         ("sqlite:///file:x.db", "no file is named"),
         ("sqlite:///x.db?mode=rwc", "a file has no options after"),
         ("sqlite:///a%00b", "not a file name"),
-        ("mysql://u:p@ss@h/d", "misplaced special characters"),
         ("mysql://u:p/ss@h/d", "misplaced special characters"),
         ("mysql://u:p?ss@h/d", "misplaced special characters"),
         ("mysql://u:100%@h/d", "misplaced special characters"),
@@ -116,6 +119,7 @@ def test_an_unusable_url_is_refused_with_the_remedy(url: str, reason: str) -> No
     [
         ("postgresql://me:p@host:5432/db?password=x", "postgresql://…@host:5432/db"),
         ("mysql://me:p@ss@host/db", "mysql://…@host/db"),
+        ("postgres://host/db?user=me@there&password=x", "postgres://…@there"),
         ("mysql://me:p?ss@host/db", "mysql://…@host/db"),
         ("sqlite:///shop.db", "sqlite:///shop.db"),
         ("folder", "folder"),

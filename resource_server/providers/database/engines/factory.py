@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_to_bytes
 
 from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.engines.server_url import SCHEMES
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engines.contract import Engine
@@ -20,11 +21,8 @@ TABLE = "?table="
 """What comes before the name of the one table of all files."""
 
 _NAMES: dict[str, EngineName] = {
+    **SCHEMES,
     "sqlite": "sqlite",
-    "postgresql": "postgresql",
-    "postgres": "postgresql",
-    "mysql": "mysql",
-    "mariadb": "mariadb",
     "duckdb": "duckdb",
 }
 

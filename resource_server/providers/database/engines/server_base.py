@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from resource_server.errors import (
     DeadlineExceeded,
@@ -28,12 +30,12 @@ from resource_server.providers.database.engines.contract import (
     ViewReads,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.engines.server_url import ServerUrl, parse_server_url
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import URL
     from sqlalchemy.engine.interfaces import Dialect
 
 T = TypeVar("T")
@@ -102,7 +104,6 @@ class ServerEngine(ABC):
         self._given_url = url
         self._interval = interval
         """Seconds between two looks for commits."""
-        self._url: URL | None = None
         self._dialect: Dialect | None = None
         self._pool = self._make_pool(POOL_SIZE, for_author=False)
         self._author_pool = self._make_pool(AUTHOR_POOL_SIZE, for_author=True)
@@ -118,11 +119,13 @@ class ServerEngine(ABC):
         """SQLAlchemy's dialect, which compiles and quotes statements.
 
         Raises:
-            MountUnavailable: the URL is malformed, or the driver is not installed.
+            MountUnavailable: the driver is not installed.
         """
         if self._dialect is None:
             self._import_driver()
-            self._dialect = self._parsed_url().get_dialect()()
+            from sqlalchemy.engine import URL
+
+            self._dialect = URL.create(self.driver).get_dialect()()
         return self._dialect
 
     async def open(self) -> None:
@@ -133,7 +136,8 @@ class ServerEngine(ABC):
         """
         self._users += 1
         try:
-            await self._run(self._probe, within=_OPEN_TIMEOUT_S)
+            within = max(_OPEN_TIMEOUT_S, self._connect_timeout_s + CATALOG_TIMEOUT_S)
+            await self._run(self._probe, within=within)
         except DeadlineExceeded:
             raise MountUnavailable("the database server does not answer") from None
 
@@ -347,27 +351,29 @@ class ServerEngine(ABC):
 
         return ConnectionPool(connect, size, for_author=for_author)
 
-    def _parsed_url(self) -> URL:
-        from sqlalchemy.engine import make_url
-        from sqlalchemy.exc import ArgumentError
-
-        if self._url is None:
-            try:
-                self._url = make_url(self._given_url)
-            except (ArgumentError, ValueError):
-                raise MountUnavailable("the database's URL cannot be read") from None
-        return self._url.set(drivername=self.driver)
-
-    def _connect_options(self) -> dict[str, Any]:
-        """Return the driver's connect options for the URL."""
-        from sqlalchemy.exc import ArgumentError
-
-        url = self._parsed_url()
+    @cached_property
+    def _url(self) -> ServerUrl:
         try:
-            _, options = self.dialect.create_connect_args(url)
-        except ArgumentError:
-            raise MountUnavailable("the database's URL cannot be read") from None
-        return dict(cast("dict[str, Any]", options))
+            return parse_server_url(self._given_url)
+        except ValueError as error:
+            raise MountUnavailable(f"url: {error}") from None
+
+    @property
+    def _connect_timeout_s(self) -> float:
+        # As in libpq, 0 waits for ever: then the deadline of the statement ends it.
+        given = int(self._url.parameters.get("connect_timeout", CONNECT_TIMEOUT_S))
+        return given if given > 0 else CONNECT_TIMEOUT_S
+
+    def _check_files(self, *names: str) -> None:
+        """Check the files that parameters of the URL name.
+
+        Raises:
+            MountUnavailable: one cannot be read.
+        """
+        for name in names:
+            file = self._url.parameters.get(name, "system")
+            if file != "system" and not os.access(file, os.R_OK):
+                raise MountUnavailable(f"url: {name}: there is no file that may be read: {file}")
 
     async def _close_politely(self, connection: DriverConnection) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
@@ -37,9 +38,13 @@ from resource_server.providers.database.engines.server_base import (
     DriverConnection,
     ServerEngine,
 )
+from resource_server.providers.database.engines.server_url import Host
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
 
+_GIVEN = ("unix_socket", "program_name", "init_command", "read_default_file", "read_default_group")
+_TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher")
+"""Parameters of the URL that go to asyncmy as they are, and those that ask for TLS."""
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
 """Capability flags: several statements in one text; uploads that the server may request."""
@@ -258,20 +263,22 @@ class MysqlEngine(ServerEngine):
         del author
         from asyncmy.connection import Connection as AsyncmyConnection
 
-        if not self._parsed_url().database:
-            raise MountUnavailable("the URL names no database")
-        # Deadlines are ours alone: asyncmy's would apply per packet.
-        ours = {"connect_timeout": CONNECT_TIMEOUT_S, "read_timeout": None, "autocommit": True}
-        options = {**self._connect_options(), **ours}
-        try:
-            make: Any = AsyncmyConnection
-            connection: Any = make(**options)
-            # asyncmy always requests multi-statements, and no option prevents it. Private, so the
-            # version is capped in pyproject.toml, and a test sends two statements in one text.
-            connection._client_flag &= ~(_MULTI_STATEMENTS | _LOCAL_FILES)
-            await self._open_socket(connection)
-        except Exception as error:
-            raise self._refusal(error) from None
+        options = self._connect_options()
+        hosts = self._url.hosts or (Host(""),)
+        connection: Any = None
+        for tried, host in enumerate(hosts, 1):
+            place = {"host": host.name or None, "port": host.port or 0}
+            try:
+                make: Any = AsyncmyConnection
+                connection = make(**options, **place)
+                # asyncmy always requests multi-statements, and no option prevents it. Private, so
+                # the version is capped in pyproject.toml, and a test sends two statements.
+                connection._client_flag &= ~(_MULTI_STATEMENTS | _LOCAL_FILES)
+                await self._open_socket(connection)
+                break
+            except Exception as error:
+                if tried == len(hosts):
+                    raise self._refusal(error) from None
         try:
             await self._prepare_session(connection)
         except BaseException:
@@ -279,10 +286,34 @@ class MysqlEngine(ServerEngine):
             raise
         return connection
 
+    def _connect_options(self) -> dict[str, Any]:
+        """Return asyncmy's options for the URL, without the host."""
+        self._check_files("ssl_ca", "ssl_cert", "ssl_key", "ssl_capath", "read_default_file")
+        url = self._url
+        given = {name: url.parameters[name] for name in _GIVEN if name in url.parameters}
+        if not url.database and "read_default_file" not in given:
+            raise MountUnavailable("the URL names no database")
+        try:
+            tls = _tls(url.parameters)
+        except (OSError, ValueError):
+            raise MountUnavailable("url: ssl_cert, ssl_key or ssl_ca: not what TLS needs") from None
+        return {
+            **given,
+            "user": url.user,
+            "password": url.password or "",
+            "database": url.database or None,
+            "ssl": tls,
+            "charset": "utf8mb4",
+            # Deadlines are ours alone: asyncmy's would apply per packet.
+            "connect_timeout": self._connect_timeout_s,
+            "read_timeout": None,
+            "autocommit": True,
+        }
+
     async def _open_socket(self, connection: DriverConnection) -> None:
         connecting = asyncio.ensure_future(connection.connect())
         try:
-            await asyncio.wait((connecting,), timeout=CONNECT_TIMEOUT_S)
+            await asyncio.wait((connecting,), timeout=self._connect_timeout_s)
         except BaseException:
             self._start(_abandon(connection, connecting))
             raise
@@ -441,6 +472,30 @@ async def _abandon(connection: DriverConnection, connecting: asyncio.Future[obje
         connecting.cancel()
         connecting.add_done_callback(close)
     await asyncio.wait((connecting,))
+
+
+def _tls(given: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Return the TLS context that a URL asks for; None without TLS.
+
+    A certificate of an authority proves the server and its name, unless the mode says otherwise.
+    """
+    mode = given.get("ssl_mode", "")
+    authority = given.get("ssl_ca"), given.get("ssl_capath")
+    if mode == "disabled" or (mode in ("", "preferred") and not any(map(given.get, _TLS))):
+        return None
+    context = ssl.create_default_context(cafile=authority[0], capath=authority[1])
+    context.check_hostname = mode == "verify_identity" or (
+        not mode.startswith("verify_") and any(authority)
+    )
+    if given.get("ssl_check_hostname", "true").lower() not in ("1", "true", "on", "yes"):
+        context.check_hostname = False
+    if not (any(authority) or mode.startswith("verify_")):
+        context.verify_mode = ssl.CERT_NONE
+    if "ssl_cert" in given:
+        context.load_cert_chain(given["ssl_cert"], given.get("ssl_key"))
+    if "ssl_cipher" in given:
+        context.set_ciphers(given["ssl_cipher"])
+    return context
 
 
 def _server_failure(code: int, *, author: bool) -> Exception:

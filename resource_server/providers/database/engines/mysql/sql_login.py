@@ -62,7 +62,7 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
         grants, databases, tables = await self._ask(
             (catalog.GRANTS,), (catalog.OTHER_DATABASES,), (catalog.NO_VIEWS,)
         )
-        own = self._parsed_url().database or ""
+        own = self._url.database
         excess = catalog.beyond_views([str(row[0]) for row in grants], own)
         if excess is not None:
             return excess
@@ -125,7 +125,7 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
         code = error_code(error)
         if author and code is not None:
             message = str(error.args[1]) if len(error.args) > 1 else ""
-            refused = _refused(code, message, self._parsed_url().database or "")
+            refused = _refused(code, message, self._url.database)
             if refused is not None:
                 return refused
         return super()._failure(error, author=author)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from resource_server.errors import (
     DeadlineExceeded,
@@ -31,10 +32,10 @@ from resource_server.providers.database.engines.postgres.temporal import CODECS
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_base import (
     CATALOG_TIMEOUT_S,
-    CONNECT_TIMEOUT_S,
     DriverConnection,
     ServerEngine,
 )
+from resource_server.providers.database.engines.server_url import with_service
 from resource_server.runtime import extras
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,13 @@ _SETTINGS = {
     "standard_conforming_strings": "on",
 }
 """Settings of every session; DISCARD ALL restores them."""
+_PORT = 5432
+_OF_DSN = frozenset(
+    """
+    passfile sslmode sslcert sslkey sslrootcert sslcrl sslpassword sslnegotiation krbsrvname gsslib
+    ssl_min_protocol_version ssl_max_protocol_version target_session_attrs
+    """.split()
+)
 _GRACE_MS = 500
 """Time beyond a deadline after which the server stops the statement by itself."""
 _READ_ONLY = "25006"
@@ -223,19 +231,12 @@ class PostgresEngine(ServerEngine):
     async def _connect(self, *, author: bool) -> DriverConnection:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-        options = self._connect_options()
-        for name in ("prepared_statement_cache_size", "prepared_statement_name_func"):
-            options.pop(name, None)
-        if "sslmode" in options:
-            # libpq's name, which the URLs of hosting providers use.
-            options["ssl"] = options.pop("sslmode")
-        # DISCARD ALL after a manifest's query drops named statements, which the cache would keep.
-        options["statement_cache_size"] = 0 if author else 256
         connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        options = self._connect_options()
+        # DISCARD ALL after a manifest's query drops named statements, which the cache would keep.
+        cache = 0 if author else 256
         try:
-            connection: Any = await connect(
-                **options, timeout=CONNECT_TIMEOUT_S, server_settings=_SETTINGS
-            )
+            connection: Any = await connect(**options, statement_cache_size=cache)
         except Exception as error:
             raise self._refusal(error) from None
         try:
@@ -244,6 +245,35 @@ class PostgresEngine(ServerEngine):
             connection.terminate()
             raise
         return connection
+
+    def _connect_options(self) -> dict[str, Any]:
+        """Return asyncpg's options for the URL; those of TLS only a DSN can have."""
+        self._check_files("sslrootcert", "sslcert", "sslkey", "sslcrl")
+        try:
+            url = with_service(self._url)
+        except ValueError as error:
+            raise MountUnavailable(f"url: {error}") from None
+        given = dict(url.parameters)
+        settings = dict(_SETTINGS)
+        for name in ("fallback_application_name", "application_name", "options"):
+            if name in given:
+                settings[name.removeprefix("fallback_")] = given[name]
+        options: dict[str, Any] = {
+            "user": url.user,
+            "password": url.password,
+            "database": url.database or None,
+            "host": [host.name for host in url.hosts if host.name] or None,
+            "port": [host.port or _PORT for host in url.hosts]
+            if any(host.port for host in url.hosts)
+            else None,
+            "timeout": self._connect_timeout_s,
+            "server_settings": settings,
+        }
+        if given.get("sslrootcert") == "system":
+            del given["sslrootcert"]
+            options["ssl"] = True
+        of_dsn = {name: value for name, value in given.items() if name in _OF_DSN}
+        return {**options, "dsn": f"postgresql://?{urlencode(of_dsn, quote_via=quote)}"}
 
     def _refusal(self, error: Exception) -> Exception:
         state = _state(error)

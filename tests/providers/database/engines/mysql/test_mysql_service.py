@@ -150,8 +150,8 @@ UNUSABLE: list[tuple[Callable[[str], str], str]] = [
     (lambda url: with_parts(url, database=""), "names no database"),
     (lambda url: with_parts(url, port=1), "cannot be reached"),
     (lambda url: url.replace("127.0.0.1", "absent-zq.invalid"), "cannot be reached"),
-    (lambda url: url + "?hunter2option=1", "options of the URL"),
-    (lambda _: "hunter2secret", "cannot be read"),
+    (lambda url: url + "?conect_timeout=1", "'conect_timeout' is unknown; did you mean 'connect_t"),
+    (lambda _: "hunter2secret", "not the URL of a database server"),
     (lambda url: with_parts(url, port=99999), "cannot be"),
 ]
 
@@ -342,3 +342,36 @@ async def test_commits_during_an_outage_are_noticed(
         finally:
             await commits.stop()
             await engine.close()
+
+
+# URLs.
+
+
+async def test_urls_of_other_programs_connect(database: Database) -> None:
+    parts = urlsplit(database.url)
+    login, place = parts.netloc.rpartition("@")[::2]
+    for url in (
+        f"mysql2://{login}@{place}/{database.name}?encoding=utf8mb4&pool=5&reconnect=true",
+        f"mariadb://{login}@127.0.0.1:1,{place}/{database.name}?ssl-mode=PREFERRED",
+        f"mysql://{login}@{place}/{database.name}?charset=utf8&connect_timeout=5&program_name=x",
+        f"mysql:///{database.name}?host=127.0.0.1&port={parts.port or 3306}"
+        f"&user={database.user}&password=hunter2secret",
+    ):
+        engine = MysqlEngine(url)
+        await engine.open()
+        try:
+            assert (await rows(engine, "SELECT DATABASE()")).rows == [(database.name,)]
+        finally:
+            await engine.close()
+
+
+async def test_a_server_without_tls_is_not_used_where_the_url_requires_it(
+    database: Database,
+) -> None:
+    ((has_tls,),) = await database.run("SELECT @@have_ssl")
+    engine = MysqlEngine(f"{database.url}?ssl-mode=REQUIRED")
+    if has_tls == "YES":
+        pytest.skip("this server has TLS")
+    with pytest.raises(MountUnavailable):
+        await engine.open()
+    await engine.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -143,9 +144,9 @@ UNUSABLE: list[tuple[Callable[[str], str], str]] = [
     (lambda url: with_parts(url, database="template0"), "takes no connections"),
     (lambda url: with_parts(url, port=1), "cannot be reached"),
     (lambda url: url.replace("127.0.0.1", "absent-zq.invalid"), "cannot be reached"),
-    (lambda url: url + "?hunter2option=1", "options of the URL"),
-    (lambda _: "postgresql://user:hunter2secret@[:1/x", "cannot be re"),
-    (lambda _: "hunter2secret", "cannot be read"),
+    (lambda url: url + "?conect_timeout=1", "'conect_timeout' is unknown; did you mean 'connect_t"),
+    (lambda _: "postgresql://user:hunter2secret@[:1/x", "misplaced special characters"),
+    (lambda _: "hunter2secret", "not the URL of a database server"),
     (lambda url: with_parts(url, port=99999), "cannot be"),
 ]
 
@@ -315,3 +316,67 @@ async def test_commits_during_an_outage_are_noticed(database: Database, *, notif
         finally:
             await commits.stop()
             await engine.close()
+
+
+# URLs.
+
+
+async def settings(url: str) -> Sequence[str]:
+    """Return the settings of a session that a URL opens, and the login."""
+    engine = PostgresEngine(url)
+    await engine.open()
+    try:
+        names = "application_name", "work_mem", "default_transaction_read_only"
+        shown = ", ".join(f"current_setting('{name}')" for name in names)
+        found = await rows(engine, f"SELECT {shown}, session_user::text")
+        return [str(value) for value in found.rows[0]]
+    finally:
+        await engine.close()
+
+
+async def test_urls_of_other_programs_connect(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = urlsplit(database.url)
+    login, place = parts.netloc.rpartition("@")[::2]
+    alone = f"{database.role}@{place}/{database.name}"
+    (tmp_path / "pass").write_text(f"*:*:*:{database.role}:hunter2secret\n")
+    (tmp_path / "pass").chmod(0o600)
+    (tmp_path / "services").write_text(
+        f"[shop]\nhost={parts.hostname}\nport={parts.port or 5432}\nuser={database.role}\n"
+        f"password=hunter2secret\ndbname={database.name}\napplication_name=served\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    expected = ["resource-server", "4MB", "on", database.role]
+    for url, name in {
+        # Case: Databases 2.
+        f"postgresql://{login}@{place}/{database.name}"
+        "?channel_binding=prefer&connect_timeout=5&application_name=x": "x",
+        f"postgres://{login}@{place}/{database.name}": None,
+        f"pgsql://{login}@127.0.0.1:1,{place}/{database.name}?target_session_attrs=primary": None,
+        f"postgres://{alone}?passfile={tmp_path}/pass&gssencmode=prefer&sslmode=disable": None,
+        "postgres://?service=shop": "served",
+        f"postgres:///{database.name}?host=127.0.0.1&port={parts.port or 5432}"
+        f"&user={database.role}&password=hunter2secret&fallback_application_name=f": "f",
+    }.items():
+        assert await settings(url) == [name or expected[0], *expected[1:]]
+    found = await settings(f"{database.url}?options=-c%20work_mem%3D3MB%20-cgeqo=off")
+    assert found == ["resource-server", "3MB", "on", database.role]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("sslrootcert=/none/ca.pem", "sslrootcert: there is no file that may be read: /none/ca"),
+        ("sslmode=require", "."),
+        ("service=absent", "service=absent: neither"),
+        ("target_session_attrs=standby", "."),
+    ],
+)
+async def test_a_url_that_cannot_be_honoured_by_the_server_connects_to_nothing(
+    database: Database, query: str, says: str
+) -> None:
+    engine = PostgresEngine(f"{database.url}?{query}")
+    with pytest.raises(MountUnavailable, match=says):
+        await engine.open()
+    await engine.close()
