@@ -225,7 +225,7 @@ def _as_beginning(truncation: Truncation) -> Truncation:
     if following is not None and "bytes" in following:
         first = following["bytes"].partition("-")[0]
         if first.isdecimal():
-            following = {"bytes": f"{first}-{int(first) + _NEXT_BYTES - 1}"}
+            following = {**following, "bytes": f"{first}-{int(first) + _NEXT_BYTES - 1}"}
     return msgspec.structs.replace(truncation, reason="limit", next=following)
 
 

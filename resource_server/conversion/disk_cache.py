@@ -21,6 +21,7 @@ import msgspec
 
 from resource_server.conversion.messages import Converted
 from resource_server.conversion.pool import MAX_BYTES, Conversion
+from resource_server.conversion.text_window import WindowPlace
 
 SUFFIX: Final = ".mcp-conversion"
 """Ending of its files, which no root serves."""
@@ -39,6 +40,7 @@ _log = logging.getLogger(__name__)
 class _Stored(msgspec.Struct, array_like=True):
     parts: list[Converted]
     is_cut: bool
+    place: WindowPlace = WindowPlace()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -86,13 +88,14 @@ class DiskCache:
                     return None
                 os.utime(fd)  # what is used last is removed last
                 stored = _decode(memoryview(data)[head:])
-                return Conversion(tuple(each.part for each in stored.parts), stored.is_cut)
+                parts = tuple(each.part for each in stored.parts)
+                return Conversion(parts, stored.is_cut, stored.place)
         return None
 
     def put(self, key: tuple[object, ...], conversion: Conversion) -> None:
         """Keep a conversion."""
         parts = [Converted.of(part) for part in conversion.parts]
-        content = _encode(_Stored(parts, conversion.is_cut))
+        content = _encode(_Stored(parts, conversion.is_cut, conversion.place))
         data = _FORMAT + _digest(content) + content
         if len(data) > min(_MAX_FILE_BYTES, self._max_bytes):
             return

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from resource_server.conversion.text_window import WindowPlace, WindowStart
 from resource_server.provider.conversion import ConversionRequest, Part
 
 MAX_PART_BYTES = 8 * 1024 * 1024
@@ -33,6 +34,8 @@ class ConversionJob(msgspec.Struct, frozen=True):
     """None only starts the worker, to see whether the converter can be used."""
     max_bytes: int = 0
     """Maximum bytes of all parts together."""
+    start: WindowStart | None = None
+    """Where the text that is wanted begins; None for the parts from the first on."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -78,6 +81,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     is_cut: bool = False
     """Whether the last part is not whole, or others are missing."""
+    place: WindowPlace = WindowPlace()
+    """Where the text lies, if it was wanted from some place on."""
 
 
 class _WithReason(msgspec.Struct, frozen=True):

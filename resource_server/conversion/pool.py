@@ -31,6 +31,7 @@ from resource_server.conversion.messages import (
     send_job,
     take_answer,
 )
+from resource_server.conversion.text_window import WindowPlace, WindowStart
 from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -52,6 +53,8 @@ class Conversion(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     is_cut: bool = False
     """Whether the last part is not whole, or others after it are missing."""
+    place: WindowPlace = WindowPlace()
+    """Where the text lies in that of the document."""
 
     @property
     def total(self) -> int | None:
@@ -123,8 +126,11 @@ class ConverterPool:
         request: ConversionRequest,
         *,
         time_s: float | None = None,
+        start: WindowStart | None = None,
     ) -> Conversion:
         """Return the parts of an open document, converted by the function `module:name`.
+
+        With a `start`, the only part is the joined text from there on, as much as fits.
 
         Raises:
             ConversionError: it cannot be converted, or not within `time_s`.
@@ -132,8 +138,9 @@ class ConverterPool:
             ResourceBusy: other documents have kept all workers busy for so long.
         """
         begun = time.monotonic()
+        job = ConversionJob(reference, request, MAX_BYTES, start)
         try:
-            found = self._convert(reference, fd, request, begun, time_s)
+            found = self._convert(job, fd, begun, time_s)
         except (ConversionError, InvalidParameter):
             self._count(begun, failed=1)
             raise
@@ -159,12 +166,7 @@ class ConverterPool:
             worker.end()
 
     def _convert(
-        self,
-        reference: str,
-        fd: int,
-        request: ConversionRequest,
-        begun: float,
-        time_s: float | None,
+        self, job: ConversionJob, fd: int, begun: float, time_s: float | None
     ) -> Conversion:
         time_s = self._time_s if time_s is None else min(time_s, self._time_s)
         with self._lock:
@@ -175,10 +177,9 @@ class ConverterPool:
         if not is_free:
             raise ResourceBusy("other documents are being converted; try again")
         try:
-            worker = self._worker(reference)
+            worker = self._worker(job.reference)
             is_fit = False
             try:
-                job = ConversionJob(reference, request, MAX_BYTES)
                 result = worker.convert(job, fd, begun + time_s)
                 is_fit = worker.is_fit
             except _Unconvertible as error:
@@ -329,7 +330,7 @@ class _Worker:
                     if room < 0 or len(parts) > MAX_PARTS:
                         raise EOFError
                 elif isinstance(answer, Done):
-                    return Conversion(tuple(parts), answer.is_cut)
+                    return Conversion(tuple(parts), answer.is_cut, answer.place)
                 else:
                     raise _error(answer, job)
         except TimeoutError:

@@ -33,6 +33,7 @@ from resource_server.conversion.messages import (
     send_answer,
     take_job,
 )
+from resource_server.conversion.text_window import TextWindow, WindowStart
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import Converter, Part
 
@@ -94,7 +95,10 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
         return Done()
     try:
         convert = _imported(job.reference)
-        return _send_parts(channel, convert(file, job.request), job.max_bytes)
+        parts = convert(file, job.request)
+        if job.start is not None:
+            return _send_window(channel, parts, job.start, job.max_bytes)
+        return _send_parts(channel, parts, job.max_bytes)
     except BrokenPipeError:
         raise
     except ConversionError as error:
@@ -131,6 +135,15 @@ def _send_parts(channel: socket.socket, parts: Iterable[Part], room: int) -> Ans
         send_answer(channel, Converted.of(msgspec.structs.replace(part, data=text)))
         return Done(is_cut=True)
     return Done()
+
+
+def _send_window(
+    channel: socket.socket, parts: Iterable[Part], start: WindowStart, room: int
+) -> Answer:
+    window = TextWindow(start, min(room, MAX_PART_BYTES))
+    place = window.take(parts)
+    send_answer(channel, Converted.of(Part(window.text, mime_type=window.mime_type)))
+    return Done(window.is_cut, place)
 
 
 if __name__ == "__main__":

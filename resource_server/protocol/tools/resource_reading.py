@@ -256,15 +256,20 @@ class _Reader:
         first_line = asked.first if asked.unit == "lines" else None
         if content.truncated is None:
             return TextPart(text, 1, count_lines(text))
-        unit, following = content.truncated.unit, content.truncated.next
+        unit, following = content.truncated.unit, self._own(content.truncated.next)
         is_known = unit == ("bytes" if asked.unit == "bytes" else "lines")
         return TextPart(
             text,
             first_line,
             content.truncated.total if is_known else None,
-            parse_range(following) if following and following.keys() <= {*UNITS} else None,
+            parse_range(following) if following.keys() <= {*UNITS} else None,
             content.truncated.reason == "limit",
         )
+
+    def _own(self, following: Mapping[str, str] | None) -> Mapping[str, str]:
+        """Return the URI parameters of a next part that are not those of the document already."""
+        given = self._parameters
+        return {name: each for name, each in (following or {}).items() if given.get(name) != each}
 
     async def _fitting(self, content: Content, part: TextPart, limit: int) -> tuple[str, str]:
         """Return the part, or its first lines, and a notice if it is truncated."""
@@ -307,7 +312,7 @@ class _Reader:
         if self._native:
             following = None if content.truncated is None else content.truncated.next
             total = None if content.truncated is None else content.truncated.total
-            part = TextPart(data, None, total, parse_range(following or {}))
+            part = TextPart(data, None, total, parse_range(self._own(following)))
         if part.next is None:
             return part.text, ""
         if last is not None and part.next.first > last:

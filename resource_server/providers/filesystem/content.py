@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from resource_server import media_types
-from resource_server.errors import InvalidParameter, ResourceTooLarge
+from resource_server.errors import ResourceTooLarge
 from resource_server.provider import Content
 from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.ranges import Range, RangeReader, read_all
@@ -73,11 +73,7 @@ def read_content(
         if range is None:
             return _read_whole(fd, status.st_size, mime_type, encoding, max_size)
         reader = RangeReader.of_document(fd, status.st_size, mime_type, encoding, max_size)
-        if range.unit == "bytes":
-            return reader.bytes(range)
-        if reader.is_binary:
-            raise InvalidParameter("the document is no text, and has no lines; use bytes or format")
-        return reader.lines(range) if range.unit == "lines" else reader.tail(range.first)
+        return reader.read(range)
     except OSError as error:
         raise resource_error(error) from None
 

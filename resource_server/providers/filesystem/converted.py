@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -17,46 +16,35 @@ from contextlib import suppress
 
 import msgspec
 
-from resource_server import media_types, uris
+from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import DiskCache
-from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.pool import WORKERS, Conversion, ConverterPool
-from resource_server.conversion.registry import ConverterEntry, Converters
+from resource_server.conversion.registry import Converters
+from resource_server.conversion.text_window import WindowStart, between
 from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
-from resource_server.provider import Content, Truncation
+from resource_server.provider import Content
 from resource_server.provider.conversion import ConversionRequest
-from resource_server.providers.filesystem import content
+from resource_server.providers.filesystem import converted_range
+from resource_server.providers.filesystem.conversion_query import (
+    RECODED,
+    SHEET,
+    Wanted,
+    parse_wanted,
+)
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
-from resource_server.providers.filesystem.ranges import Range, parse_range, refuse_unknown
-from resource_server.runtime.extras import operator_hint
+from resource_server.providers.filesystem.ranges import Range
 
-FORMAT = "format"
-ENCODING = "encoding"
-SHEET = "sheet"
-ROWS = "rows"
-_ROW_STARTS = ("|", "[")
-"""How a row begins, in Markdown and in JSON."""
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
 _MAX_FAILURES = 256 * 1024
 """Maximum characters of failures kept in memory."""
 _SEARCH_S = 1.0
 """Maximum time of one conversion for a search or a completion, which answer within seconds."""
-_MAX_OPTION = 1000
 _WEIGHT = 1000
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """A conversion that a URI asks for, and the range of its text."""
-
-    converter: ConverterEntry
-    request: ConversionRequest
-    range: Range | None = None
-
-
-RECODED = Wanted(registry.PLAIN_TEXT, ConversionRequest(media_type="text/plain", format="text"))
-"""The text of a document that is in another encoding than the folder's, by a guess."""
+_MAX_WINDOWS = 1000
+"""Maximum windows of long texts whose places are kept, and of one text."""
+_WINDOWS = 8
 
 
 class ConvertedDocuments:
@@ -73,6 +61,10 @@ class ConvertedDocuments:
         )
         self._failures: WeightedLru[tuple[object, ...], str] = WeightedLru(_MAX_FAILURES, len)
         """Why documents cannot be converted, within their time."""
+        self._starts: WeightedLru[tuple[object, ...], tuple[WindowStart, ...]] = WeightedLru(
+            _MAX_WINDOWS, len
+        )
+        """Where the windows begin that were read last of long texts."""
         self._running: dict[tuple[object, ...], Future[Conversion]] = {}
         self._lock = threading.Lock()
 
@@ -102,9 +94,28 @@ class ConvertedDocuments:
         first = conversion.parts[0]
         if isinstance(first.data, bytes):
             return Content(first.data, first.mime_type)
-        if conversion.is_cut:
-            return _cut(conversion, wanted)
-        return _in_range(_joined(conversion), first.mime_type, wanted.range)
+        if conversion.is_cut and wanted.range is None:
+            return converted_range.beginning(conversion, wanted)
+        if conversion.is_cut and wanted.range is not None:
+            conversion = self._window(fd, wanted, wanted.range, conversion, is_now=is_now)
+        return converted_range.content(conversion, first.mime_type, wanted)
+
+    def _window(
+        self, fd: int, wanted: Wanted, range: Range, beginning: Conversion, *, is_now: bool
+    ) -> Conversion:
+        """Return a part of a long text in which a range begins. Blocks; raises as `read`."""
+        if converted_range.has(beginning, range, None):
+            return beginning
+        key = self._key(os.fstat(fd), wanted)
+        starts = self._starts.get(key) or ()
+        for start in starts:
+            window = self._kept((*key, start.unit, start.first), None)
+            if window is not None and converted_range.has(window, range, start):
+                return window
+        start = WindowStart(range.unit, 0 if range.unit == "tail" else range.first)
+        found = self.convert(fd, msgspec.structs.replace(wanted, start=start), is_now=is_now)
+        self._starts.put(key, (start, *(each for each in starts[:_WINDOWS] if each != start)))
+        return found
 
     def _nothing(self, fd: int, wanted: Wanted) -> Content:
         """Return the content of a document without parts.
@@ -116,7 +127,7 @@ class ConvertedDocuments:
         if request.first == 1 and not request.options:
             formats = wanted.converter.formats
             mime_type = next(each.mime_type for each in formats if each.name == request.format)
-            return _in_range(b"", mime_type, wanted.range)
+            return converted_range.content(Conversion(()), mime_type, wanted)
         said = f"the document has no such {unit or next(iter(request.options), 'part')}"
         if request.first > 1:
             start = msgspec.structs.replace(request, first=1, last=1)
@@ -146,11 +157,7 @@ class ConvertedDocuments:
         Callers who ask for the same at the same time share one conversion.
         """
         status = os.fstat(fd)
-        request = wanted.request
-        key = (
-            *(stamp(status), wanted.converter.reference, wanted.converter.version),
-            *(request.format, request.first, request.last, *sorted(request.options.items())),
-        )
+        key = self._key(status, wanted)
         found = self._kept(key, time_s)
         if found is not None:
             return found
@@ -173,6 +180,15 @@ class ConvertedDocuments:
         finally:
             with self._lock:
                 del self._running[(time_s, *key)]
+
+    @staticmethod
+    def _key(status: os.stat_result, wanted: Wanted) -> tuple[object, ...]:
+        request, start = wanted.request, wanted.start
+        return (
+            *(stamp(status), wanted.converter.reference, wanted.converter.version),
+            *(request.format, request.first, request.last, *sorted(request.options.items())),
+            *(() if start is None else (start.unit, start.first)),
+        )
 
     def _kept(self, key: tuple[object, ...], time_s: float | None) -> Conversion | None:
         """Return a conversion from memory or from the disk, or None.
@@ -204,7 +220,7 @@ class ConvertedDocuments:
         os.lseek(fd, 0, os.SEEK_SET)
         try:
             found = self._pool.convert(
-                wanted.converter.reference, fd, wanted.request, time_s=time_s
+                wanted.converter.reference, fd, wanted.request, time_s=time_s, start=wanted.start
             )
         except ConversionError as error:
             if is_lasting:
@@ -279,8 +295,10 @@ class ConvertedText:
             if unit is not None and unit != "parts":
                 begins.append(line)
                 names.append(f"{unit.removesuffix('s')} {part.number}")
-            line += f"{part.data!s}{_between(conversion)}".count("\n")
-        return PlacedText(_joined(conversion), begins, names, is_cut=conversion.is_cut)
+            line += f"{part.data!s}{between(conversion.parts[0].mime_type)}".count("\n")
+        return PlacedText(
+            converted_range.joined(conversion), begins, names, is_cut=conversion.is_cut
+        )
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""
@@ -295,7 +313,7 @@ class ConvertedText:
 
         Raises as `text`.
         """
-        return _joined(self._documents.convert(fd, RECODED, time_s=_SEARCH_S))
+        return converted_range.joined(self._documents.convert(fd, RECODED, time_s=_SEARCH_S))
 
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)
@@ -306,146 +324,3 @@ class ConvertedText:
             return None
         request = ConversionRequest(media_type=media_type, format=converter.formats[0].name)
         return Wanted(converter.of(request.format), request)
-
-
-def parse_wanted(
-    query: Mapping[str, str], media_type: str | None, converters: Converters
-) -> Wanted:
-    """Return the conversion that URI parameters ask for.
-
-    Raises:
-        InvalidParameter: no such format or parameter; the message names the known ones.
-    """
-    converter = converters.of(media_type)
-    if _is_recoding(query, media_type, converter) and converters:
-        converter = registry.PLAIN_TEXT
-    if converter is None:
-        missing = converters.missing(media_type)
-        if missing and not registry.PARAMETERS.isdisjoint(query):
-            raise InvalidParameter(
-                f"this server cannot convert the document; {operator_hint('documents')}"
-            )
-        if converters and FORMAT in query and media_types.is_text(media_type or ""):
-            raise InvalidParameter(
-                f"format cannot be {query[FORMAT][:40]!r}: this document takes lines, bytes or"
-                " tail; format=text guesses its encoding"
-            )
-        refuse_unknown(query, ())
-        raise InvalidParameter("this document has no other format")
-    unit = () if converter.unit is None else (converter.unit,)
-    other_name = ("pages",) if unit else ()  # the tools say `pages` of any unit
-    refuse_unknown(query.keys() - other_name, (FORMAT, *unit, *converter.options))
-    given = {name: value for name, value in query.items() if name in registry.PARAMETERS}
-    name = given.pop(FORMAT, converter.formats[0].name)
-    names = [each.name for each in converter.formats]
-    if name not in names:
-        raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
-    is_picture = name in ("png", "webp")
-    first, last = 1, 1 if is_picture else None
-    asked = [each for each in dict.fromkeys((*unit, *other_name)) if each in given]
-    if len(asked) > 1:
-        raise InvalidParameter(f"give {' or '.join(asked)}, not both")
-    for each in asked:
-        first, last = parse_interval(each, given.pop(each))
-        if is_picture and last != first:
-            raise InvalidParameter(f"{name} is one picture at a time; write {each}={first}")
-    _check_options(given)
-    request = ConversionRequest(
-        media_type=media_type or "", format=name, first=first, last=last, options=given
-    )
-    rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
-    range = parse_range(rest) if rest else None
-    if is_picture and range is not None:
-        raise InvalidParameter(f"{name} is read whole; leave out {', '.join(rest)}")
-    return Wanted(converter.of(name), request, range)
-
-
-def _check_options(given: Mapping[str, str]) -> None:
-    for option, value in given.items():
-        if len(value) > _MAX_OPTION:
-            raise InvalidParameter(f"{option} is too long")
-        if option == ROWS:
-            parse_interval(option, value)
-
-
-def _is_recoding(
-    query: Mapping[str, str], media_type: str | None, converter: ConverterEntry | None
-) -> bool:
-    """Return whether a URI asks for text in another encoding, of a document that may be text."""
-    is_asked = ENCODING in query or query.get(FORMAT) == registry.TEXT.name
-    may_be_text = media_type is None or not media_types.is_binary(media_type)
-    return is_asked and may_be_text and (converter is None or ENCODING not in converter.options)
-
-
-def _cut(conversion: Conversion, wanted: Wanted) -> Content:
-    """Return the text of a conversion that was cut, or the range of it, with the way to the rest.
-
-    It ends with a whole part, row or line.
-
-    Raises:
-        InvalidParameter: its last lines are asked for.
-    """
-    *before, last = conversion.parts
-    following: dict[str, str] | None = None
-    request, converter = wanted.request, wanted.converter
-    text = str(last.data)
-    text = text[: text.rfind("\n") + 1] or text
-    if converter.unit is not None and before:
-        until = "" if request.last is None else str(request.last)
-        following = {converter.unit: f"{last.number}-{until}"}
-        text = ""
-    elif converter.unit is None and ROWS in converter.options:
-        _, _, until = request.options.get(ROWS, "").partition("-")
-        rows = sum(line.startswith(_ROW_STARTS) for line in text.splitlines())
-        # The first two lines of a Markdown table are no rows.
-        read = last.number + max(rows - (0 if request.format == "json" else 2), 0)
-        following = {ROWS: f"{read}-{until}"}
-        if request.format == "json":
-            text = f"{text.rstrip().rstrip(',')}]}}"
-    if following is not None:
-        following = {FORMAT: request.format, **request.options, **following}
-    end = Truncation("limit", "characters", None, following)
-    kept = (*before, msgspec.structs.replace(last, data=text)) if text else tuple(before)
-    if wanted.range is not None and wanted.range.unit == "tail":
-        way = "" if following is None else f"; read on with {uris.with_query('', following)}"
-        raise InvalidParameter(f"the text is too long for tail{way}")
-    whole = _joined(msgspec.structs.replace(conversion, parts=kept))
-    found = _in_range(whole, last.mime_type, wanted.range)
-    if found.truncated is None or found.truncated.next is None:
-        return msgspec.structs.replace(found, truncated=end)
-    return msgspec.structs.replace(
-        found, truncated=msgspec.structs.replace(found.truncated, total=None)
-    )
-
-
-def _in_range(text: bytes, mime_type: str, range: Range | None) -> Content:
-    """Return a text as a document's content, whole or in a range."""
-    fd = _memory_file()
-    try:
-        os.write(fd, text)
-        status = os.fstat(fd)
-        found = content.read_content(
-            fd, status, mime_type, range, encoding="utf-8", max_size=len(text)
-        )
-    finally:
-        os.close(fd)
-    return msgspec.structs.replace(found, mime_type=mime_type)
-
-
-def _joined(conversion: Conversion) -> bytes:
-    text = _between(conversion).join(str(part.data) for part in conversion.parts)
-    # With a zero byte it would be no text.
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace")
-
-
-def _between(conversion: Conversion) -> str:
-    """Return what stands between parts: those of plain text end with a line of their own."""
-    is_plain = conversion.parts and conversion.parts[0].mime_type.startswith("text/plain")
-    return "" if is_plain else "\n"
-
-
-def _memory_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("converted")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())

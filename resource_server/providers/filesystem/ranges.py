@@ -99,6 +99,8 @@ class RangeReader(msgspec.Struct, frozen=True):
     mime_type: str
     encoding: TextEncoding
     max_size: int
+    known: int | None = None
+    """Bytes that may be read of a document that goes on; None for all."""
 
     @staticmethod
     def of_document(
@@ -138,11 +140,25 @@ class RangeReader(msgspec.Struct, frozen=True):
         text = self.encoding.decode(data, at_start=offset == 0)
         return data if text is None else text
 
+    def read(self, range: Range) -> Content:
+        """Return a range.
+
+        Raises:
+            InvalidParameter: as `lines`, or lines of a binary document.
+        """
+        if range.unit == "bytes":
+            return self.bytes(range)
+        if self.is_binary:
+            raise InvalidParameter("the document is no text, and has no lines; use bytes or format")
+        return self.lines(range) if range.unit == "lines" else self.tail(range.first)
+
     def bytes(self, range: Range) -> Content:
         """Return a range of bytes; of text, the whole characters in it."""
         start, stop = range.first, range.first + self.max_size
         if range.last is not None:
             stop = min(stop, range.last + 1)
+        if self.known is not None:
+            stop = min(stop, self.known)
         base = max(0, start - _MARGIN)
         window = pread(self.fd, stop + _MARGIN - base, base)
         file_end = base + len(window) if len(window) < stop + _MARGIN - base else None
@@ -204,7 +220,8 @@ class RangeReader(msgspec.Struct, frozen=True):
             total = skipped + self._is_within_line(begin)
             return self._content("", Truncation("requested", "lines", total))
         count = None if range.last is None else range.last - skip
-        end, found = self._scan(begin, count, begin + self.max_size)
+        stop = begin + self.max_size
+        end, found = self._scan(begin, count, stop if self.known is None else min(stop, self.known))
         at_end = self._ends_at(end)
         if found != count and not at_end:
             return self._truncated_lines(range, begin, end, found)

@@ -626,6 +626,11 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = "".join(f"{number},words of row {number}\n" for number in range(1, 250_001))
     (made / "rows.csv").write_text(f"id,text\n{rows}")
     (made / "log.txt.gz").write_bytes(gzip.compress(rows.encode()))
+    (made / "log.eml").write_text(f"Subject: A long log\n\n{rows}")
+    (made / "log.html").write_text(f"<p>first</p><pre>{rows}</pre><p>über and out</p>")
+    cell: dict[str, Any] = {"cell_type": "raw", "metadata": {}, "source": rows}
+    (made / "log.ipynb").write_text(json.dumps({"nbformat": 4, "cells": [cell]}))
+    (made / "latin.txt").write_bytes(f"{rows}Ende für heute, and out\n".encode("latin-1"))
     return made
 
 
@@ -659,25 +664,73 @@ async def test_a_compressed_text_that_is_cut_goes_on_by_its_parts(long: Path) ->
     assert text == whole
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "log.txt.gz"])
-async def test_ranges_of_a_text_that_is_cut_know_no_end(long: Path, name: str) -> None:
-    format = "text" if name.endswith("gz") else "markdown"
-    beyond = await read(long, name, format=format, lines="240000-240001")
-    assert beyond.data == ""
-    assert beyond.truncated is not None
-    assert (beyond.truncated.reason, beyond.truncated.total) == ("limit", None)
-    assert beyond.truncated.next is not None
-    inside = await read(long, name, format=format, lines="10-11")
-    assert inside.truncated is not None
-    assert (inside.truncated.reason, inside.truncated.total) == ("requested", None)
-    with pytest.raises(InvalidParameter, match="too long for tail; read on with"):
-        await read(long, name, format=format, tail="2")
+LONG = {"log.txt.gz": "text", "latin.txt": "text"} | dict.fromkeys(
+    ("rows.csv", "log.eml", "log.html", "log.ipynb"), "markdown"
+)
+"""Documents of more than 4 MiB of text, with the format that has it."""
+
+
+@pytest.mark.parametrize("name", LONG)
+async def test_a_text_of_any_converter_is_read_to_its_end_by_lines_and_bytes(
+    long: Path, name: str
+) -> None:
+    given = {"format": LONG[name]}
+    end = await read(long, name, **given, tail="2")
+    assert end.truncated is not None
+    assert end.truncated.total is not None
+    assert "words of row 250000" in str(end.data) or "and out" in str(end.data)
+    at = f"{end.truncated.total // 2}-{end.truncated.total // 2 + 1}"
+    middle = await read(long, name, **given, lines=at)
+    assert "words of row 12" in str(middle.data)
+    assert middle.truncated is not None
+    assert middle.truncated.total in (None, end.truncated.total)
+    for query in ({"lines": "1-"}, {"bytes": "0-"}):
+        text, query = "", {**given, **query}
+        while query is not None:
+            found = await read(long, name, **query)
+            text += str(found.data)
+            query = found.truncated and found.truncated.next
+        for row in (1, 100_000, 200_000, 249_999, 250_000):
+            assert text.count(f"words of row {row}\n") + text.count(f"words of row {row} |\n") == 1
+        assert text.endswith(str(end.data))
+        lines = text.splitlines(keepends=True)
+        assert len(lines) == end.truncated.total
+        first, _, last = at.partition("-")
+        assert middle.data == "".join(lines[int(first) - 1 : int(last)])
+
+
+async def test_the_tool_reads_a_csv_of_70000_rows_to_its_end(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{'x' * 60} row {n}\n" for n in range(1, 70_001))
+    (tmp_path / "rows.csv").write_text(f"id,text\n{rows}")
+    wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
+    uri = "test://one/rows.csv"
+    found = await called(
+        wire, "read_resource", LATEST, uri=uri, format="markdown", lines="60000-60001"
+    )
+    assert len(re.findall(r"row \d+ \|\n", words(found))) == 2
+    arguments: dict[str, Any] = {"uri": uri, "format": "markdown", "lines": "69900-"}
+    read: list[str] = []
+    while True:
+        found = await called(wire, "read_resource", LATEST, **arguments)
+        read += re.findall(r"row (\d+) \|", words(found))
+        notice = re.search(r"Read on: (.*)\]", words(found))
+        if notice is None:
+            break
+        arguments = json.loads(notice[1])
+    assert read == [str(number) for number in range(int(read[0]), 70_001)]
+    beyond = {"uri": uri, "format": "markdown", "lines": "99999999-"}
+    given = {"name": "read_resource", "arguments": beyond}
+    assert "begin behind the end" in refusal(await wire.result("tools/call", given))
+    last = await called(
+        wire, "read_resource", LATEST, uri=uri, format="markdown", tail=2, number=True
+    )
+    assert re.fullmatch(r"\d+: \| 69999 .*\n\d+: \| 70000 .*\n", words(last))
 
 
 async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(long: Path) -> None:
     found = await settle(
         Filesystem(long).search(
-            SearchRequest(text="row 249999", where="text"),
+            SearchRequest(text="row 249999", where="text", files="{rows.csv,log.txt.gz}"),
             below=(),
             after=None,
             limit=5,

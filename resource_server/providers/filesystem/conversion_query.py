@@ -1,0 +1,109 @@
+"""Conversions that URIs ask for: a format, parts of a document, options, a range of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from resource_server import media_types
+from resource_server.conversion import registry
+from resource_server.conversion.intervals import parse_interval
+from resource_server.conversion.registry import ConverterEntry, Converters
+from resource_server.conversion.text_window import WindowStart
+from resource_server.errors import InvalidParameter
+from resource_server.provider.conversion import ConversionRequest
+from resource_server.providers.filesystem.ranges import Range, parse_range, refuse_unknown
+from resource_server.runtime.extras import operator_hint
+
+FORMAT = "format"
+ENCODING = "encoding"
+SHEET = "sheet"
+ROWS = "rows"
+_MAX_OPTION = 1000
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A conversion that a URI asks for, and the range of its text."""
+
+    converter: ConverterEntry
+    request: ConversionRequest
+    range: Range | None = None
+    start: WindowStart | None = None
+    """Where the text that is wanted begins; None for the parts from the first on."""
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    """The URI parameters of the whole text, as they are given."""
+
+
+RECODED = Wanted(registry.PLAIN_TEXT, ConversionRequest(media_type="text/plain", format="text"))
+"""The text of a document that is in another encoding than the folder's, by a guess."""
+
+
+def parse_wanted(
+    query: Mapping[str, str], media_type: str | None, converters: Converters
+) -> Wanted:
+    """Return the conversion that URI parameters ask for.
+
+    Raises:
+        InvalidParameter: no such format or parameter; the message names the known ones.
+    """
+    converter = converters.of(media_type)
+    if _is_recoding(query, media_type, converter) and converters:
+        converter = registry.PLAIN_TEXT
+    if converter is None:
+        missing = converters.missing(media_type)
+        if missing and not registry.PARAMETERS.isdisjoint(query):
+            raise InvalidParameter(
+                f"this server cannot convert the document; {operator_hint('documents')}"
+            )
+        if converters and FORMAT in query and media_types.is_text(media_type or ""):
+            raise InvalidParameter(
+                f"format cannot be {query[FORMAT][:40]!r}: this document takes lines, bytes or"
+                " tail; format=text guesses its encoding"
+            )
+        refuse_unknown(query, ())
+        raise InvalidParameter("this document has no other format")
+    unit = () if converter.unit is None else (converter.unit,)
+    other_name = ("pages",) if unit else ()  # the tools say `pages` of any unit
+    refuse_unknown(query.keys() - other_name, (FORMAT, *unit, *converter.options))
+    given = {name: value for name, value in query.items() if name in registry.PARAMETERS}
+    name = given.pop(FORMAT, converter.formats[0].name)
+    names = [each.name for each in converter.formats]
+    if name not in names:
+        raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
+    is_picture = name in ("png", "webp")
+    first, last = 1, 1 if is_picture else None
+    asked = [each for each in dict.fromkeys((*unit, *other_name)) if each in given]
+    if len(asked) > 1:
+        raise InvalidParameter(f"give {' or '.join(asked)}, not both")
+    for each in asked:
+        first, last = parse_interval(each, given.pop(each))
+        if is_picture and last != first:
+            raise InvalidParameter(f"{name} is one picture at a time; write {each}={first}")
+    _check_options(given)
+    request = ConversionRequest(
+        media_type=media_type or "", format=name, first=first, last=last, options=given
+    )
+    rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
+    range = parse_range(rest) if rest else None
+    if is_picture and range is not None:
+        raise InvalidParameter(f"{name} is read whole; leave out {', '.join(rest)}")
+    whole = {each: value for each, value in query.items() if each in registry.PARAMETERS}
+    return Wanted(converter.of(name), request, range, parameters=whole)
+
+
+def _check_options(given: Mapping[str, str]) -> None:
+    for option, value in given.items():
+        if len(value) > _MAX_OPTION:
+            raise InvalidParameter(f"{option} is too long")
+        if option == ROWS:
+            parse_interval(option, value)
+
+
+def _is_recoding(
+    query: Mapping[str, str], media_type: str | None, converter: ConverterEntry | None
+) -> bool:
+    """Return whether a URI asks for text in another encoding, of a document that may be text."""
+    is_asked = ENCODING in query or query.get(FORMAT) == registry.TEXT.name
+    may_be_text = media_type is None or not media_types.is_binary(media_type)
+    return is_asked and may_be_text and (converter is None or ENCODING not in converter.options)

@@ -1,0 +1,151 @@
+"""Ranges of converted text, which may be longer than one conversion gives at a time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from resource_server.conversion.pool import Conversion
+from resource_server.conversion.text_window import WindowPlace, WindowStart, between, encoded
+from resource_server.provider import Content, Truncation
+from resource_server.providers.filesystem.conversion_query import ROWS, Wanted
+from resource_server.providers.filesystem.encoding import TextEncoding
+from resource_server.providers.filesystem.ranges import Range, RangeReader, parse_range
+
+_ROW_STARTS = ("|", "[")
+"""How a row begins, in Markdown and in JSON."""
+_MARGIN_BYTES = 8
+"""Bytes behind the text of a window; a reader of ranges looks that far."""
+
+
+def joined(conversion: Conversion) -> bytes:
+    """Return the text of all parts."""
+    parts = conversion.parts
+    return encoded(
+        between(parts[0].mime_type).join(str(part.data) for part in parts) if parts else ""
+    )
+
+
+def beginning(conversion: Conversion, wanted: Wanted) -> Content:
+    """Return the beginning of a long text, with the way to the rest.
+
+    It ends with a whole part, row or line.
+    """
+    *before, last = conversion.parts
+    request, converter = wanted.request, wanted.converter
+    text = str(last.data)
+    text = text[: text.rfind("\n") + 1] or text
+    following: dict[str, str]
+    if converter.unit is not None and before:
+        until = "" if request.last is None else str(request.last)
+        following = {converter.unit: f"{last.number}-{until}"}
+        text = ""
+    elif converter.unit is None and ROWS in converter.options:
+        _, _, until = request.options.get(ROWS, "").partition("-")
+        rows = sum(line.startswith(_ROW_STARTS) for line in text.splitlines())
+        # The first two lines of a Markdown table are no rows.
+        read = last.number + max(rows - (0 if request.format == "json" else 2), 0)
+        following = {ROWS: f"{read}-{until}"}
+        if request.format == "json":
+            text = f"{text.rstrip().rstrip(',')}]}}"
+    else:
+        following = {}
+    kept = (*before, replace(last, data=text)) if text else tuple(before)
+    data = joined(replace(conversion, parts=kept))
+    if not following:
+        lines = data.count(b"\n")
+        following = {"lines": f"{lines + 1}-"} if lines else {"bytes": f"{len(data)}-"}
+    kept_parameters = {
+        name: value
+        for name, value in wanted.parameters.items()
+        if converter.unit not in following or name not in (converter.unit, "pages")
+    }
+    end = Truncation("limit", "characters", None, {**kept_parameters, **following})
+    return Content(data.decode(), last.mime_type, end)
+
+
+def has(conversion: Conversion, range: Range, start: WindowStart | None) -> bool:
+    """Return whether a range begins in a conversion; `start` is that of its window."""
+    place, text = conversion.place, joined(conversion)
+    if range.unit == "tail":
+        return start is not None and start.unit == "tail"
+    if range.unit == "bytes":
+        begin = place.bytes_before + (_MARGIN_BYTES if start is not None else 0)
+        return begin <= range.first and (
+            place.total_bytes is not None or range.first < place.bytes_before + len(text)
+        )
+    # A window of bytes, and the end of a text without lines, begin within a line.
+    first = place.lines_before + (1 if start is None or start.unit == "lines" else 2)
+    return first <= range.first and (
+        place.total_lines is not None or range.first <= place.lines_before + text.count(b"\n")
+    )
+
+
+def content(conversion: Conversion, mime_type: str, wanted: Wanted) -> Content:
+    """Return the text of a conversion, or the range of it that is wanted."""
+    text = joined(conversion)
+    if wanted.range is None:
+        return Content(text.decode(), mime_type)
+    place = conversion.place
+    if not (conversion.is_cut or place.total_bytes is not None):
+        lines = text.count(b"\n") + (not text.endswith(b"\n") if text else 0)
+        place = WindowPlace(0, 0, len(text), lines)
+    range = _moved(wanted.range, -place.bytes_before, -place.lines_before)
+    found = _read(text, range, is_cut=conversion.is_cut)
+    truncated = found.truncated
+    if truncated is None:
+        if place.bytes_before == 0:
+            return replace(found, mime_type=mime_type)
+        is_limit = range.unit == "tail" and text.count(b"\n") < range.first
+        unit = "bytes" if range.unit == "bytes" else "lines"
+        truncated = Truncation("limit" if is_limit else "requested", unit)
+    following: Mapping[str, str] | None = truncated.next
+    if following is not None and (rest := parse_range(following)) is not None:
+        rest = _moved(rest, place.bytes_before, place.lines_before)
+        following = {**wanted.parameters, **rest.following(rest.first)}
+    total = place.total_bytes if truncated.unit == "bytes" else place.total_lines
+    return Content(
+        found.data,
+        mime_type,
+        replace(truncated, total=total, next=following),
+        offset=None if found.offset is None else found.offset + place.bytes_before,
+    )
+
+
+def _moved(range: Range, bytes: int, lines: int) -> Range:
+    """Return a range of a window as that of its text, or the other way round."""
+    if range.unit == "tail":
+        return range
+    by = bytes if range.unit == "bytes" else lines
+    return Range(range.unit, range.first + by, None if range.last is None else range.last + by)
+
+
+def _read(text: bytes, range: Range, *, is_cut: bool) -> Content:
+    """Return a range of a text that goes on if it `is_cut`."""
+    fd = _memory_file()
+    try:
+        os.write(fd, text)
+        if is_cut:
+            os.ftruncate(fd, len(text) + _MARGIN_BYTES)
+        reader = RangeReader(
+            fd,
+            len(text),
+            "text/plain",
+            "text/plain",
+            TextEncoding.detect(b"", "utf-8"),
+            max(len(text), 1),
+            len(text) if is_cut else None,
+        )
+        return reader.read(range)
+    finally:
+        os.close(fd)
+
+
+def _memory_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("converted")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
