@@ -30,6 +30,7 @@ from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFo
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
 from resource_server.runtime.eager import TimeLimit, settle
+from resource_server.runtime.near_name import as_typed
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import rank_completions
 
@@ -42,6 +43,8 @@ _NO_OPTIONS = SearchOptions()
 _TEMPLATES = "templates"
 _MAX_COMBINATIONS = 256
 """Maximum combinations of scopes whose mounts are cached."""
+_CHILDREN = 1000
+"""Children of one page that is searched for a name."""
 
 
 class TemplateEntry(msgspec.Struct, frozen=True):
@@ -216,8 +219,9 @@ class Catalog:
     ) -> T:
         """Return what `use` returns for the address of a URI, its mount started.
 
-        If nothing is there, a host may have changed the URI (`uris.other_readings`): `use` is then
-        called for the first other address that has a resource. All requests for a URI come through
+        If nothing is there, a host may have changed the URI (`uris.other_readings`), or somebody
+        has typed a name that is written otherwise (`as_typed`): `use` is then called for the first
+        other address that has a resource. All requests for a URI come through
         here, so none reaches what it would not reach by the canonical URI.
         """
         try:
@@ -232,18 +236,21 @@ class Catalog:
 
     async def _other_address(self, uri: str) -> Address | None:
         time_limit = TimeLimit(self._timing.listing_s)
-        for address in self.visibility.current().other_addresses(uri):
-            mount, path, _ = address
+        visible = self.visibility.current()
+        others = [*visible.other_addresses(uri)]
+        looks = [(_as_written, address) for address in others]
+        with suppress(ResourceNotFound):
+            others.insert(0, visible.route(uri))
+        looks += [(_as_listed, address) for address in others[:1]]
+        for look, (mount, path, query) in looks:
             try:
                 await mount.start()
-                await mount.provider.metadata(path, time_limit)
+                return mount, await look(mount, path, time_limit), query
             except ResourceNotFound:
                 continue
             except Exception as error:
                 # Trouble elsewhere is no answer to what was asked for.
                 log_failure(error, f"looking for a resource in mount {mount.name} failed")
-            else:
-                return address
         return None
 
     async def metadata(self, uri: str) -> CatalogEntry:
@@ -511,10 +518,23 @@ class Catalog:
         for text in typed:
             with suppress(ResourceNotFound):
                 found = await entry.mount.provider.complete(variable, text, given=given)
+                if not found and operator == "+":
+                    text = await self._below_listed(entry.mount, text)
+                    found = await entry.mount.provider.complete(variable, text, given=given)
                 candidates.extend(found)
         best, total = await settle(rank_completions(typed, candidates))
         encoded = uris.plain_path if operator == "+" else uris.display
         return CompletionResult(list(map(encoded, best)), total)
+
+    async def _below_listed(self, mount: Mount, typed: str) -> str:
+        """Return a typed path below the collection that is listed under another spelling.
+
+        Raises:
+            ResourceNotFound: there is none.
+        """
+        above, slash, name = typed.rpartition("/")
+        time_limit = TimeLimit(self._timing.listing_s)
+        return "/".join(await _as_listed(mount, tuple(above.split("/")), time_limit)) + slash + name
 
     def _template(self, uri_template: str) -> TemplateEntry:
         for mount in self.visibility.current().mounts:
@@ -528,6 +548,41 @@ def _operators(template: Template) -> Mapping[str, str]:
     """Return the variables of a template and its optional URI parameters with their operators."""
     optional = dict.fromkeys(template.optional, "&")
     return {**uris.template_variables(template.uri_template), **optional}
+
+
+async def _as_written(mount: Mount, path: Path, time_limit: TimeLimit) -> Path:
+    await mount.provider.metadata(path, time_limit)
+    return path
+
+
+async def _as_listed(mount: Mount, path: Path, time_limit: TimeLimit) -> Path:
+    """Return the path of a listed resource whose names are typed like those of `path`.
+
+    Raises:
+        ResourceNotFound: there is none.
+    """
+    found: Path = ()
+    for name in path:
+        if name.isascii() and " " not in name:
+            found = (*found, name)
+        else:
+            found = await _child_typed(mount, found, as_typed(name), time_limit)
+    if found == path:
+        raise ResourceNotFound
+    return await _as_written(mount, found, time_limit)
+
+
+async def _child_typed(mount: Mount, parent: Path, typed: str, time_limit: TimeLimit) -> Path:
+    after: Path | None = None
+    while time_limit.left_s() > 0:
+        page = await mount.provider.list(parent, after=after, limit=_CHILDREN)
+        for child in page:
+            if as_typed(child.path[-1]) == typed:
+                return child.path
+        if len(page) < _CHILDREN or not page[-1].listed:  # rows of a table are not listed
+            break
+        after = page[-1].path
+    raise ResourceNotFound
 
 
 async def _described(mount: Mount, path: Path, _: object) -> tuple[Mount, Resource]:

@@ -1,12 +1,25 @@
-"""The nearest known name for a misspelt one: "did you mean"."""
+"""Names as people write them: as they are typed, and the nearest known one for a misspelt one."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 _MAX_LENGTH = 64
 """Characters of a name that are compared: the comparison takes quadratic time."""
+
+
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def as_typed(name: str) -> str:
+    """Return a name as people type it: with composed characters (NFC) and plain spaces.
+
+    Programs write names that look the same otherwise: macOS has accents decomposed (NFD), and
+    U+202F before the AM and PM of its screenshots.
+    """
+    return name if name.isascii() else _SPACES.sub(" ", unicodedata.normalize("NFC", name))
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:

@@ -3,7 +3,8 @@
 A search query without a slash matches names, one with a slash paths. With `*`, `?`, `[...]` or
 `{a,b}` it is a glob of a whole name, or of the end of a path (`path_glob`); otherwise it matches
 part of a name or path. Of several words, one has to match the name, the others the name or a
-collection above it. Case is ignored, unless the request says otherwise.
+collection above it. Case is ignored, unless the request says otherwise, and names are compared as
+people type them (`as_typed`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from resource_server.provider import MaybeAwaitable, Path
 from resource_server.provider.search import SearchRequest
+from resource_server.runtime.near_name import as_typed
 from resource_server.search.path_glob import (
     FileGlob,
     alternatives,
@@ -107,6 +109,7 @@ class NameQuery:
         return WORD if _begins_a_word(path[-1], name, typed) else PART
 
     def _folded(self, text: str) -> str:
+        text = as_typed(text)
         return text.casefold() if self._folds else text
 
     def key(self, path: Path, rank: int) -> RankKey:
@@ -175,9 +178,11 @@ def rank_completions(
 
 def _best_completions(meanings: Sequence[str], candidates: Sequence[str]) -> tuple[list[str], int]:
     different = set(candidates)
+    meanings = [as_typed(typed) for typed in meanings]
 
     def key(candidate: str) -> RankKey:
-        return min(_completion_key(typed, candidate) for typed in meanings)
+        rank, length, _ = min(_completion_key(typed, as_typed(candidate)) for typed in meanings)
+        return rank, length, candidate
 
     best = heapq.nsmallest(MAX_COMPLETIONS, different, key=key)
     return best, len(different)

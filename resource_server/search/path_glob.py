@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
+from resource_server.runtime.near_name import as_typed
 
 _MAX_LENGTH = 1000
 _MAX_ALTERNATIVES = 64
@@ -77,7 +78,7 @@ class FileGlob:
     def __init__(self, pattern: str) -> None:
         text = pattern.strip()
         self._is_negated = text.startswith("!")
-        text = text.removeprefix("!").removeprefix("./").casefold()
+        text = _folded(text.removeprefix("!").removeprefix("./"))
         if not text.strip("/") or len(text) > _MAX_LENGTH or "://" in text:
             raise InvalidParameter(
                 f"`files` is a glob over paths, such as *.py or docs/**/*.md, of at most "
@@ -105,13 +106,17 @@ class FileGlob:
         if not path:
             return False
         if self._names:
-            name = path[-1].casefold()
+            name = _folded(path[-1])
             if any(fits(name) for fits in self._names):
                 return True
         if self._paths:
-            segments = [segment.casefold() for segment in path]
+            segments = [_folded(segment) for segment in path]
             return any(fits(segments) for fits in self._paths)
         return False
+
+
+def _folded(text: str) -> str:
+    return as_typed(text).casefold()
 
 
 def alternatives(pattern: str) -> list[str]:

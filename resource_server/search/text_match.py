@@ -12,6 +12,7 @@ may be missed; `^` and `$` still match at the ends of the line.
 from __future__ import annotations
 
 import importlib
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -303,10 +304,10 @@ class _Bytes:
 
 
 class _Letters:
-    """A word with letters beyond ASCII, in any case."""
+    """A word with letters beyond ASCII, in any case, composed or not."""
 
     def __init__(self, text: str) -> None:
-        self._part = text.casefold()
+        self._part = _folded(text)
 
     def first(self, data: bytes, begin: int, end: int) -> int:
         return next(self.lines(data, begin, end), -1)
@@ -314,15 +315,19 @@ class _Letters:
     def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
         part = self._part
         # A slice may begin or end within a character.
-        if part not in data[begin:end].decode("utf-8", "ignore").casefold():
+        if part not in _folded(data[begin:end].decode("utf-8", "ignore")):
             return
         for line in data[begin:end].split(b"\n"):
             text = line.decode("utf-8", "ignore")
-            at = text.casefold().find(part)
+            at = _folded(text).find(part)
             if at >= 0:
-                # Case folding may change lengths: the position is then approximate.
+                # Folding may change lengths: the position is then approximate.
                 yield begin + min(len(text[:at].encode()), len(line))
             begin += len(line) + 1
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()
 
 
 class _Expression:

@@ -14,7 +14,7 @@ from resource_server.conversion import registry
 from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.patterns import Patterns
-from resource_server.runtime.near_name import did_you_mean
+from resource_server.runtime.near_name import as_typed, did_you_mean
 from resource_server.runtime.option_types import OptionChecks, check_options
 
 if TYPE_CHECKING:
@@ -158,13 +158,15 @@ def offered_converters(convert: ConvertMode | Sequence[str]) -> registry.Convert
 def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, DirectoryOptions]:
     """Return the options by normalised path below the root: no slash at either end, no `.`.
 
+    Names are as people type them (`as_typed`).
+
     Raises:
         ValueError: a path is absolute, empty, a pattern, given twice, or contains `..`.
     """
     found: dict[str, DirectoryOptions] = {}
     for written, options in directories.items():
         segments = [segment for segment in written.split("/") if segment not in ("", ".")]
-        key = "/".join(segments)
+        key = as_typed("/".join(segments))
         if not segments or written.startswith("/") or not all(map(uris.is_segment, segments)):
             raise ValueError(f"directories: {written!r} is no path below the root, as docs/api")
         if not _WILDCARDS.isdisjoint(key):

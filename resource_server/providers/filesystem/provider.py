@@ -77,6 +77,7 @@ from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.skills.digests import FileDigest, digest_cache
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime import extras
+from resource_server.runtime.near_name import as_typed
 from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
@@ -529,10 +530,10 @@ class Filesystem:
         plain = not self.directories and self.symlinks == "deny"
         special = frozenset[str]() if plain else listing.links | listing.directories
         start = "".join(f"{segment}/" for segment in path)
-        typed = typed.casefold()
+        typed = as_typed(typed).casefold()
         found: list[str] = []
         for name in listing.names:
-            if typed not in name.casefold():
+            if typed not in as_typed(name).casefold():
                 continue
             is_directory, readable = name in listing.directories, directory.rules.readable
             if name in special:
@@ -729,7 +730,7 @@ class Filesystem:
         """Return the resource of an entry."""
         if entry.directory is None:
             return self.document(entry.path, entry.stamp, entry.rules)
-        options = self._exposure.directories.get(entry.key)
+        options = self._exposure.options(entry.key)
         return Resource(
             path=entry.path,
             name=uris.without_controls(entry.path[-1] if entry.path else self._name),

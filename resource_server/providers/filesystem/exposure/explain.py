@@ -13,7 +13,7 @@ from resource_server.provider import Path
 from resource_server.providers.filesystem.directory import Directory
 from resource_server.providers.filesystem.file_tree import FileTree, TreeEntry
 from resource_server.providers.filesystem.worker_threads import finish
-from resource_server.runtime.near_name import near_name
+from resource_server.runtime.near_name import as_typed, near_name
 
 
 def hidden_entries(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
@@ -88,24 +88,30 @@ def misnamed_directories(tree: FileTree) -> list[tuple[str, str]]:
 
 
 def _problem(tree: FileTree, path: Path, *, is_exposed: bool) -> str | None:
+    real: Path = ()
     for depth, name in enumerate(path):
         try:
-            fd, _ = tree.root.open_directory(path[:depth])
+            fd, _ = tree.root.open_directory(real)
         except ResourceError:
             return None
         # Listed, not looked up: the file system may ignore case, the rules do not.
         try:
             with os.scandir(fd) as entries:
-                names = {each.name: each.is_dir(follow_symlinks=False) for each in entries}
+                names = {
+                    as_typed(each.name): (each.name, each.is_dir(follow_symlinks=False))
+                    for each in entries
+                }
         finally:
             os.close(fd)
         if name not in names:
-            near = near_name(name, [known for known, is_directory in names.items() if is_directory])
+            near = near_name(name, [known for known, (_, is_dir) in names.items() if is_dir])
             if near is None:
                 return "no such directory"
             meant = _shown((*path[:depth], near, *path[depth + 1 :]))
             return f"no such directory; did you mean '{meant}'?"
-        if not names[name]:
+        written, is_directory = names[name]
+        real = (*real, written)
+        if not is_directory:
             # `exposed: false` hides files and links, too.
             works = depth == len(path) - 1 and not is_exposed
             return None if works else f"'{_shown(path[: depth + 1])}' is no directory"

@@ -16,6 +16,7 @@ directory, so nothing below it is served.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -30,6 +31,7 @@ from resource_server.providers.filesystem.exposure.patterns import Pattern, Patt
 from resource_server.providers.filesystem.exposure.secrets import SecretDenyList, deny_list
 from resource_server.providers.filesystem.exposure.withheld import FileStatus, WithheldFiles
 from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.runtime.near_name import as_typed
 
 EVERYTHING = ("**",)
 
@@ -40,23 +42,39 @@ _BLOCK = 64
 
 
 class Selection:
-    """Patterns of `include` or `exclude`, relative to the directory `prefix`."""
+    """Patterns of `include` or `exclude`, relative to the directory `prefix`.
+
+    They match names as people type them (`as_typed`), which git's own files do not.
+    """
 
     __slots__ = ("_base", "_leads", "_patterns")
 
     def __init__(self, patterns: Iterable[str], prefix: str = "") -> None:
-        self._base = len(bytewise(prefix))
-        self._patterns = Patterns(patterns)
+        self._base = len(bytewise(as_typed(prefix)))
+        self._patterns = Patterns(map(as_typed, patterns))
         self._leads = Patterns(_leads(self._patterns))
 
     def match(self, path: str, name: str, *, is_directory: bool) -> Pattern | None:
         """Return the pattern that decides for this exact path, or None."""
+        if not path.isascii():
+            path, name = _as_typed(path), _as_typed(name)
         index = self._patterns.last_match(path[self._base :], name, is_directory=is_directory)
         return self._patterns.lines.get(index)
 
     def may_lead(self, path: str, name: str) -> bool:
         """Return whether anything below this directory can match."""
+        if not path.isascii():
+            path, name = _as_typed(path), _as_typed(name)
         return self._leads.last_match(path[self._base :], name, is_directory=True) >= 0
+
+
+def _as_typed(path: str) -> str:
+    """Return a `bytewise` path as people type it, `bytewise` as well."""
+    return bytewise(as_typed(_from_bytewise(path)))
+
+
+def _from_bytewise(path: str) -> str:
+    return os.fsdecode(path.encode("latin-1"))
 
 
 def _leads(patterns: Patterns) -> Iterable[str]:
@@ -64,7 +82,7 @@ def _leads(patterns: Patterns) -> Iterable[str]:
     for pattern in patterns.lines.values():
         if pattern.negated:
             continue
-        segments = pattern.glob.split("/") if pattern.anchored else ["**", ""]
+        segments = _from_bytewise(pattern.glob).split("/") if pattern.anchored else ["**", ""]
         for depth in range(1, len(segments)):
             way = "/".join(segments[:depth])
             yield f"/{way}/"
@@ -115,6 +133,10 @@ class ExposureRules:
         # Made on first use: compiling it would delay the start.
         return deny_list(self._allowed_secrets)
 
+    def options(self, key: str) -> DirectoryOptions | None:
+        """Return the options that `directories` has for exactly this directory, if any."""
+        return self.directories.get(as_typed(key))
+
     def enter(self, outer: DirectoryRules, key: str) -> DirectoryRules:
         """Return the rules inside the directory `key`, without its own ignore files."""
         rules = outer
@@ -123,7 +145,7 @@ class ExposureRules:
             pattern = outer.include.match(path, path.rpartition("/")[2], is_directory=True)
             if pattern is not None and not pattern.negated:
                 rules = replace(rules, included=True)
-        options = self.directories.get(key)
+        options = self.options(key)
         return rules if options is None else _overlay(rules, options, f"{key}/")
 
     def priority(self, rules: DirectoryRules, key: str) -> float:
@@ -133,11 +155,11 @@ class ExposureRules:
         """
         own = rules.annotations.priority if rules.annotations is not None else None
         inherited = _PRIORITY if own is None else own
-        options = self.directories.get(key)
+        options = self.options(key)
         if options is not None and options.annotations is not None:
             own = options.annotations.priority
             inherited = inherited if own is None else own
-        return max(inherited, self.priorities.get(key, 0.0))
+        return max(inherited, self.priorities.get(as_typed(key), 0.0))
 
     def hidden_by(
         self, rules: DirectoryRules, prefix: str, name: str, *, is_directory: bool
@@ -147,7 +169,7 @@ class ExposureRules:
         `rules` are those of that directory; `prefix` is its path below the root with a trailing
         slash, or empty. A symbolic link counts as a file.
         """
-        options = self.directories.get(prefix + name) if self.directories else None
+        options = self.options(prefix + name) if self.directories else None
         # `exposed: false` also hides an entry that is a link or a file.
         if options is not None and not options.exposed:
             return "exposed: false in directories"
