@@ -22,6 +22,7 @@ _SERVICES = {
     "conformance suite": ("tests/conformance/",),
     "hosts": ("tests/hosts/",),
     "nginx": ("nginx",),
+    "PgBouncer": ("test_pooler",),
 }
 """Services and programs that tests need, with parts of the ids of these tests."""
 

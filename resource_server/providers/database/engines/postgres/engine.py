@@ -51,6 +51,16 @@ _SETTINGS = {
     "standard_conforming_strings": "on",
 }
 """Settings of every session; DISCARD ALL restores them."""
+_LOCAL_SETTINGS = "".join(
+    f" SET LOCAL {name} = '{value}';" for name, value in _SETTINGS.items() if "name" not in name
+)
+"""The same for one transaction, behind a pooler."""
+_UNSUPPORTED = "unsupported startup parameter"
+_NO_SESSION = (
+    "a connection pooler stands between, and its sessions are shared; leave it out, or write the "
+    "address of the server itself"
+)
+_STATEMENT_MODE = "statement pooling mode"
 _PORT = 5432
 _OF_DSN = frozenset(
     """
@@ -72,7 +82,19 @@ _IDLE_INTERVAL_S = 1.0
 _BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
 """Rollback, resources, operator intervention, system error."""
 _LOST_STATES = frozenset(
-    ("08000", "08001", "08003", "08004", "08006", "25P03", "57P01", "57P02", "57P03", "57P05")
+    (
+        "08000",
+        "08001",
+        "08003",
+        "08004",
+        "08006",
+        "08P01",
+        "25P03",
+        "57P01",
+        "57P02",
+        "57P03",
+        "57P05",
+    )
 )
 _UNFIT_STATES = frozenset(
     ("22000", "22003", "22007", "22008", "22015", "22021", "22P02", "22P03", "22P05")
@@ -102,6 +124,8 @@ class PostgresEngine(ServerEngine):
         self._schemas = list(schemas) or None
         self._channel = channel if notify else None
         self._is_notified = False
+        self._is_pooled = False
+        """Whether a connection pooler stands between: then nothing of a session holds."""
         self._snapshot = "SELECT pg_catalog.pg_current_snapshot()::text"
         self._columns: dict[str, tuple[str, ...]] = {}
         self._state: tuple[str, object] | None = None
@@ -181,7 +205,7 @@ class PostgresEngine(ServerEngine):
     @property
     def commit_detection(self) -> CommitDetection:
         """Polling, or notifications with polling as a fallback. See `Engine.commit_detection`."""
-        if self._channel is None:
+        if self._channel is None or self._is_pooled:
             return CommitDetection("commits", self._interval)
         return CommitDetection("notify", self._idle_interval)
 
@@ -205,7 +229,9 @@ class PostgresEngine(ServerEngine):
 
     async def _listen(self, connection: DriverConnection, notified: asyncio.Event) -> None:
         self._is_notified = False
-        if self._channel is not None:
+        if self._channel is not None and self._is_pooled:
+            _log.warning("a connection pooler passes on no notifications: polling for changes")
+        elif self._channel is not None:
             try:
                 await connection.add_listener(self._channel, _setter(notified))
                 self._is_notified = True
@@ -234,12 +260,19 @@ class PostgresEngine(ServerEngine):
         connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         options = self._connect_options()
         # DISCARD ALL after a manifest's query drops named statements, which the cache would keep.
-        cache = 0 if author else 256
+        cache = 0 if author or self._is_pooled else 256
         try:
             connection: Any = await connect(**options, statement_cache_size=cache)
         except Exception as error:
-            raise self._refusal(error) from None
+            if self._is_pooled or _UNSUPPORTED not in str(error):
+                raise self._refusal(error) from None
+            self._is_pooled = True
+            return await self._connect(author=author)
         try:
+            if not self._is_pooled and await _has_pooler(connection):
+                connection.terminate()
+                self._is_pooled = True
+                return await self._connect(author=author)
             await _set_codecs(connection)
         except BaseException:
             connection.terminate()
@@ -255,6 +288,10 @@ class PostgresEngine(ServerEngine):
             raise MountUnavailable(f"url: {error}") from None
         given = dict(url.parameters)
         settings = dict(_SETTINGS)
+        if self._is_pooled:
+            if "options" in given:
+                raise MountUnavailable(f"url: options: {_NO_SESSION}")
+            settings = {"application_name": settings["application_name"]}
         for name in ("fallback_application_name", "application_name", "options"):
             if name in given:
                 settings[name.removeprefix("fallback_")] = given[name]
@@ -277,6 +314,8 @@ class PostgresEngine(ServerEngine):
 
     def _refusal(self, error: Exception) -> Exception:
         state = _state(error)
+        if state == "08P01":
+            return MountUnavailable(f"the connection pooler refuses: {_message(error)}")
         if state.startswith("28"):
             return MountUnavailable("the database server refuses the login")
         if state.startswith("3D"):
@@ -299,16 +338,20 @@ class PostgresEngine(ServerEngine):
 
     async def _begin(self, connection: DriverConnection, within: float) -> None:
         # The first query pins the mode: afterwards the transaction cannot become read-write.
+        settings = _LOCAL_SETTINGS if self._is_pooled else ""
         await connection.execute(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{settings}"
             f" SET LOCAL statement_timeout = {int(within * 1000) + _GRACE_MS}; SELECT 1"
         )
 
     async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
-        if author:
+        if self._is_pooled and not author:
+            await connection.execute("ROLLBACK")  # locks of others may be on this session
+        elif author and not self._is_pooled:
             await connection.execute("ROLLBACK")
             await connection.execute("DISCARD ALL")
         else:
+            # In one message, which a pooler hands to one session.
             await connection.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
         return True
 
@@ -350,7 +393,7 @@ class PostgresEngine(ServerEngine):
         if known is None:
             if len(self._columns) >= _MAX_KNOWN_COLUMNS:
                 self._columns.clear()
-            known = self._columns[sql] = _names(await connection.prepare(sql))
+            known = self._columns[sql] = _names(await connection.prepare(sql, name=""))
         return known
 
     async def _select_wrapped(
@@ -386,8 +429,7 @@ class PostgresEngine(ServerEngine):
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
         if isinstance(error, asyncpg.PostgresError):
-            state = _state(error)
-            return state in _LOST_STATES
+            return _state(error) in _LOST_STATES and _STATEMENT_MODE not in str(error)
         if isinstance(error, asyncpg.InternalClientError):
             # A message that asyncpg did not expect, such as the end of an idle session.
             return True
@@ -400,6 +442,10 @@ class PostgresEngine(ServerEngine):
 
         if self._is_lost(error):
             return ResourceBusy("the connection to the database was lost")
+        if _STATEMENT_MODE in str(error):
+            return MountUnavailable(
+                "the connection pooler is in statement mode; reads need pool_mode=transaction"
+            )
         if isinstance(error, asyncpg.PostgresError):
             return _server_failure(_state(error), author=author)
         if isinstance(error, asyncpg.InterfaceError):
@@ -408,6 +454,14 @@ class PostgresEngine(ServerEngine):
         if isinstance(error, UnicodeError):
             return InvalidParameter("the database holds text that is not Unicode")
         return error
+
+
+async def _has_pooler(connection: DriverConnection) -> bool:
+    """Return whether a session is another one than that of the login."""
+    # In a transaction, as the next message may reach another session.
+    async with connection.transaction(readonly=True):
+        prepared = await connection.prepare("SELECT pg_catalog.pg_backend_pid()", name="")
+        return await prepared.fetchval() != connection.get_server_pid()
 
 
 async def _set_codecs(connection: DriverConnection) -> None:
