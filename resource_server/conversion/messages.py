@@ -36,6 +36,8 @@ class ConversionJob(msgspec.Struct, frozen=True):
     """Maximum bytes of all parts together."""
     start: WindowStart | None = None
     """Where the text that is wanted begins; None for the parts from the first on."""
+    is_one: bool = False
+    """Whether the first part is enough, such as a picture."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):

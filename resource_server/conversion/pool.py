@@ -127,10 +127,12 @@ class ConverterPool:
         *,
         time_s: float | None = None,
         start: WindowStart | None = None,
+        is_one: bool = False,
     ) -> Conversion:
         """Return the parts of an open document, converted by the function `module:name`.
 
-        With a `start`, the only part is the joined text from there on, as much as fits.
+        With a `start`, the only part is the joined text from there on, as much as fits; with
+        `is_one`, it is the first part.
 
         Raises:
             ConversionError: it cannot be converted, or not within `time_s`.
@@ -138,7 +140,7 @@ class ConverterPool:
             ResourceBusy: other documents have kept all workers busy for so long.
         """
         begun = time.monotonic()
-        job = ConversionJob(reference, request, MAX_BYTES, start)
+        job = ConversionJob(reference, request, MAX_BYTES, start, is_one)
         try:
             found = self._convert(job, fd, begun, time_s)
         except (ConversionError, InvalidParameter):

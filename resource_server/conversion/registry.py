@@ -101,6 +101,7 @@ _ARROW = ConverterEntry(
 _COMPRESSED = ConverterEntry(
     f"{_MODULES}.compressed:convert", (TEXT,), "parts", options=("encoding",)
 )
+_ARCHIVES = (".tgz", ".tbz2", ".txz", ".tzst")
 PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
 """The converter of text in another encoding than the folder's; its parts name the encoding."""
 _IMAGE = ConverterEntry(
@@ -180,6 +181,19 @@ class Converters:
             found = None
         if len(self._known) < _MAX_TYPES:
             self._known[media_type] = found
+        return found
+
+    def offered(self, media_type: str | None, name: str) -> ConverterEntry | None:
+        """Return the converter that a document of this name is offered with.
+
+        That of compressed text is not offered where the name says that no text is inside.
+        """
+        found = self.of(media_type)
+        if found is not None and found.reference == _COMPRESSED.reference:
+            inside = media_types.from_name(name.rpartition(".")[0])
+            is_archive = name.lower().endswith(_ARCHIVES)
+            if is_archive or (inside is not None and media_types.is_binary(inside)):
+                return None
         return found
 
     def missing(self, media_type: str | None) -> Sequence[str]:

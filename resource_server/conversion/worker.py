@@ -98,7 +98,7 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
         parts = convert(file, job.request)
         if job.start is not None:
             return _send_window(channel, parts, job.start, job.max_bytes)
-        return _send_parts(channel, parts, job.max_bytes)
+        return _send_parts(channel, parts, job.max_bytes, is_one=job.is_one)
     except BrokenPipeError:
         raise
     except ConversionError as error:
@@ -114,7 +114,9 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
         return Failed(f"it is damaged, or not what its name says ({type(error).__name__})")
 
 
-def _send_parts(channel: socket.socket, parts: Iterable[Part], room: int) -> Answer:
+def _send_parts(
+    channel: socket.socket, parts: Iterable[Part], room: int, *, is_one: bool
+) -> Answer:
     for count, part in enumerate(parts):
         if count == MAX_PARTS:
             return Done(is_cut=True)
@@ -126,6 +128,8 @@ def _send_parts(channel: socket.socket, parts: Iterable[Part], room: int) -> Ans
         if len(data) <= most:
             send_answer(channel, Converted.of(part))
             room -= len(data)
+            if is_one:
+                break
             continue
         if isinstance(part.data, bytes):
             if count > 0:

@@ -160,8 +160,10 @@ def _pictures(cells: Sequence[_Json], wanted: range) -> Iterator[Part]:
             yield Part(image, number, total, name)
     if not found and wanted:
         others = [str(n) for n, cell in enumerate(cells, 1) if any(_cell_images(cell))]
-        where = f"; these have: {', '.join(others[:20])}" if others else ""
-        raise ConversionError(f"the cells asked for have no image{where}")
+        if not others:
+            raise ConversionError("no cell of it has an image")
+        where = ", ".join(others[:20])
+        raise ConversionError(f"the cells asked for have no image; these have: {where}")
 
 
 def _cell_images(cell: _Json) -> Iterator[tuple[str, bytes]]:

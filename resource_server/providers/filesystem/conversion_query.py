@@ -31,6 +31,7 @@ class Wanted(msgspec.Struct, frozen=True):
     range: Range | None = None
     start: WindowStart | None = None
     """Where the text that is wanted begins; None for the parts from the first on."""
+    is_picture: bool = False
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """The URI parameters of the whole text, as they are given."""
 
@@ -72,7 +73,7 @@ def parse_wanted(
     if name not in names:
         raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
     is_picture = name in ("png", "webp")
-    first, last = 1, 1 if is_picture else None
+    first, last = 1, None
     asked = [each for each in dict.fromkeys((*unit, *other_name)) if each in given]
     if len(asked) > 1:
         raise InvalidParameter(f"give {' or '.join(asked)}, not both")
@@ -89,7 +90,7 @@ def parse_wanted(
     if is_picture and range is not None:
         raise InvalidParameter(f"{name} is read whole; leave out {', '.join(rest)}")
     whole = {each: value for each, value in query.items() if each in registry.PARAMETERS}
-    return Wanted(converter.of(name), request, range, parameters=whole)
+    return Wanted(converter.of(name), request, range, is_picture=is_picture, parameters=whole)
 
 
 def _check_options(given: Mapping[str, str]) -> None:

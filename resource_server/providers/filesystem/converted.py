@@ -220,7 +220,12 @@ class ConvertedDocuments:
         os.lseek(fd, 0, os.SEEK_SET)
         try:
             found = self._pool.convert(
-                wanted.converter.reference, fd, wanted.request, time_s=time_s, start=wanted.start
+                wanted.converter.reference,
+                fd,
+                wanted.request,
+                time_s=time_s,
+                start=wanted.start,
+                is_one=wanted.is_picture,
             )
         except ConversionError as error:
             if is_lasting:
@@ -319,7 +324,7 @@ class ConvertedText:
         media_type = media_types.from_name(name, self._types)
         if media_type is None or not media_types.is_encoded(media_type):
             return None
-        converter = self._documents.converters.of(media_type)
+        converter = self._documents.converters.offered(media_type, name)
         if converter is None or converter.formats[0].mime_type.startswith("image/"):
             return None
         request = ConversionRequest(media_type=media_type, format=converter.formats[0].name)

@@ -464,7 +464,7 @@ class Filesystem:
         """Return the resource with the formats that its document can be read in."""
         if resource.type == "collection" or not resource.readable:
             return resource
-        converter = self._converters.of(resource.mime_type)
+        converter = self._converters.offered(resource.mime_type, resource.name)
         if converter is None:
             return resource
         details = {"parameters": converter.parameters} if converter.parameters else None

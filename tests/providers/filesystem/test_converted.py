@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import importlib.metadata
 import io
@@ -41,6 +42,7 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
 from tests.conversion.formats.zipped import zipped
 from tests.conversion.portable import pdf, xlsx
+from tests.conversion.samples import SAMPLES
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
 
@@ -48,6 +50,7 @@ pytestmark = pytest.mark.anyio
 
 LATEST = "2025-11-25"
 PATIENCE_S = 30.0
+_PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
 
 
 @pytest.fixture
@@ -177,6 +180,51 @@ async def test_metadata_and_reads_name_the_formats(folder: Path) -> None:
     assert fetched == described
     fetched, _ = await settle(provider.fetch(("report.pdf",), {"format": "markdown"}))
     assert fetched == described
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def test_every_format_that_metadata_offers_is_read_as_it_is_offered(shelf: Path) -> None:
+    for sample in SAMPLES:
+        (shelf / sample.name).write_bytes(sample.data)
+        if sample.name.endswith((".csv", ".tsv", ".html", ".jsonl")):
+            text = sample.data.decode("utf-8-sig" if b"\xef\xbb\xbf" in sample.data else "latin-1")
+            (shelf / f"wide-{sample.name}").write_bytes(text.encode("utf-16"))
+    cells: list[Any] = [
+        {"cell_type": "markdown", "metadata": {}, "source": "# a notebook"},
+        {
+            "cell_type": "code",
+            "source": "plot()",
+            "outputs": [{"output_type": "display_data", "data": {"image/png": _PIXEL}}],
+        },
+    ]
+    (shelf / "second cell.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
+    (shelf / "plain.pdf.gz").write_bytes(gzip.compress(pdf("x")))
+    (shelf / "all.tgz").write_bytes(gzip.compress(b"x"))
+    (shelf / "broken.pdf").unlink()
+    (shelf / "other.pptx").unlink()
+    (shelf / "empty.ipynb").unlink()
+    wire = Wire(await server_of(Filesystem(shelf)), LATEST)
+    offered: set[tuple[str, str]] = set()
+    for name in names_in(shelf):
+        uri = f"test://one/{name.replace(' ', '%20')}"
+        if name in (".gitignore", "hidden.pdf"):
+            continue
+        metadata = await wire.result("resources/metadata", {"uri": uri})
+        for format in metadata["resource"]["_meta"].get("resource-server/formats", ()):
+            read = await wire.result("resources/read", {"uri": format["uri"]})
+            (found,) = read["contents"]
+            assert found["mimeType"] == format["mimeType"], format
+            assert found.get("blob") or found["text"] or name == "empty.pptx"
+            offered.add((name, format["name"]))
+    assert {("second cell.ipynb", "png"), ("report.pdf", "png"), ("photo.png", "webp")} <= offered
+    assert {("notes.txt.gz", "text"), ("wide-semicolons.csv", "json")} <= offered
+    assert not {("plain.pdf.gz", "text"), ("all.tgz", "text")} & offered
+    last = base64.b64decode(_PIXEL)
+    (found,) = await settle(Filesystem(shelf).read(("second cell.ipynb",), {"format": "png"}))
+    assert found.data == last
 
 
 @pytest.mark.parametrize("written", ["off", "false", "[]"])
