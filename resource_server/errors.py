@@ -6,6 +6,7 @@
     ├── ProviderFailed           a provider raised what would end the server, such as SystemExit
     └── ResourceError            error response to one request
         ├── ResourceNotFound     absent, hidden or malformed: indistinguishable
+        │   └── ResourceUnreadable   visible, and cannot be read; the message has the cause
         ├── NotACollection       listing of a document
         ├── InvalidParameter     unknown or invalid URI parameter, cursor or argument
         ├── ResourceTooLarge     over the size limit; has the first range to read
@@ -61,7 +62,16 @@ class ManifestError(ResourceServerError):
 
 
 class MountUnavailable(ResourceServerError):
-    """A mount cannot serve now. The message is for the operator, in the log and in `check`."""
+    """A mount cannot serve now. The message is for the operator, in the log and in `check`.
+
+    `told` is the cause as clients may know it, without host, path and login; `is_temporary` is
+    False if it stays until the operator acts.
+    """
+
+    def __init__(self, message: str, *, told: str = "", is_temporary: bool = True) -> None:
+        super().__init__(message)
+        self.told = told or "temporarily unavailable"
+        self.is_temporary = is_temporary
 
 
 class ProviderFailed(ResourceServerError):
@@ -86,6 +96,16 @@ class ResourceNotFound(ResourceError):
         super().__init__(message)
         self.suggestions: Sequence[str] = ()
         """URIs of visible resources with similar names."""
+
+
+class ResourceUnreadable(ResourceNotFound):
+    """A resource that the caller may see cannot be read, and another attempt does not help.
+
+    Walks and listings pass over it, as over one that is gone; only its reader learns the cause.
+    """
+
+    def __init__(self, message: str = "cannot be read") -> None:
+        super().__init__(message)
 
 
 class NotACollection(ResourceError):
@@ -130,10 +150,14 @@ class DeadlineExceeded(ResourceError):
 
 
 class ResourceBusy(ResourceError):
-    """The resource is locked or the provider is overloaded; the request may succeed later."""
+    """The resource is locked or the provider is overloaded; the request may succeed later.
 
-    def __init__(self, message: str = "resource is busy") -> None:
+    `is_temporary` is False for a mount that is down until its operator acts.
+    """
+
+    def __init__(self, message: str = "resource is busy", *, is_temporary: bool = True) -> None:
         super().__init__(message)
+        self.is_temporary = is_temporary
 
 
 class ToolFailed(ResourceError):

@@ -35,7 +35,6 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MAX_ENTRIES = 8192
-_UNAVAILABLE = "temporarily unavailable"
 _RETRY_MARGIN_S = 0.01
 """Added to a wait for the next attempt: a timer may fire a moment early."""
 
@@ -95,6 +94,8 @@ class Mount:
         self.provider.link_with(self.uri)
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
+        self._failure: MountUnavailable | None = None
+        """The reason why the last attempt to start failed, if the provider gave one."""
         self._timing = timing
         self._starting = asyncio.Lock()
         self._start_task: asyncio.Task[None] | None = None
@@ -155,7 +156,7 @@ class Mount:
             if self.is_serving:
                 return
             if self._is_closed or time.monotonic() < self._retry_at:
-                raise ResourceBusy(_UNAVAILABLE)
+                raise self._unavailable()
             await self._enter()
         finally:
             self._starting.release()
@@ -213,12 +214,20 @@ class Mount:
             self.problem = describe_error(error)
             self._retry_at = time.monotonic() + self._backoff.next_s()
             logger.warning("mount %s is unavailable: %s", self.name, self.problem)
-            raise ResourceBusy(_UNAVAILABLE) from error
+            self._failure = error if isinstance(error, MountUnavailable) else None
+            raise self._unavailable() from error
         if self._is_closed:
             await self._leave()
-            raise ResourceBusy(_UNAVAILABLE)
+            raise self._unavailable()
         self.problem = None
         self._backoff.reset()
+
+    def _unavailable(self) -> ResourceBusy:
+        """Return what a request is told while the mount does not serve."""
+        failure = self._failure
+        if failure is None or self._is_closed:
+            return ResourceBusy("temporarily unavailable")
+        return ResourceBusy(failure.told, is_temporary=failure.is_temporary)
 
     async def _leave(self) -> None:
         try:

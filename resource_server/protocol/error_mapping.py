@@ -16,6 +16,7 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
+    ResourceUnreadable,
 )
 from resource_server.protocol import revisions
 from resource_server.protocol.params import RequestId
@@ -85,6 +86,8 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
     match error:
         case Fault():
             return error
+        case ResourceUnreadable():
+            return Fault(revisions.UNREADABLE, _sentence(error), {**about, "retryable": False})
         case ResourceNotFound(suggestions=near):
             suggested = {"suggestions": near} if near else {}
             return Fault(
@@ -103,16 +106,16 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
             return Fault(
                 revisions.DEADLINE_EXCEEDED, _sentence(error), {**about, "retryable": True}
             )
-        case ResourceBusy():
-            return Fault(revisions.BUSY, _sentence(error), {**about, "retryable": True})
-        case MountUnavailable():
+        case ResourceBusy(is_temporary=again):
+            return Fault(revisions.BUSY, _sentence(error), {**about, "retryable": again})
+        case MountUnavailable(told=told, is_temporary=again):
             # Its message is for the operator only.
-            return Fault(revisions.BUSY, "Temporarily unavailable", {**about, "retryable": True})
+            return Fault(revisions.BUSY, _sentence(told), {**about, "retryable": again})
         case _:
             return None
 
 
-def _sentence(error: BaseException) -> str:
+def _sentence(error: object) -> str:
     text = str(error)
     if text.partition(" ")[0].isalpha():  # no name, such as `where.total` or `sort:`
         text = text[:1].upper() + text[1:]

@@ -17,6 +17,7 @@ from resource_server.errors import (
     NotACollection,
     ResourceNotFound,
     ResourceServerError,
+    ResourceUnreadable,
 )
 from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Handler, Result, interactive
@@ -217,6 +218,8 @@ def _suggesting(handler: Handler) -> Handler:
     async def handle(call: Call, given: Any) -> Result:
         try:
             return await handler(call, given)
+        except ResourceUnreadable:
+            raise
         except ResourceNotFound as error:
             if given.uri is not None:
                 error.suggestions = await near_resources(call.server.catalog, given.uri)

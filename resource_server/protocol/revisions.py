@@ -20,6 +20,7 @@ UNSUPPORTED_REVISION = -32022
 TOO_LARGE = -32010
 DEADLINE_EXCEEDED = -32011
 BUSY = -32012
+UNREADABLE = -32013
 
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

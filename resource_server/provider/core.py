@@ -82,6 +82,7 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
+    ResourceUnreadable,
 )
 from resource_server.runtime.option_types import ByteSize
 from resource_server.runtime.server_key import ServerKey
@@ -106,6 +107,7 @@ __all__ = [
     "ResourceNotFound",
     "ResourceTooLarge",
     "ResourceType",
+    "ResourceUnreadable",
     "ServerKey",
     "SupportsAccess",
     "SupportsComplete",

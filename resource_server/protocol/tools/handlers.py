@@ -46,7 +46,7 @@ async def call_tool(call: Call, given: params.CallToolParams) -> Result:
         raise
     except Exception as error:
         uri = _uri(raw_arguments)
-        if isinstance(error, ResourceNotFound) and uri is not None:
+        if type(error) is ResourceNotFound and uri is not None:
             error.suggestions = await near_resources(call.server.catalog, uri, elsewhere=True)
         return failure_result(call, error, uri)
 

@@ -14,6 +14,7 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
+    ResourceUnreadable,
     ToolFailed,
 )
 from resource_server.protocol import content_blocks, error_mapping
@@ -67,6 +68,12 @@ def _advice(error: BaseException, uri: str | None) -> str:
     match error:
         case ResourceTooLarge(next=query) if uri is not None:
             return f"Read a part: uri={uris.with_query(uri.partition('?')[0], query)}"
+        case (
+            ResourceUnreadable()
+            | ResourceBusy(is_temporary=False)
+            | MountUnavailable(is_temporary=False)
+        ):
+            return "The server's operator has to mend it."
         case ResourceNotFound(suggestions=near) if near:
             return f"Did you mean {' or '.join(map(uris.readable, near))}?"
         case ResourceNotFound():

@@ -125,8 +125,9 @@ class Engine(Protocol):
     """One database, opened read-only. All methods may be called concurrently.
 
     Every method raises `ResourceBusy` (locked, overloaded, connection lost), `DeadlineExceeded`,
-    and `MountUnavailable` if the database cannot be used at all: its message is for the operator
-    and holds no path, URL or password.
+    `ResourceUnreadable` for what is there and cannot be read, and `MountUnavailable` if the
+    database cannot be used at all: its message is for the operator, and may name host, port and
+    user, never a password or a path.
     """
 
     @property
@@ -163,7 +164,9 @@ class Engine(Protocol):
         """Reflect one table, or return it from a cache that notices schema changes.
 
         Raises:
-            ResourceNotFound: no such table, or a broken one, such as a view on a missing table.
+            ResourceNotFound: no such table.
+            ResourceUnreadable: a broken one, such as a view on a missing table, or one that the
+                login may not read.
         """
         ...
 

@@ -11,17 +11,25 @@ import asyncio
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from resource_server.errors import (
     DeadlineExceeded,
-    MountUnavailable,
     ResourceBusy,
     ResourceServerError,
 )
+from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
 from resource_server.providers.database.engines.contract import (
     EngineName,
     Privilege,
@@ -32,7 +40,9 @@ from resource_server.providers.database.engines.contract import (
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_url import ServerUrl, parse_server_url
 from resource_server.providers.database.engines.slots import Slots
+from resource_server.runtime import causes
 from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.causes import Causes
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -53,6 +63,8 @@ _CHECK_TIMEOUT_S = 5.0
 _OPEN_TIMEOUT_S = 10.0
 _MAX_RETRY_S = 5.0
 """Longest delay between two attempts to reconnect."""
+_MAX_WORDS = 200
+"""Characters of a server's message that the operator is shown."""
 _RECOVERY_TIMEOUT_S = 5.0
 """A connection that cannot be cleaned up in this time is dropped."""
 
@@ -99,6 +111,9 @@ class ServerEngine(ABC):
 
     driver: str
     """The dialect and driver, as in an SQLAlchemy URL."""
+    statement_causes: Causes
+    connect_causes: Causes
+    """Causes of errors of statements, and of attempts to connect, by their codes."""
 
     def __init__(self, url: str, *, interval: float) -> None:
         self._given_url = url
@@ -139,7 +154,7 @@ class ServerEngine(ABC):
             within = max(_OPEN_TIMEOUT_S, self._connect_timeout_s + CATALOG_TIMEOUT_S)
             await self._run(self._probe, within=within)
         except DeadlineExceeded:
-            raise MountUnavailable("the database server does not answer") from None
+            raise self._refusal(TimeoutError()) from None
 
     async def close(self) -> None:
         """Stop running statements and close all connections, unless others still use the engine."""
@@ -171,7 +186,8 @@ class ServerEngine(ABC):
         async def work(connection: DriverConnection) -> Rows:
             return await self._select(connection, statement, limit, within)
 
-        return await self._run(work, within=within, slow=slow)
+        binds = bool(statement.parameters)
+        return await self._run(work, within=within, slow=slow, binds=binds)
 
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
         """Run a query of the manifest. See `Engine.query`.
@@ -222,7 +238,8 @@ class ServerEngine(ABC):
         """Reflect one table.
 
         Raises:
-            ResourceNotFound: no such table, or no privilege to read it.
+            ResourceNotFound: no such table.
+            ResourceUnreadable: no privilege to read it, if the server tells that there is one.
         """
 
     @abstractmethod
@@ -318,8 +335,12 @@ class ServerEngine(ABC):
         """Whether the connection is gone."""
 
     @abstractmethod
-    def _failure(self, error: Exception, *, author: bool) -> Exception:
-        """Map a driver's error to one of ours; an unknown error is returned as it is."""
+    def _codes(self, error: Exception) -> Iterator[str]:
+        """Yield the codes of an error in the tables of causes, the most specific one first."""
+
+    @abstractmethod
+    def _message(self, error: Exception) -> str:
+        """Return the server's or driver's own words for an error."""
 
     # -- connections
 
@@ -356,7 +377,7 @@ class ServerEngine(ABC):
         try:
             return parse_server_url(self._given_url)
         except ValueError as error:
-            raise MountUnavailable(f"url: {error}") from None
+            raise url_problem(error) from None
 
     @property
     def _connect_timeout_s(self) -> float:
@@ -373,7 +394,7 @@ class ServerEngine(ABC):
         for name in names:
             file = self._url.parameters.get(name, "system")
             if file != "system" and not os.access(file, os.R_OK):
-                raise MountUnavailable(f"url: {name}: there is no file that may be read: {file}")
+                raise url_problem(f"{name}: there is no file that may be read: {file}")
 
     async def _close_politely(self, connection: DriverConnection) -> None:
         try:
@@ -385,12 +406,23 @@ class ServerEngine(ABC):
     # -- one statement
 
     async def _run(
-        self, work: Work[T], *, within: float, slow: bool = False, author: bool = False
+        self,
+        work: Work[T],
+        *,
+        within: float,
+        slow: bool = False,
+        author: bool = False,
+        binds: bool = True,
     ) -> T:
-        """Run `work` in a read-only transaction, within `within` seconds, queueing included."""
-        return await settle(self._run_in_task(work, within, slow=slow, author=author))
+        """Run `work` in a read-only transaction, within `within` seconds, queueing included.
 
-    async def _run_in_task(self, work: Work[T], within: float, *, slow: bool, author: bool) -> T:
+        `binds` tells whether an unfit value may be one of the caller.
+        """
+        return await settle(self._run_in_task(work, within, slow=slow, author=author, binds=binds))
+
+    async def _run_in_task(
+        self, work: Work[T], within: float, *, slow: bool, author: bool, binds: bool
+    ) -> T:
         pool = self._author_pool if author else self._pool
         needed = (self._slow_slots, pool.slots) if slow else (pool.slots,)
         held: list[Slots] = []
@@ -402,31 +434,58 @@ class ServerEngine(ABC):
                 await _acquire_all(needed, held)
                 waiting = False
                 return await self._run_on_connection(pool, held, work, within)
-        except TimeoutError:
+        except TimeoutError as error:
             if not deadline.expired():
-                raise MountUnavailable("the database server does not answer") from None
+                raise self._refusal(error) from None
             if waiting:
                 raise ResourceBusy("the database is overloaded") from None
             raise DeadlineExceeded from None
         except Exception as error:
-            failure = self._mapped(error, author=author)
-            if failure is error:
+            mapped = self._mapped(error, author=author, binds=binds)
+            if mapped is error:
                 raise
-            raise failure from None
+            raise mapped from None
         finally:
             self._deadlines.discard(deadline)
 
-    def _mapped(self, error: Exception, *, author: bool) -> Exception:
+    def _mapped(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
+        """Map a driver's error to one of ours; any other is returned as it is."""
         if isinstance(error, ResourceServerError):
             return error
-        if isinstance(error, ConnectionLost):
+        if isinstance(error, ConnectionLost) or self._is_lost(error):
             return ResourceBusy("the connection to the database was lost")
-        return self._failure(error, author=author)
+        return self._failure(error, author=author, binds=binds)
+
+    def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
+        """Map an error of a statement. A login for callers' SQL has its own words for some."""
+        found = causes.find(self.statement_causes, self._codes(error))
+        is_drivers = type(error).__module__.partition(".")[0] == self.driver.partition("+")[2]
+        if found[0] is causes.UNKNOWN and not is_drivers:
+            return error
+        return failure(found, of_query=author, has_values=binds)
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Return what is raised for a failed attempt to connect."""
+        found = causes.find(self.connect_causes, self._codes(error))
+        if found[0].kind == "busy":
+            return ResourceBusy(found[0].told)
+        url = self._url
+        hosts = [f"{each.name}:{each.port}" if each.port else each.name for each in url.hosts]
+        user = f"user {url.user}" if url.user else ""
+        place = ", ".join(filter(None, (*hosts, user)))
+        is_told = found[0].kind in ("options", "unknown")
+        return unavailable(found, place, self._words(error) if is_told else "")
+
+    def _words(self, error: Exception) -> str:
+        """Return the first line of an error's message, without the password of the URL."""
+        words = self._message(error).partition("\n")[0][:_MAX_WORDS]
+        password = self._url.password
+        return words.replace(password, "***") if password else words
 
     def _raise_unless_temporary(self, error: Exception) -> None:
         """Raise errors that a retry cannot fix; an unreachable server may come back."""
         temporary = isinstance(error, TimeoutError | ResourceServerError)
-        if not temporary and self._failure(error, author=False) is error:
+        if not temporary and self._mapped(error, author=False) is error:
             raise error
 
     async def _run_on_connection(

@@ -7,18 +7,15 @@ import logging
 import math
 import ssl
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 from resource_server.errors import (
-    DeadlineExceeded,
-    InvalidParameter,
-    MountUnavailable,
-    ResourceBusy,
     ResourceNotFound,
 )
+from resource_server.providers.database.engines.causes import url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
@@ -31,6 +28,7 @@ from resource_server.providers.database.engines.contract import (
     ViewReads,
 )
 from resource_server.providers.database.engines.mysql import catalog as catalog
+from resource_server.providers.database.engines.mysql import causes
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_base import (
     CATALOG_TIMEOUT_S,
@@ -41,6 +39,7 @@ from resource_server.providers.database.engines.server_base import (
 from resource_server.providers.database.engines.server_url import Host
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
+from resource_server.runtime.causes import find
 
 _GIVEN = ("unix_socket", "program_name", "init_command", "read_default_file", "read_default_group")
 _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher")
@@ -57,19 +56,9 @@ _MAX_MISSING = 100
 """Tables missing from a list that are asked for by name; of more, the list is believed."""
 
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
-_BUSY = frozenset((1021, 1037, 1038, 1040, 1041, 1099, 1203, 1205, 1213, 1226))
-"""Disk, memory, connections, locks."""
-_STOPPED = frozenset((1317, 1969, 3024))
-"""Killed, max_statement_time, max_execution_time."""
-_FORBIDDEN = frozenset((1142, 1143, 1370))
-_CHANGED = frozenset((1054, 1146, 1356))
-_UNFIT = frozenset((1267, 3988))
-"""Text that a column's character set lacks."""
-_REFUSED_LOGIN = frozenset((1044, 1045, 1130, 1251, 1698, 1862, 4151))
-_UNKNOWN_DATABASE = 1049
+_PASSING = ("busy", "resources", "stopped")
+"""Classes of causes that do not lie in a query."""
 _UNKNOWN_THREAD = 1094
-_TOO_MANY_CONNECTIONS = frozenset((1040, 1203, 1226))
-_UNREACHABLE = frozenset((2002, 2003, 2005, 2006, 2013))
 
 
 class MysqlEngine(ServerEngine):
@@ -79,6 +68,8 @@ class MysqlEngine(ServerEngine):
     """
 
     driver = "mysql+asyncmy"
+    statement_causes = causes.STATEMENT
+    connect_causes = causes.CONNECT
 
     def __init__(self, url: str, *, interval: float = 1.0) -> None:
         super().__init__(url, interval=interval)
@@ -292,11 +283,11 @@ class MysqlEngine(ServerEngine):
         url = self._url
         given = {name: url.parameters[name] for name in _GIVEN if name in url.parameters}
         if not url.database and "read_default_file" not in given:
-            raise MountUnavailable("the URL names no database")
+            raise url_problem("it names no database")
         try:
             tls = _tls(url.parameters)
         except (OSError, ValueError):
-            raise MountUnavailable("url: ssl_cert, ssl_key or ssl_ca: not what TLS needs") from None
+            raise url_problem("ssl_cert, ssl_key or ssl_ca: not what TLS needs") from None
         return {
             **given,
             "user": url.user,
@@ -321,18 +312,6 @@ class MysqlEngine(ServerEngine):
             self._start(_abandon(connection, connecting))
             raise TimeoutError
         connecting.result()
-
-    def _refusal(self, error: Exception) -> Exception:
-        code = error_code(error)
-        if code in _REFUSED_LOGIN:
-            return MountUnavailable("the database server refuses the login")
-        if code == _UNKNOWN_DATABASE:
-            return MountUnavailable("there is no such database on the server")
-        if code in _TOO_MANY_CONNECTIONS:
-            return ResourceBusy("the database server accepts no more connections")
-        if code in _UNREACHABLE or isinstance(error, OSError | TimeoutError):
-            return MountUnavailable("the database server cannot be reached")
-        return MountUnavailable("the database server cannot be used with the options of the URL")
 
     async def _prepare_session(self, connection: DriverConnection) -> None:
         # Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
@@ -380,7 +359,7 @@ class MysqlEngine(ServerEngine):
         try:
             await other.query(f"KILL {int(thread)}")
         except Exception as error:
-            if error_code(error) != _UNKNOWN_THREAD:  # it has ended already
+            if causes.number(error) != _UNKNOWN_THREAD:  # it has ended already
                 raise
         finally:
             other.close()
@@ -413,11 +392,11 @@ class MysqlEngine(ServerEngine):
         try:
             await self._prepare(connection, sql, parameters)
         except Exception as error:
-            code = error_code(error)
-            if not code or code in _LOST or code in _BUSY or code in _STOPPED:
+            code = causes.number(error)
+            cause, _ = find(causes.STATEMENT, causes.codes(error))
+            if not code or code in _LOST or cause.kind in _PASSING:
                 raise
-            message = error.args[1] if len(error.args) > 1 else "no reason is given"
-            raise ValueError(f"{self.name} refuses the query: {message}") from None
+            raise ValueError(f"{self.name} refuses the query: {self._message(error)}") from None
         # asyncmy does not return the columns of a prepared statement.
         return None
 
@@ -438,20 +417,16 @@ class MysqlEngine(ServerEngine):
                 raise ValueError(f"the query has {count} parameters, {parameters} are declared")
 
     def _is_lost(self, error: BaseException) -> bool:
-        code = error_code(error)
+        code = causes.number(error)
         return (code is not None and code in _LOST) or (
             isinstance(error, OSError) and not isinstance(error, TimeoutError)
         )
 
-    def _failure(self, error: Exception, *, author: bool) -> Exception:
-        if self._is_lost(error):
-            return ResourceBusy("the connection to the database was lost")
-        code = error_code(error)
-        if code is not None:
-            return _server_failure(code, author=author)
-        if isinstance(error, TypeError | OverflowError | UnicodeError):
-            return UnfitParameter()
-        return error
+    def _codes(self, error: Exception) -> Iterator[str]:
+        return causes.codes(error)
+
+    def _message(self, error: Exception) -> str:
+        return str(error.args[-1]) if error.args else "no reason is given"
 
 
 async def _abandon(connection: DriverConnection, connecting: asyncio.Future[object]) -> None:
@@ -496,30 +471,6 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext | None:
     if "ssl_cipher" in given:
         context.set_ciphers(given["ssl_cipher"])
     return context
-
-
-def _server_failure(code: int, *, author: bool) -> Exception:
-    if code in _STOPPED:
-        return DeadlineExceeded()
-    if code in _BUSY:
-        return ResourceBusy("the database is busy")
-    if author:
-        return InvalidParameter("the database refuses this query")
-    if code in _FORBIDDEN:
-        return ResourceNotFound()
-    if code in _CHANGED:
-        return ResourceBusy("the table has changed")
-    if code in _UNFIT:
-        return UnfitParameter()
-    return InvalidParameter("the database cannot answer this")
-
-
-def error_code(error: BaseException) -> int | None:
-    """Return the error number of the server or asyncmy, or None for other errors."""
-    if not type(error).__module__.startswith("asyncmy"):
-        return None
-    code = error.args[0] if error.args else 0
-    return code if isinstance(code, int) else 0
 
 
 def is_bindable(value: object) -> bool:

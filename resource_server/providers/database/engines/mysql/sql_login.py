@@ -12,10 +12,9 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     UnfitParameter,
 )
-from resource_server.providers.database.engines.mysql import catalog
+from resource_server.providers.database.engines.mysql import catalog, causes
 from resource_server.providers.database.engines.mysql.engine import (
     MysqlEngine,
-    error_code,
     is_bindable,
 )
 from resource_server.providers.database.engines.server_base import DriverConnection
@@ -121,14 +120,14 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
             connection, author=False
         )
 
-    def _failure(self, error: Exception, *, author: bool) -> Exception:
-        code = error_code(error)
+    def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
+        code = causes.number(error)
         if author and code is not None:
             message = str(error.args[1]) if len(error.args) > 1 else ""
             refused = _refused(code, message, self._url.database)
             if refused is not None:
                 return refused
-        return super()._failure(error, author=author)
+        return super()._failure(error, author=author, binds=binds)
 
 
 def _guarded(sql: str, lengths: Sequence[int]) -> str:

@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from resource_server.errors import (
-    DeadlineExceeded,
-    InvalidParameter,
-    MountUnavailable,
-    ResourceBusy,
-    ResourceNotFound,
-)
+from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.engines.causes import failure, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
@@ -24,10 +19,10 @@ from resource_server.providers.database.engines.contract import (
     QueryEngine,
     Rows,
     Statement,
-    UnfitParameter,
     ViewReads,
 )
 from resource_server.providers.database.engines.postgres import catalog as catalog
+from resource_server.providers.database.engines.postgres import causes
 from resource_server.providers.database.engines.postgres.temporal import CODECS
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_base import (
@@ -37,6 +32,7 @@ from resource_server.providers.database.engines.server_base import (
 )
 from resource_server.providers.database.engines.server_url import with_service
 from resource_server.runtime import extras
+from resource_server.runtime.causes import find
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +56,6 @@ _NO_SESSION = (
     "a connection pooler stands between, and its sessions are shared; leave it out, or write the "
     "address of the server itself"
 )
-_STATEMENT_MODE = "statement pooling mode"
 _PORT = 5432
 _OF_DSN = frozenset(
     """
@@ -79,27 +74,8 @@ _MAX_KNOWN_COLUMNS = 1024
 _IDLE_AFTER_S = 60.0
 _IDLE_INTERVAL_S = 1.0
 
-_BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
-"""Rollback, resources, operator intervention, system error."""
-_LOST_STATES = frozenset(
-    (
-        "08000",
-        "08001",
-        "08003",
-        "08004",
-        "08006",
-        "08P01",
-        "25P03",
-        "57P01",
-        "57P02",
-        "57P03",
-        "57P05",
-    )
-)
-_UNFIT_STATES = frozenset(
-    ("22000", "22003", "22007", "22008", "22015", "22021", "22P02", "22P03", "22P05")
-)
-"""Malformed text, and values out of range; the first is asyncpg's own."""
+_PASSING = ("busy", "resources", "stopped")
+"""Classes of causes that do not lie in a query."""
 
 
 class PostgresEngine(ServerEngine):
@@ -110,6 +86,8 @@ class PostgresEngine(ServerEngine):
     """
 
     driver = "postgresql+asyncpg"
+    statement_causes = causes.STATEMENT
+    connect_causes = causes.CONNECT
 
     def __init__(
         self,
@@ -153,11 +131,14 @@ class PostgresEngine(ServerEngine):
         """Reflect one table.
 
         Raises:
-            ResourceNotFound: no such table, or no privilege to read it.
+            ResourceNotFound: no such table.
+            ResourceUnreadable: no privilege to read it.
         """
         nameable = "\0" not in name.name and "\0" not in (name.schema or "")
         rows = await self._ask(catalog.TABLE, self._schemas, *name) if nameable else ()
         if not rows:
+            if nameable and await self._ask(catalog.EXISTS, self._schemas, *name):
+                raise failure((causes.STATEMENT["42501"], "42501"))
             raise ResourceNotFound
         return catalog.postgres_table(name, str(rows[0][0]))
 
@@ -285,12 +266,12 @@ class PostgresEngine(ServerEngine):
         try:
             url = with_service(self._url)
         except ValueError as error:
-            raise MountUnavailable(f"url: {error}") from None
+            raise url_problem(error) from None
         given = dict(url.parameters)
         settings = dict(_SETTINGS)
         if self._is_pooled:
             if "options" in given:
-                raise MountUnavailable(f"url: options: {_NO_SESSION}")
+                raise url_problem(f"options: {_NO_SESSION}")
             settings = {"application_name": settings["application_name"]}
         for name in ("fallback_application_name", "application_name", "options"):
             if name in given:
@@ -311,24 +292,6 @@ class PostgresEngine(ServerEngine):
             options["ssl"] = True
         of_dsn = {name: value for name, value in given.items() if name in _OF_DSN}
         return {**options, "dsn": f"postgresql://?{urlencode(of_dsn, quote_via=quote)}"}
-
-    def _refusal(self, error: Exception) -> Exception:
-        state = _state(error)
-        if state == "08P01":
-            return MountUnavailable(f"the connection pooler refuses: {_message(error)}")
-        if state.startswith("28"):
-            return MountUnavailable("the database server refuses the login")
-        if state.startswith("3D"):
-            return MountUnavailable("there is no such database on the server")
-        if state == "55000":
-            return MountUnavailable("the database takes no connections")
-        if state.startswith("53"):
-            return ResourceBusy("the database server accepts no more connections")
-        if state.startswith("57"):
-            return ResourceBusy("the database server is starting up or shutting down")
-        if isinstance(error, OSError | TimeoutError):
-            return MountUnavailable("the database server cannot be reached")
-        return MountUnavailable("the database server cannot be used with the options of the URL")
 
     async def _disconnect(self, connection: DriverConnection) -> None:
         await connection.close()
@@ -411,9 +374,9 @@ class PostgresEngine(ServerEngine):
         try:
             prepared = await self._prepare(connection, sql, 1)
         except PostgresError as error:
-            if _state(error)[:2] in _BUSY_CLASSES:
+            if find(causes.STATEMENT, causes.codes(error))[0].kind in _PASSING:
                 raise
-            raise ValueError(f"PostgreSQL refuses the query: {_message(error)}") from None
+            raise ValueError(f"PostgreSQL refuses the query: {self._message(error)}") from None
         wanted = len(prepared.get_parameters())
         if wanted != parameters:
             raise ValueError(f"the query has {wanted} parameters, {parameters} are declared")
@@ -429,7 +392,10 @@ class PostgresEngine(ServerEngine):
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
         if isinstance(error, asyncpg.PostgresError):
-            return _state(error) in _LOST_STATES and _STATEMENT_MODE not in str(error)
+            # After an ERROR of the server, the connection goes on; asyncpg's own have no severity.
+            severity = getattr(error, "severity_en", None)
+            is_lost = severity != "ERROR" and (bool(severity) or _state(error).startswith("08"))
+            return is_lost and causes.STATEMENT_MODE not in str(error)
         if isinstance(error, asyncpg.InternalClientError):
             # A message that asyncpg did not expect, such as the end of an idle session.
             return True
@@ -437,23 +403,11 @@ class PostgresEngine(ServerEngine):
             return "closed" in str(error)
         return isinstance(error, OSError) and not isinstance(error, TimeoutError)
 
-    def _failure(self, error: Exception, *, author: bool) -> Exception:
-        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+    def _codes(self, error: Exception) -> Iterator[str]:
+        return causes.codes(error)
 
-        if self._is_lost(error):
-            return ResourceBusy("the connection to the database was lost")
-        if _STATEMENT_MODE in str(error):
-            return MountUnavailable(
-                "the connection pooler is in statement mode; reads need pool_mode=transaction"
-            )
-        if isinstance(error, asyncpg.PostgresError):
-            return _server_failure(_state(error), author=author)
-        if isinstance(error, asyncpg.InterfaceError):
-            # A parameter that cannot be encoded; decoding does not fail.
-            return UnfitParameter()
-        if isinstance(error, UnicodeError):
-            return InvalidParameter("the database holds text that is not Unicode")
-        return error
+    def _message(self, error: Exception) -> str:
+        return str(error.args[0]) if error.args else "no reason is given"
 
 
 async def _has_pooler(connection: DriverConnection) -> bool:
@@ -479,24 +433,6 @@ async def _set_codecs(connection: DriverConnection) -> None:
         )
 
 
-def _server_failure(state: str, *, author: bool) -> Exception:
-    if state == "57014":
-        return DeadlineExceeded()
-    if state == "55P03":
-        return ResourceBusy("the table is locked")
-    if state[:2] in _BUSY_CLASSES:
-        return ResourceBusy("the database is busy")
-    if author:
-        return InvalidParameter("the database refuses this query")
-    if state == "42501":
-        return ResourceNotFound()
-    if state in {"42P01", "42703", "3F000"}:
-        return ResourceBusy("the table has changed")
-    if state in _UNFIT_STATES:
-        return UnfitParameter()
-    return InvalidParameter("the database cannot answer this")
-
-
 def _state(error: Exception) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
@@ -506,10 +442,6 @@ def _setter(event: asyncio.Event) -> Callable[..., None]:
         event.set()
 
     return notified
-
-
-def _message(error: Any) -> str:
-    return str(error.args[0]) if error.args else "no reason is given"
 
 
 def _names(prepared: Any) -> tuple[str, ...]:

@@ -99,11 +99,11 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
             '"' + view.replace('"', '""') + '"' in sql for view in views if view not in self._whole
         )
 
-    def _failure(self, error: Exception, *, author: bool) -> Exception:
+    def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
         state = str(getattr(error, "sqlstate", None) or "")
         if author and state[:2] in _REFUSED_CLASSES:
             return _refused(state, str(error.args[0]) if error.args else "")
-        return super()._failure(error, author=author)
+        return super()._failure(error, author=author, binds=binds)
 
 
 async def _read(cursor: Any, columns: Sequence[Any]) -> tuple[list[tuple[Any, ...]], bool]:

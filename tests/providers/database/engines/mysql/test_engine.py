@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from resource_server.errors import (
-    InvalidParameter,
     ResourceBusy,
+    ResourceError,
 )
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
@@ -91,7 +91,7 @@ async def test_internal_statements_cannot_write(engine: MysqlEngine, database: D
         "DELETE FROM victims",
         "SELECT 1; SELECT 2",
     ):
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(ResourceError):
             await rows(engine, sql)
     assert await database.checksum() == before
 

@@ -9,7 +9,7 @@ import pytest
 
 from resource_server.errors import (
     DeadlineExceeded,
-    InvalidParameter,
+    ResourceUnreadable,
 )
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
@@ -167,7 +167,7 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
 async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine) -> None:
     # A canary: the flag that turns multi-statements off is a private member of asyncmy.
     for sql in ("SELECT 1; SELECT 2", "DO 1; SELECT 2"):
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(ResourceUnreadable):
             await engine.fetch(Statement(sql), limit=1, within=5)
 
 

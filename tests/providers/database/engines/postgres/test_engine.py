@@ -10,6 +10,7 @@ import pytest
 from resource_server.errors import (
     InvalidParameter,
     ResourceBusy,
+    ResourceError,
 )
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.postgres.engine import PostgresEngine
@@ -94,7 +95,7 @@ async def test_internal_statements_cannot_write(engine: PostgresEngine, database
         "SELECT nextval('counter')",
         "SET TRANSACTION READ WRITE",
     ):
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(ResourceError):
             await rows(engine, sql)
     await rows(engine, "SELECT pg_advisory_lock(43)")
     held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 43"
