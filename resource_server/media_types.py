@@ -33,6 +33,8 @@ BOMS = (
 _TEXT = "text/plain"
 _BINARY = "application/octet-stream"
 
+_OPEN_XML = "application/vnd.openxmlformats-officedocument."
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 _SUFFIXES_OF = {
     # documents and markup
     _TEXT: "txt text log err lst list srt po pot rc reg service socket timer lock env example"
@@ -51,6 +53,7 @@ _SUFFIXES_OF = {
     "text/x-diff": "diff patch",
     "text/vnd.graphviz": "dot gv",
     "message/rfc822": "eml",
+    "multipart/related": "mht mhtml",
     # data
     "text/csv": "csv",
     "text/tab-separated-values": "tsv tab",
@@ -181,15 +184,40 @@ _SUFFIXES_OF = {
     "application/pdf": "pdf",
     "application/postscript": "ps eps",
     "application/epub+zip": "epub",
-    "application/msword": "doc",
-    "application/vnd.ms-excel": "xls xlt",
-    "application/vnd.ms-powerpoint": "ppt",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
-    "application/vnd.oasis.opendocument.text": "odt",
-    "application/vnd.oasis.opendocument.spreadsheet": "ods",
-    "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/msword": "doc dot",
+    "application/vnd.ms-excel": "xls xlt xla xlm",
+    "application/vnd.ms-powerpoint": "ppt pot pps",
+    f"{_OPEN_XML}wordprocessingml.document": "docx",
+    f"{_OPEN_XML}wordprocessingml.template": "dotx",
+    f"{_OPEN_XML}spreadsheetml.sheet": "xlsx",
+    f"{_OPEN_XML}spreadsheetml.template": "xltx",
+    f"{_OPEN_XML}presentationml.presentation": "pptx",
+    f"{_OPEN_XML}presentationml.template": "potx",
+    f"{_OPEN_XML}presentationml.slideshow": "ppsx",
+    "application/vnd.ms-word.document.macroenabled.12": "docm",
+    "application/vnd.ms-word.template.macroenabled.12": "dotm",
+    "application/vnd.ms-excel.sheet.macroenabled.12": "xlsm",
+    "application/vnd.ms-excel.template.macroenabled.12": "xltm",
+    "application/vnd.ms-excel.addin.macroenabled.12": "xlam",
+    "application/vnd.ms-excel.sheet.binary.macroenabled.12": "xlsb",
+    "application/vnd.ms-powerpoint.presentation.macroenabled.12": "pptm",
+    "application/vnd.ms-powerpoint.template.macroenabled.12": "potm",
+    "application/vnd.ms-powerpoint.slideshow.macroenabled.12": "ppsm",
+    **{
+        f"{_OPEN_DOCUMENT}{kind}{ending}": f"{begin}{suffix}"
+        for kind, suffix, template in (
+            ("text", "odt", "ott"),
+            ("spreadsheet", "ods", "ots"),
+            ("presentation", "odp", "otp"),
+            ("graphics", "odg", "otg"),
+        )
+        for ending, begin, suffix in (
+            ("", "", suffix),
+            ("-template", "", template),
+            ("-flat-xml", "f", suffix),
+        )
+    },
+    f"{_OPEN_DOCUMENT}text-master": "odm",
     # archives, databases, programs
     "application/zip": "zip whl egg nupkg vsix",
     "application/java-archive": "jar war ear",
@@ -271,9 +299,10 @@ _MORE_TEXT = frozenset(
         "application/xml",
         "application/yaml",
         "message/rfc822",
+        "multipart/related",
     )
 )
-_TEXT_ENDINGS = ("+json", "+xml", "+yaml")
+_TEXT_ENDINGS = ("+json", "+xml", "+yaml", "-flat-xml")
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/")
 
 _INTERPRETERS = {
@@ -314,11 +343,9 @@ _TRUSTED = frozenset(
     (
         "application/epub+zip application/gzip application/java-archive application/pdf"
         " application/postscript application/vnd.debian.binary-package"
-        " application/vnd.oasis.opendocument.presentation"
-        " application/vnd.oasis.opendocument.spreadsheet application/vnd.oasis.opendocument.text"
-        " application/vnd.openxmlformats-officedocument.presentationml.presentation"
-        " application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-        " application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+        f" {_OPEN_DOCUMENT}presentation {_OPEN_DOCUMENT}spreadsheet {_OPEN_DOCUMENT}text"
+        f" {_OPEN_XML}presentationml.presentation {_OPEN_XML}spreadsheetml.sheet"
+        f" {_OPEN_XML}wordprocessingml.document"
         " application/vnd.rar application/vnd.sqlite3 application/x-7z-compressed"
         " application/x-bzip2 application/x-executable application/x-hdf5"
         " application/x-pie-executable application/x-rpm application/x-sharedlib"
@@ -429,7 +456,14 @@ def is_binary(mime: str) -> bool:
     return not is_text(mime) and (mime.startswith(_BINARY_FAMILIES) or mime in _SUFFIXES_OF)
 
 
-_ENCODED = frozenset(("message/rfc822", "application/x-ipynb+json"))
+_ENCODED = frozenset(
+    (
+        "message/rfc822",
+        "multipart/related",
+        "application/x-ipynb+json",
+        *(mime for mime in _SUFFIXES_OF if mime.endswith("-flat-xml")),
+    )
+)
 """Mail is often in base64; notebooks hold pictures and results among their JSON."""
 
 

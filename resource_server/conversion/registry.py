@@ -90,61 +90,45 @@ _SHEETS = ConverterEntry(
     needs=("python_calamine",),
 )
 _SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("html_to_markdown",))
-_HTML = ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",))
 _PARQUET = f"{_MODULES}.parquet:convert"
 """Its workers may open their document by its name, so each has one."""
 _ROWS = ("rows", "columns")
-_DELIMITED = ConverterEntry(f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=_ROWS)
-_ARROW = ConverterEntry(
-    f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("nanoarrow",)
-)
 _COMPRESSED = ConverterEntry(
     f"{_MODULES}.compressed:convert", (TEXT,), "parts", options=("encoding",)
 )
 _ARCHIVES = (".tgz", ".tbz2", ".txz", ".tzst")
 PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
 """The converter of text in another encoding than the folder's; its parts name the encoding."""
-_IMAGE = ConverterEntry(
-    f"{_MODULES}.images:convert", (_WEBP, _PNG), options=("max",), needs=("PIL",)
-)
-_OPEN_XML = "application/vnd.openxmlformats-officedocument."
-_OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
-_BUILT_IN: Mapping[str, ConverterEntry] = {
-    "application/pdf": ConverterEntry(
+_BY_SUFFIX: Mapping[str, ConverterEntry] = {
+    "pdf": ConverterEntry(
         f"{_MODULES}.pdf:convert", (MARKDOWN, _PNG), "pages", needs=("pypdfium2", "PIL")
     ),
-    f"{_OPEN_XML}wordprocessingml.document": _WORD,
-    f"{_OPEN_DOCUMENT}text": _WORD,
-    f"{_OPEN_XML}spreadsheetml.sheet": _SHEETS,
-    f"{_OPEN_DOCUMENT}spreadsheet": _SHEETS,
-    "application/vnd.ms-excel": _SHEETS,
-    f"{_OPEN_XML}presentationml.presentation": _SLIDES,
-    f"{_OPEN_DOCUMENT}presentation": _SLIDES,
-    "application/epub+zip": ConverterEntry(
+    "docx docm dotx dotm odt ott odm fodt": _WORD,
+    "xlsx xlsm xltx xltm xlam xlsb xls ods ots fods": _SHEETS,
+    "pptx pptm potx potm ppsx ppsm odp otp fodp odg otg fodg": _SLIDES,
+    "epub": ConverterEntry(
         f"{_MODULES}.epub:convert", unit="chapters", needs=("html_to_markdown",)
     ),
-    "text/html": _HTML,
-    "application/xhtml+xml": _HTML,
-    "application/x-ipynb+json": ConverterEntry(
-        f"{_MODULES}.notebook:convert", (MARKDOWN, _PNG), "cells"
+    "html xhtml": ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",)),
+    "ipynb": ConverterEntry(f"{_MODULES}.notebook:convert", (MARKDOWN, _PNG), "cells"),
+    "eml mht": ConverterEntry(f"{_MODULES}.mail:convert"),
+    "csv tsv jsonl ndjson": ConverterEntry(
+        f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=_ROWS
     ),
-    "message/rfc822": ConverterEntry(f"{_MODULES}.mail:convert"),
-    "text/csv": _DELIMITED,
-    "text/tab-separated-values": _DELIMITED,
-    "application/jsonl": _DELIMITED,
-    "application/x-ndjson": _DELIMITED,
-    "application/vnd.apache.parquet": ConverterEntry(
-        _PARQUET, (MARKDOWN, _JSON), options=_ROWS, needs=("duckdb",)
+    "parquet": ConverterEntry(_PARQUET, (MARKDOWN, _JSON), options=_ROWS, needs=("duckdb",)),
+    "arrow arrows": ConverterEntry(
+        f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("nanoarrow",)
     ),
-    "application/vnd.apache.arrow.file": _ARROW,
-    "application/vnd.apache.arrow.stream": _ARROW,
-    "application/gzip": _COMPRESSED,
-    "application/x-bzip2": _COMPRESSED,
-    "application/x-xz": _COMPRESSED,
-    "application/zstd": msgspec.structs.replace(_COMPRESSED, needs=(ZSTD,)),
-    **dict.fromkeys(
-        ("image/png", "image/jpeg", "image/gif", "image/webp", "image/tiff", "image/bmp"), _IMAGE
+    "gz bz2 xz": _COMPRESSED,
+    "zst": msgspec.structs.replace(_COMPRESSED, needs=(ZSTD,)),
+    "png jpg gif webp tiff bmp": ConverterEntry(
+        f"{_MODULES}.images:convert", (_WEBP, _PNG), options=("max",), needs=("PIL",)
     ),
+}
+_BUILT_IN: Mapping[str, ConverterEntry] = {
+    media_types.from_name(f".{suffix}") or suffix: entry
+    for suffixes, entry in _BY_SUFFIX.items()
+    for suffix in suffixes.split()
 }
 
 PARAMETERS: frozenset[str] = frozenset(

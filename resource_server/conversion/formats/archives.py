@@ -1,6 +1,7 @@
 """ZIP archives of documents, and the XML in them, read within limits.
 
-Sizes are counted while reading: what an archive says of itself is not trusted.
+Sizes are counted while reading: what an archive says of itself is not trusted. Members are found as
+Office finds them: in any case, with backslashes, and with references from the wrong folder.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import posixpath
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, BinaryIO, Final
+from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from resource_server.errors import ConversionError
 
-__all__ = ["Archive", "Relation", "below", "copied", "parse_xml"]
+__all__ = ["Archive", "Relation", "below", "copied", "parse_xml", "protection"]
 
 MAX_FILES: Final = 10_000
 MAX_RATIO: Final = 100
@@ -43,9 +45,17 @@ _UNREADABLE: Final = (
     NotImplementedError,
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MAX_OLE_BYTES: Final = 64 * 1024 * 1024
+_PROTECTIONS: Final = {
+    "\tDRMContent": "rights management",
+    "DRMEncryptedTransform": "rights management",
+    "EncryptedPackage": "a password",
+}
+"""Streams of a compound file, and what they say of the document in it."""
 
 _OFFICE = "http://schemas.openxmlformats.org/"
 _STRICT = "http://purl.oclc.org/ooxml/"
+_MICROSOFT = "http://schemas.microsoft.com/office/"
 _ODF = "urn:oasis:names:tc:opendocument:xmlns:"
 _PREFIXES: Final = {
     f"{_OFFICE}wordprocessingml/2006/main": "w",
@@ -58,6 +68,8 @@ _PREFIXES: Final = {
     f"{_STRICT}drawingml/main": "a",
     f"{_OFFICE}drawingml/2006/wordprocessingDrawing": "wp",
     f"{_STRICT}drawingml/wordprocessingDrawing": "wp",
+    f"{_OFFICE}drawingml/2006/spreadsheetDrawing": "xdr",
+    f"{_STRICT}drawingml/spreadsheetDrawing": "xdr",
     f"{_OFFICE}drawingml/2006/chart": "c",
     f"{_STRICT}drawingml/chart": "c",
     f"{_OFFICE}drawingml/2006/diagram": "dgm",
@@ -68,10 +80,15 @@ _PREFIXES: Final = {
     f"{_STRICT}officeDocument/math": "m",
     f"{_OFFICE}package/2006/relationships": "rels",
     f"{_OFFICE}markup-compatibility/2006": "mc",
-    "http://schemas.microsoft.com/office/word/2010/wordml": "w14",
+    f"{_MICROSOFT}word/2010/wordml": "w14",
+    f"{_MICROSOFT}drawing/2014/chartex": "cx",
+    f"{_MICROSOFT}spreadsheetml/2018/threadedcomments": "xt",
+    f"{_MICROSOFT}powerpoint/2018/8/main": "pt",
+    "urn:schemas-microsoft-com:vml": "v",
+    "urn:schemas-microsoft-com:office:office": "o",
     **{
         f"{_ODF}{name}:1.0": name
-        for name in ("office", "text", "table", "style", "presentation", "manifest")
+        for name in ("office", "text", "table", "style", "presentation", "manifest", "chart")
     },
     f"{_ODF}drawing:1.0": "draw",
     f"{_ODF}svg-compatible:1.0": "svg",
@@ -108,8 +125,7 @@ class Archive:
         """
         self._packed_bytes = 0
         self._unpacked_bytes = 0
-        if file.read(len(_OLE)) == _OLE:
-            raise ConversionError("it is protected by a password, or in an older format")
+        _refuse_protected(file)
         try:
             self._zip = zipfile.ZipFile(file)
         except _UNREADABLE as error:
@@ -120,10 +136,15 @@ class Archive:
         self._members = {member.filename: member for member in members}
         if len(self._members) < len(members):
             raise ConversionError("the archive has two files of one name")
+        self._folded = {_folded(name): name for name in reversed(self._members)}
         _refuse_overlaps(members, self._zip.start_dir)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._members
+        return self._found(name) in self._members
+
+    def _found(self, name: str) -> str:
+        """Return the name of a member as the archive spells it."""
+        return name if name in self._members else self._folded.get(_folded(name), "")
 
     @property
     def names(self) -> Iterable[str]:
@@ -136,7 +157,7 @@ class Archive:
         Raises:
             ConversionError: it is absent or damaged, or the archive is over a limit.
         """
-        member = self._members.get(name)
+        member = self._members.get(self._found(name))
         if member is None:
             raise ConversionError("it is damaged: a part is missing")
         if member.flag_bits & _ENCRYPTED:
@@ -176,19 +197,58 @@ class Archive:
         found: dict[str, Relation] = {}
         for each in self.xml(name).iter("rels:Relationship"):
             target = each.get("Target", "")
-            is_external = each.get("TargetMode") == "External"
+            is_external = each.get("TargetMode", "").lower() == "external"
             if not is_external:
-                target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+                target = self._target(folder, target)
             kind = each.get("Type", "").rpartition("/")[2]
             found[each.get("Id", "")] = Relation(kind, target, is_external)
         return found
 
+    def _target(self, folder: str, target: str) -> str:
+        """Return the name of the part that a part in a folder refers to."""
+        target = target.replace("\\", "/").partition("#")[0]
+        for base in (folder, ""):  # some programs write all references from the top
+            name = posixpath.normpath(posixpath.join("/", base, target)).lstrip("/")
+            for spelled in (name, unquote(name)):
+                if spelled in self:
+                    return spelled
+        return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+
+    def related(self, part: str, kind: str) -> Sequence[str]:
+        """Return the names of the parts of a kind that a part refers to and that are there."""
+        return [
+            relation.target
+            for relation in self.relations(part).values()
+            if relation.kind == kind and not relation.is_external and relation.target in self
+        ]
+
     def main_part(self, default: str) -> str:
         """Return the name of the part that an Office document begins with."""
-        for relation in self.relations("").values():
-            if relation.kind == "officeDocument" and relation.target in self:
-                return relation.target
-        return default
+        return next(iter(self.related("", "officeDocument")), default)
+
+
+def _refuse_protected(file: BinaryIO) -> None:
+    """Refuse a document that Office keeps in a compound file: encrypted, or in an old format.
+
+    Raises:
+        ConversionError: it is protected by a password or by rights, or in an older format.
+    """
+    data = file.read(len(_OLE))
+    if data == _OLE:
+        if cause := protection(file.read(_MAX_OLE_BYTES)):
+            raise ConversionError(f"it is protected by {cause}")
+        raise ConversionError("it is in an older format of Office, whatever its name says")
+    file.seek(0)
+
+
+def protection(data: bytes) -> str:
+    """Return what protects the document that a compound file wraps; empty if it wraps none."""
+    streams = _PROTECTIONS.items()
+    return next((why for name, why in streams if f"{name}\0".encode("utf-16-le") in data), "")
+
+
+def _folded(name: str) -> str:
+    return name.replace("\\", "/").lstrip("/").casefold()
 
 
 def _refuse_overlaps(members: list[zipfile.ZipInfo], directory: int) -> None:

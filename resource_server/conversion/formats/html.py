@@ -20,6 +20,12 @@ _MAX_BYTES = 32 * 1024 * 1024
 _HEAD_BYTES = 4096
 """Bytes at the start that may declare the encoding or the title; browsers read 1024."""
 
+_MAX_AREA = 2_000_000
+"""Cells of a table, with those that fill its rows up to the longest one."""
+_MAX_SPAN = 1000
+_TABLE_TAG = re.compile(r"""<(/?)(table|tr|td|th)\b((?:[^>"']|"[^"]*"|'[^']*')*)>""", re.IGNORECASE)
+_SPAN = re.compile(r"""\bcolspan\s*=\s*["']?\s*([0-9]{1,9})""", re.IGNORECASE)
+_LINES = "[A table of very unequal rows, row by row:]"
 _HIDDEN = '[aria-hidden="true"]'
 
 
@@ -52,6 +58,7 @@ def markdown_of(html: str) -> str:
     Raises:
         ConversionError: it is nested too deeply, or the parser refuses it.
     """
+    html = _bounded(html)
     try:
         result = to_markdown(html, _options(*hidden_selectors(html)))
     except Exception as error:
@@ -63,6 +70,48 @@ def markdown_of(html: str) -> str:
             raise ConversionError(_TOO_DEEP)
         text += f"\n\n[Some text is missing: {_TOO_DEEP}.]"
     return f"{text}\n" if text else ""
+
+
+def _bounded(html: str) -> str:
+    """Return HTML without the tables that would be huge once all rows had the same length."""
+    if len(html) < _MAX_AREA // 100 and "colspan" not in html.lower():
+        return html
+    pieces: list[str] = []
+    end = 0
+    for first, last in _huge_tables(html):
+        rows = _TABLE_TAG.sub(_line, html[first:last])
+        pieces += [html[end:first], f"<p>{_LINES}</p><p>", rows, "</p>"]
+        end = last
+    return "".join((*pieces, html[end:]))
+
+
+def _line(tag: re.Match[str]) -> str:
+    if tag[1] or tag[2].lower() == "table":
+        return ""
+    return "<br>" if tag[2].lower() == "tr" else " | "
+
+
+def _huge_tables(html: str) -> Iterator[tuple[int, int]]:
+    """Yield the positions of outermost tables that are too large, or have such a table in them."""
+    begin = rows = depth = 0
+    width = widest = 0
+    for tag in _TABLE_TAG.finditer(html):
+        name, is_end = tag[2].lower(), bool(tag[1])
+        if name == "table":
+            depth = max(depth + (-1 if is_end else 1), 0)
+            if depth == 1 and not is_end:
+                begin, rows, width, widest = tag.start(), 0, 0, 0
+            elif depth == 0 and rows * widest > _MAX_AREA:
+                yield begin, tag.end()
+                rows = 0
+        elif name == "tr":
+            rows, width = rows + (not is_end), 0
+        elif not is_end:
+            span = _SPAN.search(tag[3])
+            width += min(max(int(span[1]), 1), _MAX_SPAN) if span else 1
+            widest = max(widest, width)
+    if depth and rows * widest > _MAX_AREA:
+        yield begin, len(html)
 
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:

@@ -1,15 +1,23 @@
-"""Content of OpenDocument files as HTML, for ODT and ODP; and the HTML of lists and tables."""
+"""Content of OpenDocument files as HTML: text, shapes, comments, charts, headers and footers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element
 
-from resource_server.conversion.formats.archives import Archive, below
+from resource_server.conversion.formats.archives import MAX_BYTES, Archive, below, copied
+from resource_server.conversion.formats.blocks import (
+    Item,
+    comment_line,
+    flat,
+    lists_of,
+    margin_lines,
+    sections_of,
+    table_of,
+)
 from resource_server.errors import ConversionError
 
 _MAX_REPEATED = 64
@@ -19,82 +27,13 @@ _MAX_ANCESTORS = 20
 _MAX_LEVEL = 10
 _LEFT_OUT: Final = frozenset(
     """
-    text:tracked-changes office:annotation office:annotation-end office:forms office:scripts
+    text:tracked-changes office:annotation-end office:forms office:scripts
     office:event-listeners text:sequence-decls text:variable-decls text:user-field-decls
     text:hidden-text presentation:notes text:ruby-text svg:title svg:desc text:note-citation
     text:alphabetical-index-source text:table-of-content-source text:dde-connection-decls
     """.split()
 )
 _BLOCKS: Final = frozenset("text:p text:h text:list table:table".split())
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An item of a list."""
-
-    level: int
-    """From 0."""
-    number: int | None
-    """None of a list with bullets."""
-    html: str
-
-
-def lists_of(blocks: Iterable[Item | str]) -> str:
-    """Return blocks as HTML, items in a row as nested lists."""
-    pieces: list[str] = []
-    opened: list[str] = []
-
-    def close_to(depth: int) -> None:
-        while len(opened) > depth:
-            pieces.append(f"</li></{opened.pop()}>")
-
-    for block in blocks:
-        if isinstance(block, str):
-            close_to(0)
-            pieces.append(block)
-            continue
-        tag = "ul" if block.number is None else "ol"
-        close_to(block.level + 1)
-        if len(opened) == block.level + 1:
-            if opened[-1] == tag:
-                pieces.append("</li><li>")
-            else:
-                close_to(block.level)
-        while len(opened) <= block.level:
-            opened.append(tag)
-            start = f' start="{block.number}"' if block.number not in (None, 1) else ""
-            pieces.append(f"<{tag}{start}><li>")
-        pieces.append(block.html)
-    close_to(0)
-    return "".join(pieces)
-
-
-def table_of(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as HTML; the first row is its header."""
-    width = max((len(row) for row in rows), default=0)
-    if not width:
-        return ""
-    lines: list[str] = []
-    for row in rows:
-        tag = "td" if lines else "th"
-        cells = "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
-        lines.append(f"<tr>{cells}{f'<{tag}></{tag}>' * (width - len(row))}</tr>")
-    return f"<table>{''.join(lines)}</table>"
-
-
-def flat(blocks: Iterable[Item | str]) -> str:
-    """Return blocks as one line of HTML, for a cell or a note."""
-    lines: list[str] = []
-    for block in blocks:
-        if isinstance(block, Item):
-            mark = "•" if block.number is None else f"{block.number}."
-            lines.append(f"{mark} {block.html}")
-            continue
-        line = re.sub("</t[dh]><t[dh]>", ", ", block).replace("</tr><tr>", "; ")
-        lines.append(
-            re.sub("</?(?:p|h[1-6]|table|tr|td|th|ul|ol|li)(?: [^>]*)?>", " ", line).strip()
-        )
-    return "<br>".join(line for line in lines if line)
 
 
 def text_html(archive: Archive) -> str:
@@ -107,8 +46,25 @@ def text_html(archive: Archive) -> str:
     body = below(content, "office:body", "office:text")
     if body is None:
         raise ConversionError("it is damaged, or no ODT: it has no text")
-    writer = MarkdownText(style_roots(archive, content))
-    return lists_of(writer.blocks(body)) + writer.notes_html()
+    writer = MarkdownText(archive, content)
+    text = lists_of(writer.blocks(body)) + writer.notes_html()
+    return text + sections_of(("Headers and footers", writer.margins()))
+
+
+def open_archive(file: BinaryIO) -> Archive:
+    """Return the archive of a document; one in a single XML file is made the content of one.
+
+    Raises:
+        ConversionError: it is protected by a password, damaged, or over a limit.
+    """
+    head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    file.seek(0)
+    if not head.startswith(b"<"):
+        return Archive(file)
+    data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ConversionError(f"it is larger than {MAX_BYTES // 1024**2} MiB")
+    return Archive(copied({"content.xml": data}))
 
 
 def content_of(archive: Archive) -> Element:
@@ -124,19 +80,17 @@ def content_of(archive: Archive) -> Element:
     return archive.xml("content.xml")
 
 
-def style_roots(archive: Archive, content: Element) -> Sequence[Element]:
-    """Return the elements that hold styles, those of the content last."""
-    roots = [archive.xml("styles.xml")] if "styles.xml" in archive else []
-    return [*roots, content]
-
-
 class MarkdownText:
-    """Writes elements as HTML; notes are collected."""
+    """Writes elements of a document as HTML; notes are collected."""
 
-    def __init__(self, roots: Iterable[Element]) -> None:
+    def __init__(self, archive: Archive, content: Element) -> None:
+        self._archive = archive
+        roots = [archive.xml("styles.xml")] if "styles.xml" in archive else []
+        self.roots: Sequence[Element] = [*roots, content]
+        """The elements that hold styles, those of the content last."""
         self._styles: dict[tuple[str, str], Element] = {}
         self._numbered: dict[str, set[int]] = {}
-        for root in roots:
+        for root in self.roots:
             for style in root.iter("style:style"):
                 key = (style.get("style:family", ""), style.get("style:name", ""))
                 self._styles[key] = style
@@ -154,6 +108,23 @@ class MarkdownText:
         """Return the notes so far."""
         return "".join(f"<p>[^{at}]: {note}</p>" for at, note in enumerate(self._notes, 1))
 
+    def margins(self) -> Iterator[str]:
+        """Yield the headers and footers of the pages."""
+        pages = (page for root in self.roots for page in root.iter("style:master-page"))
+        yield from margin_lines(
+            ("Header" if "header" in each.tag else "Footer", each, flat(self.blocks(each)))
+            for page in pages
+            for each in page
+            if re.fullmatch("style:(header|footer)(-left|-first)?", each.tag)
+            and each.get("style:display") != "false"
+        )
+
+    def comment(self, annotation: Element) -> tuple[str, str]:
+        """Return the author of a comment, and its text as HTML."""
+        lines = (child for child in annotation if child.tag in _BLOCKS)
+        text = flat([block for line in lines for block in self.block(line)])
+        return annotation.findtext("dc:creator") or "", text
+
     def blocks(self, parent: Element) -> list[Item | str]:
         """Return the paragraphs, lists and tables of an element."""
         found: list[Item | str] = []
@@ -163,7 +134,8 @@ class MarkdownText:
 
     def block(self, element: Element) -> Sequence[Item | str]:
         """Return an element as paragraphs, lists and tables."""
-        if element.tag in _LEFT_OUT or _is_hidden_section(element):
+        is_field = element.get("presentation:class") in ("date-time", "page-number")
+        if element.tag in _LEFT_OUT or is_field or _is_hidden_section(element):
             return ()
         match element.tag:
             case "text:p" | "text:h":
@@ -174,26 +146,52 @@ class MarkdownText:
                 return self._table(element)
             case "draw:frame":
                 return self.frame(element)
+            case "office:annotation":
+                return [comment_line(*self.comment(element))]
+            case "draw:object" | "draw:object-ole":
+                return self._object(element)
             case _:
                 return self.blocks(element)
 
     def frame(self, frame: Element) -> list[Item | str]:
-        """Return the text, the table or the description of a frame."""
+        """Return the text, the table, the chart or the description of a frame."""
         found = self.blocks(frame)
+        if found or frame.find("draw:text-box") is not None:
+            return found
         text = next(
             (text for tag in ("svg:desc", "svg:title") if (text := frame.findtext(tag))), ""
         )
-        if text.strip() and frame.find("draw:text-box") is None and not found:
-            return [f"<p>[Image: {escape(' '.join(text.split()), quote=False)}]</p>"]
-        return found
+        kind = "Image" if frame.find("draw:plugin") is None else "Video or sound"
+        if text.strip():
+            return [f"<p>[{kind}: {escape(' '.join(text.split()), quote=False)}]</p>"]
+        is_object = any(frame.find(tag) is not None for tag in ("draw:image", "draw:plugin"))
+        return [f"<p>[{kind} not shown]</p>"] if is_object else []
+
+    def _object(self, element: Element) -> list[Item | str]:
+        """Return a chart or a formula, which are documents of their own; others are named."""
+        name = f"{element.get('xlink:href', '').removeprefix('./').rstrip('/')}/content.xml"
+        root = next(iter(element), None)
+        if name in self._archive:
+            root = self._archive.xml(name)
+        chart = next(root.iter("chart:chart"), None) if root is not None else None
+        if root is not None and chart is not None:
+            titles = (flat(self.blocks(title)) for title in _titles(chart))
+            said = "; ".join(title for title in titles if title)
+            tables = [block for each in chart.iter("table:table") for block in self._table(each)]
+            return [f"<p>[Chart: {said}]</p>" if said else "<p>[Chart]</p>", *tables]
+        formula = next(root.iter("math:annotation"), None) if root is not None else None
+        if formula is not None and (formula.text or "").strip():
+            return [f"<p><code>{escape(formula.text or '', quote=False)}</code></p>"]
+        return ["<p>[Embedded object not shown]</p>"]
 
     def _paragraph(self, paragraph: Element) -> list[Item | str]:
         hidden = paragraph.find("text:hidden-paragraph")
         is_hidden, _, _ = self._properties_of("paragraph", paragraph.get("text:style-name", ""))
         if is_hidden or (hidden is not None and hidden.get("text:is-hidden") != "false"):
             return []
+        outer, self._boxes = self._boxes, []
         text = self._inline(paragraph)
-        boxes, self._boxes = self._boxes, []
+        boxes, self._boxes = self._boxes, outer
         if not text.strip():
             return boxes
         if paragraph.tag == "text:p":
@@ -226,8 +224,8 @@ class MarkdownText:
                 return "<br>"
             case "text:note":
                 return self._note(element)
-            case "draw:frame":
-                self._boxes += self.frame(element)
+            case "draw:frame" | "office:annotation":
+                self._boxes += self.block(element)
                 return ""
             case tag if tag in _BLOCKS or tag.startswith("draw:"):
                 self._boxes += self.blocks(element)
@@ -297,7 +295,7 @@ class MarkdownText:
         return found
 
     def _table(self, table: Element) -> Sequence[Item | str]:
-        rows = [self._row(row) for row in _rows(table)]
+        rows = [self._row(row) for row in rows_of(table)]
         rows = [row for row in rows if any(row)]
         if [len(row) for row in rows] == [1]:
             return [f"<p>{rows[0][0]}</p>"]
@@ -313,13 +311,17 @@ class MarkdownText:
         return cells
 
 
-def _rows(table: Element) -> Iterator[Element]:
+def rows_of(table: Element) -> Iterator[Element]:
     """Yield the rows of a table, also those in groups, but not those of tables inside it."""
     for child in table:
         if child.tag == "table:table-row":
             yield child
         elif child.tag in ("table:table-rows", "table:table-header-rows", "table:table-row-group"):
-            yield from _rows(child)
+            yield from rows_of(child)
+
+
+def _titles(chart: Element) -> Iterator[Element]:
+    return (each for each in chart.iter() if each.tag in ("chart:title", "chart:subtitle"))
 
 
 def _item_html(lines: Sequence[Item | str]) -> str:

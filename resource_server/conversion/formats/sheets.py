@@ -10,11 +10,12 @@ import datetime
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 from xml.etree.ElementTree import Element
+from xml.sax.saxutils import quoteattr
 
 from python_calamine import (
     CalamineError,
@@ -24,8 +25,17 @@ from python_calamine import (
     SheetVisibleEnum,
 )
 
-from resource_server.conversion.formats.archives import Archive, below, copied
-from resource_server.conversion.formats.opendocument import content_of
+from resource_server.conversion.formats.archives import Archive, Relation, below, copied
+from resource_server.conversion.formats.blocks import Item, comment_of, lists_of, sections_of
+from resource_server.conversion.formats.html import markdown_of
+from resource_server.conversion.formats.opendocument import (
+    MarkdownText,
+    content_of,
+    open_archive,
+    rows_of,
+)
+from resource_server.conversion.formats.sheet_parts import SheetParts, column_letters
+from resource_server.conversion.formats.xls_parts import XlsRemarks
 from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.registry import SHEET_NAMES
 from resource_server.errors import ConversionError, InvalidParameter
@@ -37,6 +47,9 @@ MAX_AREA: Final = 5_000_000
 """Maximum number of cells in the rectangle around all cells of a sheet."""
 _MAX_OLE_BYTES: Final = 64 * 1024 * 1024
 _OLE: Final = b"\xd0\xcf\x11\xe0"
+_MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_RELATED: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE: Final = "http://schemas.openxmlformats.org/package/2006/relationships"
 _CELL = re.compile(rb'(<(?:\w+:)?c\s(?:[^>"]*"[^"]*")*?[^>"]*?\br=")([A-Z]{1,3})([0-9]{1,7})(")')
 _ROW = re.compile(rb'(<(?:\w+:)?row\s(?:[^>"]*"[^"]*")*?[^>"]*?\br=")([0-9]{1,7})(")')
 _COLUMN_REF = re.compile(rb'\sr="([A-Z]{1,3})[0-9]')
@@ -72,10 +85,20 @@ class _Sheet:
     """Whether empty rows and columns between its cells are left out."""
 
 
+@dataclass(frozen=True, slots=True)
+class _About:
+    """A sheet, as its workbook lists it."""
+
+    name: str
+    part: str
+    state: str
+    """`visible`, `hidden` or `veryHidden`."""
+
+
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield each sheet as a part. Options: `sheet`, `rows` and `columns`."""
     sheets = workbook(file)
-    names = sheets.names
+    names = [*sheets.names, *sheets.chart_names]
     if request.format == SHEET_NAMES:
         yield from (Part(name, at, len(names), "text/plain") for at, name in enumerate(names, 1))
         return
@@ -87,7 +110,20 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     last = min(request.last or len(names), len(names))
     for number in range(max(request.first, 1), last + 1):
         if wanted is None or names[number - 1] == wanted:
-            yield Part(_markdown(sheets.sheet(number - 1), request), number, len(names))
+            yield Part(_part(sheets, number - 1, request), number, len(names))
+
+
+def _part(sheets: _Excel | _OpenSheets, index: int, request: ConversionRequest) -> str:
+    """Return a sheet, with what it has beside its cells."""
+    if index >= len(sheets.names):
+        at = index - len(sheets.names)
+        text = markdown_of(sheets.chart(at)) or "[This sheet is empty.]\n"
+        return f"## {_text(sheets.chart_names[at])}\n\n{text}"
+    text = _markdown(sheets.sheet(index), request)
+    remarks = sheets.remarks(index)
+    if remarks and ("rows" in request.options or "columns" in request.options):
+        return f"{text}\n[Comments, drawings and links are shown without rows and columns.]\n"
+    return f"{text}\n{markdown_of(remarks)}" if remarks else text
 
 
 def workbook(file: BinaryIO) -> _Excel | _OpenSheets:
@@ -102,18 +138,21 @@ def workbook(file: BinaryIO) -> _Excel | _OpenSheets:
         data = file.read(_MAX_OLE_BYTES + 1)
         if len(data) > _MAX_OLE_BYTES:
             raise ConversionError(f"it is larger than {_MAX_OLE_BYTES // 1024**2} MiB")
-        return _Excel(io.BytesIO(data), frozenset())
-    archive = Archive(file)
+        return _Excel(io.BytesIO(data), XlsRemarks(data))
+    archive = open_archive(file)
     if "content.xml" in archive:
         return _OpenSheets(archive)
-    return _Excel(*_safe_copy(archive))
+    document = _OpenXml(archive)
+    return _Excel(document.copy(), document)
 
 
 class _Excel:
     """A workbook that calamine reads."""
 
-    def __init__(self, file: BinaryIO, compacted: frozenset[str]) -> None:
-        self._compacted = compacted
+    def __init__(self, file: BinaryIO, others: _OpenXml | XlsRemarks) -> None:
+        self._others = others
+        self.chart_names = [chart.name for chart in others.charts]
+        self.remarks, self.chart = others.remarks, others.chart
         self._book = _guarded(lambda: CalamineWorkbook.from_filelike(file))
         # Charts and macros are no tables.
         self._sheets = [
@@ -130,7 +169,7 @@ class _Excel:
             sheet.iter_rows(),
             sheet.height,
             is_hidden=about.visible != SheetVisibleEnum.Visible,
-            is_compacted=about.name in self._compacted,
+            is_compacted=about.name in self._others.compacted,
         )
 
 
@@ -149,46 +188,90 @@ def _guarded(read: Callable[[], T]) -> T:
         raise
 
 
-def _safe_copy(archive: Archive) -> tuple[BinaryIO, frozenset[str]]:
-    """Return an XLSX with nothing but what calamine needs, and the names of compacted sheets."""
-    main = archive.main_part("xl/workbook.xml")
-    if main not in archive:
-        if main.endswith(".bin") or "xl/workbook.bin" in archive:
+class _OpenXml:
+    """An XLSX, and a copy of it with what calamine needs, in the names and the form it expects."""
+
+    def __init__(self, archive: Archive) -> None:
+        main = archive.main_part("xl/workbook.xml")
+        if main.endswith(".bin") or (main not in archive and "xl/workbook.bin" in archive):
             raise ConversionError("it is a binary workbook (XLSB), which is not read")
-        raise ConversionError("it is damaged, or no XLSX: its main part is missing")
-    relations = archive.relations(main)
-    names = {
-        relation.target: sheet.get("name", "")
-        for sheet in archive.xml(main).iter("x:sheet")
-        if (relation := relations.get(sheet.get("r:id", "")))
-    }
-    members: dict[str, bytes] = {}
-    compacted: set[str] = set()
-    for name in archive.names:
-        if not _is_needed(name, names):
-            continue
-        data = archive.read(name)
-        _refuse_document_type(data)
-        if name in names:
-            data, is_compacted = _mended(data)
+        if main not in archive:
+            raise ConversionError("it is damaged, or no XLSX: its main part is missing")
+        self._archive = archive
+        self._root = archive.xml(main)
+        self._parts = SheetParts(archive, main)
+        relations, folder = archive.relations(main), posixpath.dirname(main)
+        self.sheets: list[_About] = []
+        self.charts: list[_About] = []
+        for at, sheet in enumerate(self._root.iter("x:sheet"), 1):
+            usual = Relation("worksheet", f"{folder}/worksheets/sheet{at}.xml", False)
+            relation = relations.get(sheet.get("r:id", ""), usual)
+            if relation.target not in archive:
+                raise ConversionError("it is damaged: a sheet is missing")
+            state = sheet.get("state", "visible")
+            about = _About(sheet.get("name", ""), relation.target, state)
+            if relation.kind in ("worksheet", "chartsheet"):
+                (self.sheets if relation.kind == "worksheet" else self.charts).append(about)
+        self._others: dict[str, str] = {}
+        for kind in ("styles", "sharedStrings"):
+            usual_name = f"{folder}/{kind}.xml"
+            part = next(iter(archive.related(main, kind)), usual_name)
+            if part in archive:
+                self._others[f"{kind}.xml"] = part
+        self.compacted: set[str] = set()
+        self._tails: dict[str, bytes] = {}
+
+    def remarks(self, index: int) -> str:
+        """Return what a sheet has beside its cells, as HTML."""
+        part = self.sheets[index].part
+        return self._parts.remarks(part, self._tails[part])
+
+    def chart(self, index: int) -> str:
+        """Return a sheet that is nothing but a chart, as HTML."""
+        return lists_of(self._parts.drawings(self.charts[index].part))
+
+    def copy(self) -> BinaryIO:
+        """Return the copy; sheets whose cells are moved together are `compacted` then."""
+        members = {
+            f"xl/{name}": _checked(self._archive.read(part)) for name, part in self._others.items()
+        }
+        kinds = [(name.partition(".")[0], name) for name in self._others]
+        entries: list[str] = []
+        for at, sheet in enumerate(self.sheets, 1):
+            data, is_compacted = _mended(_checked(self._archive.read(sheet.part)))
+            self._tails[sheet.part] = data[data.rfind(b"sheetData") :]
             if is_compacted:
-                compacted.add(names[name])
-        members[name] = data
-    return copied(members), frozenset(compacted)
+                self.compacted.add(sheet.name)
+            members[f"xl/worksheets/sheet{at}.xml"] = data
+            kinds.append(("worksheet", f"worksheets/sheet{at}.xml"))
+            entries.append(
+                f'<sheet name={quoteattr(sheet.name)} sheetId="{at}" r:id="id{len(kinds)}" '
+                f"state={quoteattr(sheet.state)}/>"
+            )
+        properties = self._root.find("x:workbookPr")
+        is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
+        workbook = (
+            f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}"><workbookPr date1904="{is_1904:d}"/>'
+            f"<sheets>{''.join(entries)}</sheets></workbook>"
+        )
+        members["_rels/.rels"] = _relations([("officeDocument", "xl/workbook.xml")])
+        members["xl/workbook.xml"] = workbook.encode()
+        members["xl/_rels/workbook.xml.rels"] = _relations(kinds)
+        return copied(members)
 
 
-def _is_needed(name: str, sheets: Mapping[str, str]) -> bool:
-    if name in sheets or name == "[Content_Types].xml":
-        return True
-    folder, base = posixpath.split(name)
-    if folder.rpartition("/")[2] == "_rels":
-        return base in (".rels", "workbook.xml.rels") or folder.endswith("worksheets/_rels")
-    return base in ("workbook.xml", "sharedStrings.xml", "styles.xml")
+def _relations(targets: Sequence[tuple[str, str]]) -> bytes:
+    each = "".join(
+        f'<Relationship Id="id{at}" Type="{_RELATED}/{kind}" Target="{target}"/>'
+        for at, (kind, target) in enumerate(targets, 1)
+    )
+    return f'<Relationships xmlns="{_PACKAGE}">{each}</Relationships>'.encode()
 
 
-def _refuse_document_type(data: bytes) -> None:
+def _checked(data: bytes) -> bytes:
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise ConversionError("its XML declares a document type or entities, which are not read")
+    return data
 
 
 def _mended(data: bytes) -> tuple[bytes, bool]:
@@ -211,7 +294,7 @@ def _mended(data: bytes) -> tuple[bytes, bool]:
     _refuse_area(len(columns), len(rows))
     ranks = {old: at for at, old in enumerate(sorted(rows), 1)}
     order = sorted(columns, key=_column_number)
-    letters = {old: _column_letters(at) for at, old in enumerate(order, 1)}
+    letters = {old: column_letters(at).encode() for at, old in enumerate(order, 1)}
     data = _CELL.sub(
         lambda cell: b"%b%b%d%b" % (cell[1], letters[cell[2]], ranks[int(cell[3])], cell[4]), data
     )
@@ -234,14 +317,6 @@ def _column_number(letters: bytes) -> int:
     return number
 
 
-def _column_letters(number: int) -> bytes:
-    letters = b""
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = bytes([65 + rest]) + letters
-    return letters
-
-
 class _OpenSheets:
     """The sheets of an ODS."""
 
@@ -252,6 +327,8 @@ class _OpenSheets:
             raise ConversionError("it is damaged, or no ODS: it has no spreadsheet")
         self._tables = body.findall("table:table")
         self.names = [table.get("table:name", "") for table in self._tables]
+        self.chart_names: Sequence[str] = ()
+        self._writer = MarkdownText(archive, content)
         self._hidden = {
             style.get("style:name", "")
             for style in content.iter("style:style")
@@ -266,11 +343,45 @@ class _OpenSheets:
         is_hidden = table.get("table:style-name", "") in self._hidden
         return _Sheet(self.names[index], rows, len(rows), is_hidden=is_hidden)
 
+    def remarks(self, index: int) -> str:
+        """Return what a sheet has beside its cells, as HTML; headers and footers at the first."""
+        table = self._tables[index]
+        comments: list[Item] = []
+        drawings = [
+            block for each in table.findall("table:shapes") for block in self._writer.blocks(each)
+        ]
+        for place, cell in _open_places(table):
+            for child in cell:
+                if child.tag == "office:annotation":
+                    comments.append(Item(0, None, comment_of(*self._writer.comment(child), place)))
+                elif child.tag.startswith("draw:") and (blocks := self._writer.block(child)):
+                    drawings += [f"<p>At {place}:</p>", *blocks]
+        margins = self._writer.margins() if index == 0 else ()
+        return sections_of(
+            ("Comments", comments), ("Drawings", drawings), ("Header and footer", margins)
+        )
+
+    def chart(self, _: int) -> str:
+        """Return a sheet that is nothing but a chart; there is none."""
+        return ""
+
+
+def _open_places(table: Element) -> Iterator[tuple[str, Element]]:
+    """Yield the cells that have anything in them, each with its name."""
+    at = 1
+    for row in rows_of(table):
+        column = 1
+        for cell in row:
+            if len(cell):
+                yield f"{column_letters(column)}{at}", cell
+            column += max(_int(cell.get("table:number-columns-repeated", "")), 1)
+        at += max(_int(row.get("table:number-rows-repeated", "")), 1)
+
 
 def _open_rows(table: Element) -> Iterator[Sequence[Cell]]:
     """Yield the rows of an ODS table from the first one that is not empty to the last such."""
     empty = area = 0
-    for row in table.iter("table:table-row"):
+    for row in rows_of(table):
         cells = _open_cells(row)
         count = max(_int(row.get("table:number-rows-repeated", "")), 1)
         if not cells:

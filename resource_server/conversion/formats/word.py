@@ -1,11 +1,13 @@
 """Text documents as Markdown: DOCX here, ODT by `opendocument`.
 
-Tracked deletions, hidden text, comments, headers and footers are left out. Nothing outside the
-document is ever read: links stay links, and pictures are their descriptions.
+Tracked deletions and hidden text are left out. Comments and text boxes follow the paragraph that
+they are anchored in; notes, headers and footers come last. Nothing outside the document is ever
+read: links stay links, and pictures are their descriptions.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +17,18 @@ from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats import opendocument
 from resource_server.conversion.formats.archives import Archive, Relation, below
-from resource_server.conversion.formats.charts import chart_html
+from resource_server.conversion.formats.blocks import (
+    Item,
+    comment_line,
+    flat,
+    lists_of,
+    margin_lines,
+    sections_of,
+    table_of,
+)
+from resource_server.conversion.formats.drawings import Drawing, is_hidden, picture_text
 from resource_server.conversion.formats.formulas import latex_of
 from resource_server.conversion.formats.html import markdown_of
-from resource_server.conversion.formats.opendocument import Item, lists_of, table_of
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -50,7 +60,7 @@ _HEADING = re.compile(r"heading ([1-9])$", re.IGNORECASE)
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the document as one part."""
-    archive = Archive(file)
+    archive = opendocument.open_archive(file)
     try:
         if "content.xml" in archive:
             html = opendocument.text_html(archive)
@@ -96,7 +106,7 @@ class _WordDocument:
         self._main = archive.main_part("word/document.xml")
         if self._main not in archive:
             raise ConversionError("it is damaged, or no DOCX: its main part is missing")
-        self._relations = archive.relations(self._main)
+        self._enter(self._main)
         self._styles = _styles(self._part("styles"))
         self._levels = _levels(self._part("numbering"))
         self._counts: dict[tuple[str, int], int] = {}
@@ -106,38 +116,66 @@ class _WordDocument:
         self._boxes: list[Item | str] = []
         """Text boxes, which follow the paragraph that they are anchored in."""
         self._notes: dict[tuple[str, str], int] = {}
+        self._commented: set[str] = set()
+
+    def _enter(self, part: str) -> None:
+        """Take the references of a part for those of the text that follows."""
+        self._relations = self._archive.relations(part)
+        self._drawing = Drawing(self._archive, part)
 
     def _part(self, kind: str) -> Element | None:
-        for relation in self._relations.values():
-            if relation.kind == kind and not relation.is_external:
-                return (
-                    self._archive.xml(relation.target) if relation.target in self._archive else None
-                )
-        return None
+        parts = self._archive.related(self._main, kind)
+        return self._archive.xml(parts[0]) if parts else None
 
     def html(self) -> str:
         """Return the text, with the notes at its end."""
         body = self._archive.xml(self._main).find("w:body")
         if body is None:
             raise ConversionError("it is damaged, or no DOCX: it has no body")
-        text = lists_of(self._blocks(body))
-        return text + "".join(self._note_texts())
+        text = lists_of(self._blocks(body)) + "".join(self._note_texts())
+        return text + sections_of(("Headers and footers", margin_lines(self._margins(body))))
 
     def _note_texts(self) -> Iterator[str]:
-        parts: dict[str, Mapping[str, Element]] = {}
-        targets = {relation.kind: relation for relation in self._relations.values()}
+        found: dict[str, Mapping[str, Element]] = {}
         for (kind, note_id), number in list(self._notes.items()):
-            relation = targets.get(f"{kind}s")
-            if relation is None or relation.target not in self._archive:
-                continue
-            if kind not in parts:
-                root = self._archive.xml(relation.target)
-                parts[kind] = {note.get("w:id", ""): note for note in root.iter(f"w:{kind}")}
-            note = parts[kind].get(note_id)
-            if note is None:
-                continue
-            self._relations = self._archive.relations(relation.target)
-            yield f"<p>[^{number}]: {self._cell(note)}</p>"
+            for part in self._archive.related(self._main, f"{kind}s")[:1]:
+                if kind not in found:
+                    notes = self._archive.xml(part).iter(f"w:{kind}")
+                    found[kind] = {note.get("w:id", ""): note for note in notes}
+                if (note := found[kind].get(note_id)) is not None:
+                    self._enter(part)
+                    yield f"<p>[^{number}]: {self._cell(note)}</p>"
+
+    def _margins(self, body: Element) -> Iterator[tuple[str, Element, str]]:
+        """Yield the headers and footers that the sections of the document show."""
+        relations = self._archive.relations(self._main)
+        has_even = _is_on(self._part("settings"), "w:evenAndOddHeaders", False)
+        for section in body.iter("w:sectPr"):
+            is_shown = {"first": _is_on(section, "w:titlePg", False), "even": has_even}
+            for reference in section:
+                kind = {"w:headerReference": "Header", "w:footerReference": "Footer"}
+                relation = relations.get(reference.get("r:id", ""))
+                if reference.tag not in kind or relation is None:
+                    continue
+                if relation.target in self._archive and is_shown.get(
+                    reference.get("w:type", ""), True
+                ):
+                    self._enter(relation.target)
+                    root = self._archive.xml(relation.target)
+                    yield kind[reference.tag], root, self._cell(root)
+
+    @functools.cached_property
+    def _comments(self) -> Mapping[str, Element]:
+        root = self._part("comments")
+        return {} if root is None else {each.get("w:id", ""): each for each in root}
+
+    def _comment(self, comment_id: str) -> str:
+        """Keep a comment, which follows its paragraph."""
+        comment = self._comments.get(comment_id)
+        if comment is not None and comment_id not in self._commented:
+            self._commented.add(comment_id)
+            self._boxes.append(comment_line(comment.get("w:author", ""), self._cell(comment)))
+        return ""
 
     def _blocks(self, parent: Element) -> list[Item | str]:
         """Return the paragraphs and tables of an element."""
@@ -152,11 +190,22 @@ class _WordDocument:
             elif child.tag in ("m:oMath", "m:oMathPara"):
                 found.append(f"<p>{_formula(child)}</p>")
             elif child.tag in _PICTURES:
+                outer, self._boxes = self._boxes, found
                 self._picture(child)
-                found += self._taken_boxes()
+                self._boxes = outer
+            elif child.tag == "w:altChunk":
+                found.append("<p>[Embedded document not shown]</p>")
         return found
 
     def _paragraph(self, paragraph: Element) -> Iterable[Item | str]:
+        """Return a paragraph and the boxes in it, which may have paragraphs themselves."""
+        outer, self._boxes = self._boxes, []
+        try:
+            return [*self._lines(paragraph), *self._boxes]
+        finally:
+            self._boxes = outer
+
+    def _lines(self, paragraph: Element) -> Iterable[Item | str]:
         properties = paragraph.find("w:pPr")
         style = self._styles.get(_value(properties, "w:pStyle"), _PLAIN)
         before, self._joined = self._joined, ""
@@ -167,16 +216,16 @@ class _WordDocument:
             each.is_link = False
         if properties is not None and _is_deleted(properties.find("w:rPr")):
             self._joined = text
-            return self._taken_boxes()
+            return ()
         level = _int(_value(properties, "w:outlineLvl"), -1) + 1
         heading = level if 1 <= level <= 9 else style.heading
         if not text.strip():
-            return self._taken_boxes()
+            return ()
         if heading is not None:
             text = re.sub("</?strong>", "", text)
             depth = min(heading, 6)
-            return [f"<h{depth}>{text}</h{depth}>", *self._taken_boxes()]
-        return [self._item(properties, style, text), *self._taken_boxes()]
+            return [f"<h{depth}>{text}</h{depth}>"]
+        return [self._item(properties, style, text)]
 
     def _item(self, properties: Element | None, style: _Style, text: str) -> Item | str:
         """Return a paragraph as an item of a list, or by itself."""
@@ -253,6 +302,8 @@ class _WordDocument:
                 return "<br>" if element.get("w:type") in (None, "textWrapping") else ""
             case "w:footnoteReference" | "w:endnoteReference":
                 return self._note(element.tag[2:-9], element.get("w:id", ""))
+            case "w:commentReference":
+                return self._comment(element.get("w:id", ""))
             case "w:sym":
                 return _SYMBOLS.get(element.get("w:char", "").upper(), "")
             case tag if tag in _PICTURES:
@@ -297,19 +348,12 @@ class _WordDocument:
             return "" if chosen is None else "".join(self._picture(each) for each in chosen)
         for box in _outermost(picture, "w:txbxContent"):
             self._boxes += self._blocks(box)
-        for chart in picture.iter("c:chart"):
-            relation = self._relations.get(chart.get("r:id", ""))
-            if relation is not None and relation.target in self._archive:
-                self._boxes.append(chart_html(self._archive.xml(relation.target)))
-        about = next(picture.iter("wp:docPr"), None)
-        if about is None or about.get("hidden") in ("1", "true"):
-            return ""
-        description = " ".join(about.get("descr", "").split())
-        return f"[Image: {escape(description, quote=False)}]" if description else ""
-
-    def _taken_boxes(self) -> list[Item | str]:
-        boxes, self._boxes = self._boxes, []
-        return boxes
+        graphics = self._drawing.graphics(picture)
+        has_text = bool(graphics) or next(picture.iter("w:txbxContent"), None) is not None
+        self._boxes += graphics
+        art = (escape(each.get("string", ""), quote=False) for each in picture.iter("v:textpath"))
+        self._boxes += [f"<p>{text}</p>" for text in art if text]
+        return "" if has_text or is_hidden(picture) else picture_text(picture)
 
     def _table(self, table: Element) -> Iterable[Item | str]:
         rows = [row for row in _descendants(table, "w:tr") if not _is_left_out(row)]
@@ -336,7 +380,7 @@ class _WordDocument:
         return ["" if is_blank else self._cell(cell), *[""] * (span - 1)]
 
     def _cell(self, cell: Element) -> str:
-        return opendocument.flat(self._blocks(cell))
+        return flat(self._blocks(cell))
 
 
 def _descendants(parent: Element, tag: str) -> Iterator[Element]:

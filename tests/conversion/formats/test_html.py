@@ -183,3 +183,18 @@ def test_a_long_style_sheet_without_braces_is_read_within_the_time(css: str) -> 
     (found,) = pooled("resource_server.conversion.formats.html:convert", [document])
     assert isinstance(found, Conversion), found
     assert "text" in str(found.parts[0].data)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<table><tr>" + "<td>1" * 9_000 + "<tr><td>the last row" * 9_000 + "</table>",
+        "<table><tr>" + '<td colspan="1000">1' * 2_000 + "<tr><td>the last row" * 9_000,
+        "<table><tr><td><table><tr>" + "<td>1" * 9_000 + "<tr><td>the last row" * 9_000,
+    ],
+)
+def test_a_table_of_very_unequal_rows_is_not_filled_up(table: str) -> None:
+    text = markdown_of(f"<p>before</p>{table}")
+    assert text.count("the last row") == 9_000
+    assert "row by row" in text
+    assert len(text) < 2 * len(table)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.conversion.facts import Fact
-from tests.conversion.samples import columnar, data, office, open_document, pages
+from tests.conversion.samples import columnar, data, office, open_document, pages, whole
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,6 @@ class Sample:
 
 SAMPLES: Sequence[Sample] = tuple(
     Sample(name, document, facts)
-    for module in (pages, office, open_document, data, columnar)
+    for module in (pages, office, open_document, data, columnar, whole)
     for name, (document, facts) in module.documents().items()
 )

@@ -1,0 +1,174 @@
+"""What an XLS workbook (BIFF8) has beside its cells, which calamine leaves out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from resource_server.conversion.formats.archives import protection
+from resource_server.conversion.formats.blocks import Item, comment_of, lines_of, sections_of
+from resource_server.conversion.formats.sheet_parts import column_letters, margin_line
+from resource_server.errors import ConversionError
+
+_END: Final = 0xFFFFFFFA
+"""Sectors from this number on mark ends of chains and other things."""
+_MAX_RECORDS: Final = 2_000_000
+_EOF, _HEADER, _FOOTER, _NOTE, _FILEPASS, _CONTINUE, _OBJ, _SHEET, _TXO, _BOF = (
+    *(0x0A, 0x14, 0x15, 0x1C, 0x2F, 0x3C, 0x5D, 0x85, 0x1B6, 0x809),
+)
+_CHART: Final = b"\x20"
+"""The kind of a substream, in its BOF."""
+_ROOT: Final = 5
+
+_Record = tuple[int, bytes]
+
+
+class XlsRemarks:
+    """Comments, texts of shapes, headers and footers of the sheets of an XLS.
+
+    Raises:
+        ConversionError: it is protected by a password.
+    """
+
+    charts = ()
+    compacted = frozenset[str]()
+
+    def __init__(self, data: bytes) -> None:
+        if cause := protection(data):
+            raise ConversionError(f"it is protected by {cause}")
+        stream = _CompoundFile(data).stream("workbook", "book")
+        begins: list[int] = []
+        for kind, record in _records(stream, 0):
+            if kind == _FILEPASS:
+                raise ConversionError("it is protected by a password")
+            if kind == _SHEET and len(record) >= 6 and record[5] == 0:
+                begins.append(int.from_bytes(record[:4], "little"))
+        self._sheets = [list(_records(stream, begin)) for begin in begins]
+
+    def remarks(self, index: int) -> str:
+        """Return what a sheet has beside its cells, as HTML."""
+        if index >= len(self._sheets):
+            return ""
+        records = self._sheets[index]
+        texts = dict(_texts(records))
+        comments: list[Item | str] = []
+        for kind, data in records:
+            if kind == _NOTE and len(data) >= 8:
+                row, column, _, number = struct.unpack_from("<4H", data)
+                author = _string(data[8:])
+                text = texts.pop(number, "").removeprefix(f"{author}:")
+                place = f"{column_letters(column + 1)}{row + 1}"
+                comments.append(Item(0, None, comment_of(author, lines_of(text), place)))
+        drawings = [f"<p>{lines_of(text)}</p>" for text in texts.values()]
+        if any(kind == _BOF and data[2:3] == _CHART for kind, data in records):
+            drawings.append("<p>[Charts of XLS workbooks are not shown]</p>")
+        margins = [
+            margin_line(name, _string(data))
+            for kind, name in ((_HEADER, "Header"), (_FOOTER, "Footer"))
+            for found, data in records
+            if found == kind
+        ]
+        return sections_of(
+            ("Comments", comments), ("Drawings", drawings), ("Header and footer", margins)
+        )
+
+    def chart(self, _: int) -> str:
+        """Return a sheet that is nothing but a chart; there is none."""
+        return ""
+
+
+def _records(stream: bytes, begin: int) -> Iterator[_Record]:
+    """Yield the records of a substream, also those of the charts in it."""
+    depth = 0
+    for _ in range(_MAX_RECORDS):
+        if begin + 4 > len(stream):
+            return
+        kind, size = struct.unpack_from("<HH", stream, begin)
+        yield kind, stream[begin + 4 : begin + 4 + size]
+        depth += (kind == _BOF) - (kind == _EOF)
+        if depth <= 0:
+            return
+        begin += 4 + size
+
+
+def _texts(records: Sequence[_Record]) -> Iterator[tuple[int, str]]:
+    """Yield the texts of shapes by the numbers of their objects."""
+    number = left = 0
+    text = ""
+    for kind, data in records:
+        if kind == _OBJ and len(data) >= 8:
+            number = int.from_bytes(data[6:8], "little")
+        elif kind == _TXO and len(data) >= 12:
+            left, text = int.from_bytes(data[10:12], "little"), ""
+        elif kind == _CONTINUE and left > 0:
+            piece = _characters(data[1:], left, is_wide=bool(data[:1] > b"\0"))
+            text, left = text + piece, left - max(len(piece), 1)
+            if left <= 0:
+                yield number, text
+
+
+def _string(data: bytes) -> str:
+    """Return a string that begins with its length and how it is encoded."""
+    if len(data) < 3:
+        return ""
+    return _characters(data[3:], int.from_bytes(data[:2], "little"), is_wide=bool(data[2] & 1))
+
+
+def _characters(data: bytes, count: int, *, is_wide: bool) -> str:
+    if is_wide:
+        return data[: 2 * count].decode("utf-16-le", "replace")
+    return data[:count].decode("latin-1")
+
+
+class _CompoundFile:
+    """The streams of a compound file (MS-CFB)."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data.ljust(512, b"\0")
+        self._shift, self._small_shift = struct.unpack_from("<HH", self._data, 30)
+        if not 7 <= self._small_shift + 3 <= self._shift <= 16:
+            self._shift, self._small_shift = 9, 6
+        fields = struct.unpack_from("<7I", self._data, 48)
+        self._directory, _, self._smallest, self._small_table, _, more, _ = fields
+        places = list(struct.unpack_from("<109I", self._data, 76))
+        while more < _END and len(places) << self._shift < 8 * len(data):
+            *found, more = _numbers(self._sector(more)) or (_END,)
+            places += found
+        sectors = (self._sector(place) for place in places if place < _END)
+        self._table = _numbers(b"".join(sectors))
+
+    def _sector(self, number: int) -> bytes:
+        return self._data[(number + 1) << self._shift : (number + 2) << self._shift]
+
+    def _chained(self, number: int) -> bytes:
+        return b"".join(map(self._sector, _chain(number, self._table)))
+
+    def stream(self, *names: str) -> bytes:
+        """Return the first stream with one of some names; empty if there is none."""
+        entries, small = self._chained(self._directory), b""
+        for begin in range(0, len(entries) - 127, 128):
+            entry = entries[begin : begin + 128]
+            start, size = struct.unpack_from("<IQ", entry, 116)
+            if entry[66] == _ROOT:
+                small = self._chained(start)
+            elif entry[:64].decode("utf-16-le", "replace").partition("\0")[0].lower() in names:
+                if size >= self._smallest:
+                    return self._chained(start)[:size]
+                links = _chain(start, _numbers(self._chained(self._small_table)))
+                shift = self._small_shift
+                return b"".join(small[at << shift : (at + 1) << shift] for at in links)[:size]
+        return b""
+
+
+def _chain(number: int, links: Sequence[int]) -> Iterator[int]:
+    """Yield the numbers of the sectors of a stream; a chain in a circle ends."""
+    for _ in range(len(links)):
+        if number >= len(links):
+            return
+        yield number
+        number = links[number]
+
+
+def _numbers(data: bytes) -> Sequence[int]:
+    return struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])
