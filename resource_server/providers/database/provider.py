@@ -148,7 +148,6 @@ class Database:
             )
             self._needed[query] = read.union(each.access.scopes)
         self._sql_login: SqlLogin | None = None
-        self._sql_problem: str | None = None
         self._sql_access = OPEN
         if self.sql:
             rules["sql"] = self._sql_access = self._check_sql(name)
@@ -298,8 +297,7 @@ class Database:
         try:
             await self._sql_login.open()
         except (MountUnavailable, ResourceError) as error:
-            self._caller_sql, self._sql_problem = None, str(error)
-            if not self._is_narrowed:
+            if not self._is_narrowed:  # each statement tries again
                 logger.warning("callers cannot send SQL: %s", error, extra=IN_CHECK)
 
     async def _close_engines(self) -> None:
@@ -410,9 +408,7 @@ class Database:
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
         )
-        problem = self._sql_problem
-        if problem is None and self._caller_sql is not None:
-            problem = await self._caller_sql.problem()
+        problem = None if self._caller_sql is None else await self._caller_sql.problem()
         return [*([] if problem is None else [("sql", problem)]), *await diagnosis.problems()]
 
     @property

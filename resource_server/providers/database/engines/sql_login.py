@@ -99,12 +99,12 @@ class SqlLogin(ServerEngine):
     async def _prove(self) -> None:
         excess = await self._excess()
         if excess is not None:
-            raise MountUnavailable(f"the login of `sql` has a right too many: {excess}; {ADVICE}")
+            raise _unproved(f"the login of `sql` has a right too many: {excess}; {ADVICE}")
         found = await self._policy_views()
         if found.digest != self._digest:
             are_missing = found.digest is None
             what = "there are no views of a policy" if are_missing else "the policy has changed"
-            raise MountUnavailable(f"sql: {what}; {ADVICE}")
+            raise _unproved(f"sql: {what}; {ADVICE}")
         columns: dict[str, list[str]] = {}
         for view, column in found.columns:
             columns.setdefault(view, []).append(column)
@@ -132,6 +132,11 @@ class SqlLogin(ServerEngine):
         self, connection: DriverConnection, statement: Statement, limit: int, within: float
     ) -> Rows:
         """Run a caller's statement; keep at most `MAX_RESULT_BYTES` of its result."""
+
+
+def _unproved(problem: str) -> MountUnavailable:
+    told = "the login for it is not that of the policy"
+    return MountUnavailable(problem, told=told, is_temporary=False)
 
 
 def size_of(value: Any) -> int:

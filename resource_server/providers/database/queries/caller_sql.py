@@ -134,12 +134,17 @@ class CallerSql:
             InvalidParameter: a parameter is unknown, missing or unusable, or the statement is
                 refused; with near names.
             ResourceBusy: the caller has sent too many statements.
+            MountUnavailable: the login of `sql` is refused, or is not that of the policy.
         """
         wait_s = self._rates.take(access.current().subject)
         if wait_s:
             raise ResourceBusy(f"too many statements; wait {max(wait_s, 0.1):.1f} s")
         most = min(limit or self._limits.rows, self._limits.max_rows)
-        visible = await self._sql.visible()
+        try:
+            visible = await self._sql.visible()
+        except MountUnavailable as error:
+            told = f"SQL of callers cannot be run: {error.told}"
+            raise MountUnavailable(str(error), told=told, is_temporary=error.is_temporary) from None
         try:
             statement = await self._statement(sql, given, visible, most)
             return await self._sql.rows(statement, limit=most, within=self._limits.query_timeout)
@@ -149,6 +154,7 @@ class CallerSql:
     async def problem(self) -> str | None:
         """Return why no statement is answered, or None, for the operator."""
         try:
+            await self._sql.visible()
             await self._sql.rows(Statement("SELECT 1"), limit=1, within=_CHECK_S)
         except (ResourceError, MountUnavailable) as error:
             return str(error)

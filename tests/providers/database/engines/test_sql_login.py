@@ -510,7 +510,7 @@ async def _refused_login(world: World) -> str:
         return str(error)
 
 
-async def test_the_tool_is_there_for_callers_with_all_scopes_while_the_login_is_proved(
+async def test_a_statement_says_that_its_login_failed_and_needs_all_scopes(
     one: World,
 ) -> None:
     tables = {**TABLES, "products": TableOptions(access=Access(scopes=("sales",)))}
@@ -527,8 +527,14 @@ async def test_the_tool_is_there_for_callers_with_all_scopes_while_the_login_is_
                     assert "did you mean 'name'?" in told
                     assert "test://one/" in told
         changed = one.provider(tables=TABLES, sql=sql)
-        async with _offered(changed, {"sql", "sales"}) as (_, offered):
-            assert not offered
+        async with _offered(changed, {"sql", "sales"}) as (server, offered):
+            assert offered  # hosts remember tools
+            wire = Wire(server, LATEST)
+            told = refusal(await called(wire, "query_database", LATEST, sql="select 1"))
+            assert told == (
+                "SQL of callers cannot be run: the login for it is not that of the policy. "
+                "The server's operator has to mend it."
+            )
             assert dict(await changed.warnings())["sql"].startswith("sql: the policy has changed")
 
 
