@@ -121,22 +121,10 @@ class CollectionRead:
         if child.size is not None and child.size > room:
             beginning = await self._beginning(child, room, {}, self._time_limit)
             if beginning is not None:
-                return self._linked(await self._recoded(beginning, child, room))
+                return self._linked(beginning)
             if child.size > max(self._max_bytes, _WHOLE_BYTES):
                 return _unread(self._mount.entry(child), "limit")
-        whole = await self._whole(child, room, {}, self._time_limit)
-        return self._linked(await self._recoded(whole, child, room))
-
-    async def _recoded(self, item: ReadItem, child: Resource, room: int) -> ReadItem:
-        """Return text whose bytes were read, since it is in another encoding, as text."""
-        is_bytes = item.content is not None and isinstance(item.content.data, bytes)
-        is_text = child.mime_type is not None and media_types.is_text(child.mime_type)
-        if not (is_bytes and is_text and "encoding" in self._mount.provider.parameters):
-            return item
-        try:
-            return await self._converted(child, room, {"format": "text"})
-        except (ConversionError, InvalidParameter, MountUnavailable, ResourceBusy):
-            return item
+        return self._linked(await self._whole(child, room, {}, self._time_limit))
 
     async def _as_text(self, child: Resource, room: int) -> ReadItem | None:
         """Read a document that is no text in a format that is; None if that is not possible.

@@ -834,11 +834,15 @@ async def test_the_tool_takes_rows_as_a_number_or_a_range(folder: Path) -> None:
         assert "5-10" in refusal(await wire.result("tools/call", given))
 
 
-async def test_a_collection_has_text_in_another_encoding_as_text(tmp_path: Path) -> None:
+async def test_a_collection_has_text_in_another_encoding_as_its_own_read_has_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "menu.txt").write_bytes("café crème\n".encode("latin-1"))
     (tmp_path / "notes.txt").write_bytes((ENCODED["cp1252"] * 3).encode("cp1252"))
-    (tmp_path / "noise.txt").write_bytes(bytes(range(256)) * 4)
+    (tmp_path / "marked.txt").write_bytes("café crème\n".encode("utf-16"))
     wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
     contents = (await wire.result("resources/read", {"uri": "test://one/"}))["contents"]
-    by_name = {each["uri"].rpartition("/")[2]: each for each in contents}
-    assert by_name["notes.txt"]["text"] == ENCODED["cp1252"] * 3
-    assert "blob" in by_name["noise.txt"]
+    assert len(contents) == 3
+    for each in contents:
+        own = await wire.result("resources/read", {"uri": each["uri"]})
+        assert own["contents"] == [each]
