@@ -81,7 +81,7 @@ def test_the_continuation_of_a_range_is_on_standard_error(run: Run, folder: Path
     guide = "file:///project/docs/guide.txt"
     done = run("read", folder, f"{guide}?lines=1-2")
     assert (done.status, done.out) == (0, "one\ntwo\n")
-    assert done.err.startswith("resource-server: truncated by the range")
+    assert done.err.startswith("resource-server: more follows, ")
     assert f"; continue with {guide}?lines=3-" in done.err
     assert done.err.count("\n") == 1
 

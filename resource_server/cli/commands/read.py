@@ -68,10 +68,14 @@ def _print(content: Json) -> int:
 
 
 def _cut(cut: Json) -> str:
-    """Return a message that the document is truncated, and how to read on."""
+    """Return a message that there is more of the document, and how to read on."""
     total = f", {cut['total']:,} {cut['unit']} in all" if "total" in cut else ""
     rest = f"; continue with {cut['next']}" if "next" in cut else ""
-    return f"truncated by {_REASONS[cut['reason']]}{total}{rest}"
+    return f"{_REASONS[cut['reason']]}{total}{rest}"
 
 
-_REASONS = {"requested": "the range", "limit": "a limit", "deadline": "the time limit"}
+_REASONS = {
+    "requested": "more follows",
+    "limit": "truncated by a limit",
+    "deadline": "truncated by the time limit",
+}

@@ -241,7 +241,7 @@ class _Reader:
             return ""
         if item.next_uri is not None:
             is_at_end = part.next is None and item.next_uri not in part.text
-            return f"[Truncated. Read on: {_json({'uri': item.next_uri})}]" if is_at_end else ""
+            return _read_on(content.truncated, item.next_uri) if is_at_end else ""
         total = content.truncated.total
         of = "" if total is None else f" of {total} {content.truncated.unit}"
         return f"[Truncated: a part{of}; there is no way to the rest.]"
@@ -419,7 +419,7 @@ class _Reader:
             following = TextRange("bytes", first + room, last)
             notice = self._notice(f"bytes {first}-{first + room - 1}{of}", following)
         elif content.truncated is not None and item.next_uri is not None:
-            notice = f"[Truncated. Read on: {_json({'uri': item.next_uri})}]"
+            notice = _read_on(content.truncated, item.next_uri)
         is_part = len(shown) < len(data) or len(data) != content_size(content) or is_media
         if is_part and content.truncated is None:
             content = Content(shown, content.mime_type, Truncation("limit", "bytes", total))
@@ -449,6 +449,12 @@ class _Reader:
         if not cut and data:
             raise _beyond(range, len(data))
         return range.first, range.last, len(data), cut
+
+
+def _read_on(truncation: Truncation, uri: str) -> str:
+    """Return the notice of what follows; all that was asked for is not truncated."""
+    words = "More follows" if truncation.reason == "requested" else "Truncated"
+    return f"[{words}. Read on: {_json({'uri': uri})}]"
 
 
 def _json(arguments: Mapping[str, Any] | str) -> str:

@@ -24,6 +24,10 @@ SCAN_BYTES = 256 * 1024 * 1024
 """Maximum bytes scanned for line ends: a fraction of a second, from the page cache."""
 
 
+_COUNTED_BYTES = 4 * 1024 * 1024
+"""Maximum bytes scanned for the number of all lines, beside the range: about a millisecond."""
+
+
 class Range(msgspec.Struct, frozen=True):
     """The requested part of a document.
 
@@ -228,7 +232,7 @@ class RangeReader(msgspec.Struct, frozen=True):
         data = self._decoded(pread(self.fd, end - begin, begin), begin)
         if at_end and begin == 0:
             return self._content(data, None, end)
-        total = skip + found + self._is_within_line(end) if at_end else None
+        total = self._total(end, skip + found)
         following = None if at_end else range.following(range.first + found)
         return self._content(data, Truncation("requested", "lines", total, following), offset=begin)
 
@@ -242,7 +246,15 @@ class RangeReader(msgspec.Struct, frozen=True):
             window = pread(self.fd, end + _MARGIN - begin, begin)
             data, end = self._characters(window, begin, begin, end, None)
             following = {"bytes": f"{end}-{end + self.max_size - 1}"}
-        return self._content(data, Truncation("limit", "lines", None, following), offset=begin)
+        total = self._total(begin, range.first - 1)
+        return self._content(data, Truncation("limit", "lines", total, following), offset=begin)
+
+    def _total(self, offset: int, lines: int) -> int | None:
+        """Return the number of all lines, given those before `offset`; None if that takes long."""
+        end, found = self._scan(offset, None, offset + _COUNTED_BYTES)
+        if self.known is not None or not self._ends_at(end):
+            return None
+        return lines + found + self._is_within_line(end)
 
     def tail(self, count: int) -> Content:
         """Return the last lines that fit into `max_size`."""
@@ -255,7 +267,7 @@ class RangeReader(msgspec.Struct, frozen=True):
             data = self._decoded(pread(self.fd, end - start, start), start)
             if start == 0:
                 return self._content(data, None, end)
-            return self._content(data, Truncation("requested", "lines"))
+            return self._content(data, Truncation("requested", "lines", self._total(0, 0)))
         start, found = self._scan(floor, 1, end)
         if not found or start == end:
             base = max(0, floor - _MARGIN)
@@ -263,7 +275,7 @@ class RangeReader(msgspec.Struct, frozen=True):
             data, _ = self._characters(window, base, floor, end, end)
         else:
             data = self._decoded(pread(self.fd, end - start, start), start)
-        return self._content(data, Truncation("limit", "lines"))
+        return self._content(data, Truncation("limit", "lines", self._total(0, 0)))
 
     def _line_from_end(self, count: int, floor: int, end: int) -> int | None:
         """Return the offset of the last `count` lines; None if that is before `floor`."""

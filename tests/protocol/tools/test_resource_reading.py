@@ -126,7 +126,7 @@ async def test_a_part_that_the_provider_truncates_names_the_rest(revision: str) 
     text, notice = (block["text"] for block in result["content"])
     assert text == "one\n"
     following = "test://one/a%20b.txt?lines=3"
-    assert notice == f'[Truncated. Read on: {{"uri":"{following}"}}]'
+    assert notice == f'[More follows. Read on: {{"uri":"{following}"}}]'
     rest = words(await called(wire, "read_resource", revision, uri=following))
     assert rest.endswith("[Truncated: a part of 3 lines; there is no way to the rest.]")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -66,6 +67,16 @@ async def test_filters_may_be_values_lists_and_null(
     assert (await rows(wire, where=where, columns="id")).split() == ["id", *ids.split()]
 
 
+async def test_three_rows_of_four_that_were_asked_for_are_not_truncated(wire: Wire) -> None:
+    found = await rows(wire, columns="id", limit=3)
+    assert found.split()[:4] == ["id", "1", "2", "3"]
+    assert "Truncated" not in found
+    following = re.search(r"\[More follows. Read on: (.*)\]", found)
+    assert following is not None
+    rest = await called(wire, "read_resource", LATEST, **json.loads(following[1]))
+    assert words(rest).split() == ["id", "4"]
+
+
 @pytest.mark.parametrize("names", ["status,-id", ["status", "-id"]])
 async def test_names_are_text_or_a_list(wire: Wire, names: str | Sequence[str]) -> None:
     found = await rows(wire, sort=names, columns="id")
@@ -89,7 +100,7 @@ async def test_a_table_may_be_named_by_any_of_its_documents(wire: Wire, uri: str
 async def test_groups_have_counts_and_sums(wire: Wire) -> None:
     found = await rows(wire, by="status", sum="total", sort="-count", limit=1)
     assert found.startswith("status,count,sum.total\r\npaid,2,40.5\r\n")
-    assert "Truncated" in found
+    assert "[More follows. Read on: " in found
 
 
 async def test_what_was_left_out_is_read_on_with_the_arguments_that_a_result_names(

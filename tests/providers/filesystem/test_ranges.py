@@ -242,8 +242,8 @@ def test_ranges_in_a_legacy_encoding_make_up_the_file(
 @pytest.mark.parametrize(
     ("query", "expected", "truncated"),
     [
-        ("1-2", "1\n2\n", Truncation("requested", "lines", None, {"lines": "3-4"})),
-        ("2-2", "2\n", Truncation("requested", "lines", None, {"lines": "3-3"})),
+        ("1-2", "1\n2\n", Truncation("requested", "lines", 5, {"lines": "3-4"})),
+        ("2-2", "2\n", Truncation("requested", "lines", 5, {"lines": "3-3"})),
         ("3-5", "3\n4\n5", Truncation("requested", "lines", 5)),
         ("4-9", "4\n5", Truncation("requested", "lines", 5)),
         ("2-", "2\n3\n4\n5", Truncation("requested", "lines", 5)),
@@ -253,7 +253,7 @@ def test_ranges_in_a_legacy_encoding_make_up_the_file(
         ("999999999999999-", "", Truncation("requested", "lines", 5)),
     ],
 )
-def test_a_range_of_lines_has_the_next_range_and_at_the_end_the_total(
+def test_a_range_of_lines_has_the_next_range_and_the_total(
     file: Path, query: str, expected: str, truncated: Truncation | None
 ) -> None:
     text = "1\n2\n3\n4\n5"
@@ -274,17 +274,17 @@ def test_a_final_line_end_starts_no_new_line(file: Path) -> None:
 def test_lines_over_the_limit_are_truncated_after_a_whole_line(file: Path) -> None:
     file.write_bytes(b"11\n22\n33\n44\n")
     assert read(file, {"lines": "2-4"}, max_size=7) == Content(
-        "22\n33\n", None, Truncation("limit", "lines", None, {"lines": "4-6"}), offset=3
+        "22\n33\n", None, Truncation("limit", "lines", 4, {"lines": "4-6"}), offset=3
     )
     assert read(file, {"lines": "2-"}, max_size=7).truncated == Truncation(
-        "limit", "lines", None, {"lines": "4-"}
+        "limit", "lines", 4, {"lines": "4-"}
     )
 
 
 def test_a_line_over_the_limit_is_truncated_and_continues_in_bytes(file: Path) -> None:
     file.write_bytes("a\né€é€\nb".encode())
     assert read(file, {"lines": "2-2"}, max_size=6) == Content(
-        "é€", None, Truncation("limit", "lines", None, {"bytes": "7-12"}), offset=2
+        "é€", None, Truncation("limit", "lines", 3, {"bytes": "7-12"}), offset=2
     )
 
 
@@ -331,7 +331,7 @@ def test_lines_and_tails_are_those_of_the_text(
 
 def test_a_tail_is_marked_if_there_is_more_before_it(file: Path) -> None:
     file.write_bytes(b"1\n2\n3\n")
-    assert read(file, {"tail": "2"}) == Content("2\n3\n", None, Truncation("requested", "lines"))
+    assert read(file, {"tail": "2"}) == Content("2\n3\n", None, Truncation("requested", "lines", 3))
     assert read(file, {"tail": "3"}) == Content("1\n2\n3\n")
     assert read(file, {"tail": "999999999999999"}) == Content("1\n2\n3\n")
 
@@ -339,7 +339,7 @@ def test_a_tail_is_marked_if_there_is_more_before_it(file: Path) -> None:
 def test_a_tail_over_the_limit_is_the_last_lines_that_fit(file: Path) -> None:
     file.write_bytes(b"11\n22\n33\n")
     assert read(file, {"tail": "3"}, max_size=7) == Content(
-        "22\n33\n", None, Truncation("limit", "lines")
+        "22\n33\n", None, Truncation("limit", "lines", 3)
     )
 
 
@@ -347,7 +347,7 @@ def test_a_tail_over_the_limit_is_the_last_lines_that_fit(file: Path) -> None:
 def test_a_last_line_over_the_limit_is_truncated_between_characters(file: Path, end: str) -> None:
     file.write_bytes(("a\n" + "€" * 9 + end).encode())
     assert read(file, {"tail": "1"}, max_size=10) == Content(
-        "€€€" + end, None, Truncation("limit", "lines")
+        "€€€" + end, None, Truncation("limit", "lines", 2)
     )
 
 

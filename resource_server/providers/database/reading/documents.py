@@ -278,7 +278,7 @@ class Documents:
         # Subscribers watch the page without parameters by its version, others by their content.
         version = version_of([*shown, more]) if query.keys() <= {"format"} else None
         resource = self.page_resource(address.table, exposed.options, version)
-        return self._written(resource, page, format, next_query)
+        return self._written(resource, page, format, next_query, query.get("limit"))
 
     def _next_uri(
         self, path: Path, query: Mapping[str, str], next_query: _NextQuery
@@ -301,15 +301,17 @@ class Documents:
         page: pages.RowPage,
         format: FormatName,
         next_query: _NextQuery | None = None,
+        asked: str | None = None,
     ) -> Document:
-        """Return the document of rows within the limits."""
+        """Return the document of rows within the limits; `asked` is the number asked for."""
         written = pages.write_page(
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
         )
         truncated = None
         if written.more:
             following = None if next_query is None else next_query(written.rows)
-            truncated = Truncation("limit", "rows", next=following)
+            is_whole = asked is not None and written.rows == int(asked)
+            truncated = Truncation("requested" if is_whole else "limit", "rows", next=following)
         return Document(resource, Content(written.text, written.mime_type, truncated))
 
     # -- counts and groups
@@ -361,7 +363,7 @@ class Documents:
         page = pages.RowPage(title, columns, rows, more, self._next_uri(path, query, next_query))
         version = None if query else version_of(rows)
         resource = self.summary_resource(address.table, exposed.options, version)
-        return self._written(resource, page, format, next_query)
+        return self._written(resource, page, format, next_query, query.get("limit"))
 
     def _limit(self, query: Mapping[str, str]) -> int:
         given = query.get("limit")
