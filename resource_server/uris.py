@@ -101,6 +101,7 @@ def is_segment(text: str) -> bool:
 
 
 def _query(query: str) -> dict[str, str]:
+    """Return URI parameters by name: in one order, whichever a client writes them in."""
     parameters: dict[str, str] = {}
     if "=" not in query and "%3D" in query.upper():
         query = unquote_segment(query)  # as VS Code writes it; no parameter has `=` in its name
@@ -109,7 +110,7 @@ def _query(query: str) -> dict[str, str]:
         if name in parameters:
             raise InvalidParameter(f"query parameter {name!r} is given twice")
         parameters[name] = value
-    return parameters
+    return dict(sorted(parameters.items())) if len(parameters) > 1 else parameters
 
 
 def _text(data: bytes) -> str:

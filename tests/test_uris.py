@@ -61,8 +61,8 @@ def test_a_joined_uri_parses_back_to_its_path_and_query(
 def test_a_canonical_uri_is_the_spelling_of_its_own_parts(
     base: str, path: tuple[str, ...], query: dict[str, str]
 ) -> None:
-    uri = uris.join(base, path, query)
-    reference = uris.parse(uri)
+    uri = uris.join(base, path, dict(sorted(query.items())))
+    reference = uris.parse(uris.join(base, path, query))
     below = reference.path[len(uris.parse(base).path) :]
     assert uris.join(base, below, reference.query) == uri
 

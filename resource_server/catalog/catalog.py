@@ -23,7 +23,13 @@ from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchOptions, SearchResults
 from resource_server.catalog.global_listing import GlobalListing, ListingBounds, ListPage
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
-from resource_server.catalog.read_result import ReadItem, ReadResult, next_uri, text_format
+from resource_server.catalog.read_result import (
+    NO_PARAMETERS,
+    ReadItem,
+    ReadResult,
+    next_uri,
+    text_format,
+)
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
@@ -254,9 +260,19 @@ class Catalog:
         return None
 
     async def metadata(self, uri: str) -> CatalogEntry:
-        """Return the metadata of a resource."""
-        mount, resource = await self.at(uri, _described)
-        return mount.entry(resource)
+        """Return the metadata of a resource, or of what its URI parameters select of it."""
+        mount, resource, query = await self.at(uri, _described)
+        if query and resource.type == "collection":
+            raise InvalidParameter(NO_PARAMETERS)
+        entry = mount.entry(resource).selected(query)
+        if query:
+            # Those of the whole document are not those of a part.
+            formats = {each.name: each.mime_type for each in resource.formats}
+            mime_type = formats.get(query.get("format", ""), resource.mime_type)
+            entry.resource = msgspec.structs.replace(
+                entry.resource, size=None, version=None, mime_type=mime_type
+            )
+        return entry
 
     # -- listing
 
@@ -280,7 +296,7 @@ class Catalog:
     ) -> ListPage:
         scope = uris.join(mount.base, path)
         size, last = self.limits.page_size, None
-        if after:
+        if after is not None:
             last = path + _resume(after, scope, mount.name)[-1:]
             size = self.limits.next_page_size or size
         children = await mount.provider.list(path, after=last, limit=size + 1)
@@ -297,7 +313,7 @@ class Catalog:
         top = None
         mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
         if uri is not None:
-            mount, top = await self.at(uri, _described)
+            mount, top, _ = await self.at(uri, _described)
             mounts = [mount]
         return TreeListing(
             mounts,
@@ -349,10 +365,10 @@ class Catalog:
     ) -> ReadResult:
         resource, contents = await mount.provider.fetch(path, query)
         if resource.type == "document":
-            entry = mount.entry(resource)
+            entry = mount.entry(resource).selected(query)
             return ReadResult(await self._document_items(mount, entry, uri, query, contents))
         if query:
-            raise InvalidParameter("a collection takes no query parameters")
+            raise InvalidParameter(NO_PARAMETERS)
         return await self._read_collection(mount, resource, uri, progress)
 
     async def _document_items(
@@ -585,8 +601,10 @@ async def _child_typed(mount: Mount, parent: Path, typed: str, time_limit: TimeL
     raise ResourceNotFound
 
 
-async def _described(mount: Mount, path: Path, _: object) -> tuple[Mount, Resource]:
-    return mount, await mount.provider.metadata(path)
+async def _described(
+    mount: Mount, path: Path, query: Mapping[str, str]
+) -> tuple[Mount, Resource, Mapping[str, str]]:
+    return mount, await mount.provider.metadata(path), query
 
 
 def _templates(mount: Mount) -> list[TemplateEntry]:

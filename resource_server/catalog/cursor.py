@@ -126,7 +126,7 @@ def page(
         InvalidParameter: `after` is no cursor of this list, or its item is gone.
     """
     start = 0
-    if after:
+    if after is not None:
         last, keys = unpack(after, _ItemKey, scope=scope).parts, [key(item) for item in items]
         if last not in keys:
             raise InvalidParameter(INVALID)

@@ -242,7 +242,7 @@ async def search_mounts(
     if "names" in requests and not _is_usable(requests["names"], is_needed=where == "names"):
         del requests["names"]
     names = [mount.name for mount in mounts]
-    if after:
+    if after is not None:
         state = cursor.unpack(after, _SearchState, scope=scope)
         _check_state(state, requests, names)
     else:

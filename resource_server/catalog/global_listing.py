@@ -100,7 +100,7 @@ class GlobalListing:
         bounds = self._bounds
         step: _Step | None = (0, False)
         at, last, listed, size = 0, None, 0, bounds.page_size
-        if after:
+        if after is not None:
             step, at, last, listed = self._resume(ListCursor.decode(after, scope=SCOPE))
             size = bounds.next_page_size
         room = min(size, max(0, bounds.max - listed))

@@ -42,7 +42,10 @@ _NO_SCOPES = frozenset[str]()
 
 
 class CatalogEntry(msgspec.Struct, eq=False, gc=False):
-    """A resource with its canonical URI; the same object until the resource changes."""
+    """A resource with its canonical URI; the same object until the resource changes.
+
+    With `query`, it is what these URI parameters select of the resource.
+    """
 
     uri: str
     resource: Resource
@@ -52,6 +55,11 @@ class CatalogEntry(msgspec.Struct, eq=False, gc=False):
     """Whether changes are noticed as they happen."""
     encoded: bytes | None = None
     """Its encoding, stored here by the protocol layer."""
+    query: Mapping[str, str] = {}
+
+    def selected(self, query: Mapping[str, str]) -> CatalogEntry:
+        """Return the entry of what URI parameters select of the resource."""
+        return msgspec.structs.replace(self, query=query, encoded=None) if query else self
 
 
 class Mount:

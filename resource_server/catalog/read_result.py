@@ -10,6 +10,8 @@ from resource_server import media_types, uris
 from resource_server.catalog.mount import CatalogEntry
 from resource_server.provider import Content, Format, Resource
 
+NO_PARAMETERS = "a collection takes no query parameters"
+
 
 class ReadItem(msgspec.Struct, frozen=True):
     """One item of a read: a document's content, or a collection (`content` is None).

@@ -53,7 +53,7 @@ async def list_skills(
     """
     listed = [each for each in mounts if each.listed and "skills" in each.provider.abilities]
     last: Path | None = None
-    if after:
+    if after is not None:
         held = ListCursor.decode(after, scope=_SCOPE)
         names = [mount.name for mount in listed]
         if held.mount not in names:

@@ -96,7 +96,7 @@ class TreeListing:
         self._unlisted_left = max_unlisted
         self._last: TreePosition | None = None
         self._scope = f"tree\0{self.base}\0{depth}\0{self._is_whole}"
-        self._start = self._position(after) if after else None
+        self._start = None if after is None else self._position(after)
 
     def _position(self, after: str) -> TreePosition:
         position = cursor.unpack(after, TreePosition, scope=self._scope)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from typing import Literal
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from resource_server import uris
 from resource_server.access import Scopes
 from resource_server.catalog.mount import log_failure
-from resource_server.catalog.read_result import ReadItem, ReadResult
+from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.protocol.outbox import NotificationSource, Outbox, Send
 from resource_server.protocol.server import (
@@ -106,8 +106,8 @@ class Subscriber:
                 continue
             if state != INDISTINCT:
                 self.given(body.entry.uri, state)
-            elif query := _query_of(body):
-                part = uris.with_query(body.entry.uri, dict(sorted(query.items())))
+            elif query := body.entry.query:
+                part = uris.with_query(body.entry.uri, query)
                 self.given(part, digest_content(body.content))
         if reading.collection is not None:
             self.given(reading.collection, digest_children(reading.children))
@@ -336,9 +336,3 @@ _: tuple[type[Listener], type[Listener], type[ListFollower], type[NotificationSo
     Subscriptions,
     Subscriptions,
 )
-
-
-def _query_of(item: ReadItem) -> Mapping[str, str]:
-    """Return the URI parameters of a read; its URI may be written as only some hosts do."""
-    _, mark, query = item.uri.partition("?")
-    return uris.parse(item.entry.uri + mark + query).query

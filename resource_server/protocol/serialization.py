@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from resource_server import uris
+from resource_server import media_types, uris
 from resource_server.catalog.catalog import TemplateEntry
 from resource_server.catalog.mount import CatalogEntry, log_failure
 from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
@@ -111,12 +111,14 @@ def last_listed(entry: CatalogEntry, listed: int) -> bytes:
 
 def _wire(entry: CatalogEntry) -> _WireResource:
     uri, resource = entry.uri, entry.resource
+    if entry.query:
+        uri = uris.with_query(uri, entry.query)
     collection = resource.type == "collection"
     meta: dict[str, Any] = {META_TYPE: resource.type}
     if resource.version is not None:
         meta[META_VERSION] = resource.version
     if resource.formats:
-        meta[META_FORMATS] = _formats(uri, resource.formats)
+        meta[META_FORMATS] = _formats_of(entry)
     if resource.details:
         meta[META_DETAILS] = resource.details
     return _WireResource(
@@ -139,14 +141,28 @@ def _displayed(text: str | None) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _formats(uri: str, formats: tuple[Format, ...]) -> Sequence[Mapping[str, str]]:
+    return [_format(uri, format, {}) for format in formats]
+
+
+def _formats_of(entry: CatalogEntry) -> Sequence[Mapping[str, str]]:
+    """Return the other formats of a resource, or of what a query selects of it, by address.
+
+    A selection has only formats of text: a picture takes no lines and no range of pages.
+    """
+    query, formats = entry.query, entry.resource.formats
+    if not query:
+        return _formats(entry.uri, formats)
+    is_part = bool(query.keys() - {"format"})
     return [
-        {
-            "name": format.name,
-            "mimeType": format.mime_type,
-            "uri": uris.with_query(uri, {"format": format.name}),
-        }
+        _format(entry.uri, format, query)
         for format in formats
+        if not (is_part and media_types.is_binary(format.mime_type))
     ]
+
+
+def _format(uri: str, format: Format, query: Mapping[str, str]) -> Mapping[str, str]:
+    address = uris.with_query(uri, {**query, "format": format.name})
+    return {"name": format.name, "mimeType": format.mime_type, "uri": address}
 
 
 def _annotations(

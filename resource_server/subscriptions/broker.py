@@ -119,7 +119,7 @@ class Broker:
         if not resource.readable:
             raise ResourceNotFound
         # Sorted: the order in which a client writes parameters makes no other topic.
-        query = dict(sorted(parameters.items())) if own else None
+        query = parameters if own else None
         canonical, scopes = uris.join(mount.base, resource.path, query), current().scopes
         topic = self._topics.get(canonical, scopes)
         if topic is None:

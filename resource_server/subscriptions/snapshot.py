@@ -10,6 +10,7 @@ import msgspec
 
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.catalog.mount import Mount
+from resource_server.catalog.read_result import NO_PARAMETERS
 from resource_server.errors import (
     InvalidParameter,
     NotACollection,
@@ -85,7 +86,7 @@ async def snapshot_of_query(mount: Mount, path: Path, query: Mapping[str, str]) 
     except ResourceTooLarge:
         return None
     if resource.type == "collection":
-        raise InvalidParameter("a collection takes no query parameters")
+        raise InvalidParameter(NO_PARAMETERS)
     if state_of(resource) != INDISTINCT:
         return None
     # Not a `DocumentState`: a topic rests after a comparison that takes as long as a read.

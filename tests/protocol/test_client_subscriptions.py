@@ -35,6 +35,7 @@ NODES: dict[str, Node] = {
     "lines": "1\n2\n",
     "read me": "words",
 }
+PAGE = "test://one/t/~rows?where.id.gt=0&limit=1"
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -274,6 +275,35 @@ async def test_a_query_result_changed_between_read_and_subscribe_is_notified(
             await wire.until(lambda: wire.updates == [one])
             await wire.quiet()
             assert wire.updates == [one]
+            await wire.connection.close()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "t/~rows?where.name=a&limit=1",
+        "t/~rows?sort=-id&limit=1&columns=id",
+        "t/~summary?limit=1&by=id",
+        "t/~rows?limit=1&format=csv",
+    ],
+)
+async def test_an_unchanged_page_with_a_next_one_is_not_notified_on_subscribe(
+    tmp_path: Path, page: str
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as owner:
+        owner.execute("create table t (id integer primary key, name text)")
+        owner.executemany("insert into t values (?, 'a')", [(1,), (2,)])
+        async with await server_of(Database(url=f"sqlite:///{tmp_path}/shop.db")) as server:
+            wire = Wire(server, "2025-11-25")
+            (first,) = (await wire.result("resources/read", {"uri": PAGE}))["contents"]
+            second = first["_meta"]["resource-server/truncated"]["next"]
+            for uri in (f"test://one/{page}", second):
+                await wire.result("resources/read", {"uri": uri})
+                await wire.result("resources/subscribe", {"uri": uri})
+            await wire.quiet()
+            assert wire.updates == []
+            owner.execute("delete from t")
+            await wire.until(lambda: len(wire.updates) == 2)
             await wire.connection.close()
 
 

@@ -196,7 +196,29 @@ def test_parameters_with_every_member_are_accepted(
 ) -> None:
     params = valid(method, revision)
     assert sdk_accepts(method, revision, params)
+    params.pop("cursor", None)  # an empty one is none that the server gave
     assert "result" in asked.reply(method, revision, params)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/list", {}),
+        ("resources/list", {"uri": "test://one/"}),
+        ("resources/directory/read", {"uri": "test://one/"}),
+        ("resources/templates/list", {}),
+        ("prompts/list", {}),
+        ("skills/list", {}),
+        ("tools/list", {}),
+    ],
+)
+def test_an_empty_cursor_is_refused(asked: Asked, method: str, params: dict[str, Any]) -> None:
+    revision = EVERY[-1]
+    params = {**params, "_meta": _MODERN_META if revision in MODERN else _META}
+    assert "result" in asked.reply(method, revision, params)
+    error = asked.reply(method, revision, {**params, "cursor": ""})["error"]
+    assert error["code"] == -32602
+    assert "begin again without a cursor" in error["message"]
 
 
 @pytest.mark.parametrize("revision", EVERY)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from resource_server import uris
 from resource_server.provider import ByteSize, Content, Resource
+from resource_server.providers.database.options import Query
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.option_types import Duration
 from tests.protocol.wire import Wire, server_of
@@ -115,3 +121,42 @@ async def test_a_read_has_the_size_of_the_listing(tmp_path: Path, query: str) ->
     for uri, size in sizes.items():
         (content,) = (await wire.result("resources/read", {"uri": uri + query}))["contents"]
         assert content["size"] == size == (tmp_path / uri.rpartition("/")[2]).stat().st_size
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "t/~rows?where.name=a&sort=-id&limit=2",
+        "~query/named?name=a",
+        "~query/named?format=csv&name=a",
+    ],
+)
+async def test_formats_and_metadata_of_a_page_or_query_keep_its_parameters(
+    tmp_path: Path, uri: str
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as owner:
+        owner.execute("create table t (id integer primary key, name text)")
+        owner.executemany("insert into t values (?, ?)", [(1, "a"), (2, "b"), (3, "a")])
+    sql = "select id, name from t where name = :name order by id desc"
+    queries = {"named": Query(sql=sql, parameters={"name": Parameter()})}
+    database = Database(url=f"sqlite:///{tmp_path}/shop.db", queries=queries)
+    async with database, await server_of(database) as server:
+        wire = Wire(server, "2025-11-25")
+        uri = f"test://one/{uri}"
+        (read,) = (await wire.result("resources/read", {"uri": uri}))["contents"]
+        described = (await wire.result("resources/metadata", {"uri": uri}))["resource"]
+        assert uris.parse(described["uri"]) == uris.parse(uri)
+        assert described["mimeType"] == read["mimeType"]
+        assert "size" not in described
+        told = described["_meta"]["resource-server/formats"]
+        assert told == read["_meta"]["resource-server/formats"]
+        for format in told:
+            (content,) = (await wire.result("resources/read", {"uri": format["uri"]}))["contents"]
+            assert content["mimeType"] == format["mimeType"]
+            assert "b" not in content["text"].replace("number", "")
+            assert content["text"].index("3") < content["text"].rindex("1")
+        whole = f"test://one/{uri.partition('one/')[2].partition('?')[0]}"
+        found = (await wire.result("resources/metadata", {"uri": whole}))["resource"]
+        assert found["uri"] == whole
+        error = await wire.error("resources/metadata", {"uri": "test://one/t?limit=1"})
+        assert "collection takes no query parameters" in error["message"]
