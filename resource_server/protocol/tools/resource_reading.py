@@ -41,13 +41,21 @@ _NOTICE_CHARACTERS = 160
 """Characters of a notice, without the URI in it."""
 _BLOCK_CHARACTERS = 400
 """Characters of an embedded resource, without its metadata and data."""
-_COLLECTION = (
-    "it is a collection; give these arguments for one of its documents, such as …/~rows of a table"
-)
 _NUMBER = re.compile(r"0*[1-9][0-9]{0,14}", re.ASCII)
 _INTERVAL = re.compile(rf"{_NUMBER.pattern}(-[0-9]{{0,9}})?", re.ASCII)
 _MAX_ATTEMPTS = 6
 """Maximum reads of a page whose rows do not fit."""
+
+_OF_DOCUMENTS = {
+    "lines": "lines",
+    "tail": "tail",
+    "bytes": "byte_range",
+    "format": "format",
+    "pages": "pages",
+    "rows": "rows",
+    "number": "number",
+}
+"""Arguments that only documents take, and the fields that have them."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -92,6 +100,7 @@ class _Reader:
 
     def __init__(self, call: Call, arguments: ReadArguments) -> None:
         self._call = call
+        self._arguments = arguments
         self._catalog = call.server.catalog
         self._limit = call.server.toolbox.settings.budget
         self._numbered = bool(arguments.number)
@@ -155,7 +164,7 @@ class _Reader:
         except InvalidParameter:
             entry = await self._catalog.metadata(self._bare)
             if entry.resource.type == "collection":
-                raise InvalidParameter(_COLLECTION) from None
+                raise self._of_documents() from None
             if self._asks_for_rows:
                 raise InvalidParameter("rows are those of a page of a table, …/~rows") from None
             raise
@@ -170,8 +179,19 @@ class _Reader:
             with suppress(ConversionError):
                 reading = await self._fetch(self._range)
         if reading.collection is not None and (self._range is not None or self._numbered):
-            raise InvalidParameter(_COLLECTION)
+            raise self._of_documents()
         return reading
+
+    def _of_documents(self) -> InvalidParameter:
+        """Return the error for arguments that a collection does not take."""
+        given = self._arguments
+        named = [name for name, field in _OF_DOCUMENTS.items() if getattr(given, field)]
+        names = " and ".join(named) or "parameters"
+        example = ", such as …/~rows of a table" if self._pages else ""
+        return InvalidParameter(
+            f"it is a collection, which is read whole: leave out {names}, or give the URI of one of"
+            f" its documents{example}"
+        )
 
     def _is_recoded(self, reading: ReadResult) -> bool:
         """Return whether bytes were read that are text in another encoding."""

@@ -425,10 +425,11 @@ class Filesystem:
         Raises:
             BlockingIOError: with `is_now`, it has to be converted first.
         """
+        if location is None and collections:
+            with suppress(ResourceNotFound):
+                return self._collection(path)
         wanted = self._converted.wanted(query, self._type(path) if path else None)
         if location is None:
-            if collections:
-                return self._collection(path)
             raise ResourceNotFound
         with self._opened(location) as (fd, status):
             resource = self.document(path, status, location.rules)

@@ -496,7 +496,7 @@ async def test_parts_of_a_collection_are_refused(tmp_path: Path) -> None:
         wire = Wire(await server_of(provider), LATEST)
         for arguments in ({"lines": "1-2"}, {"rows": 3}, {"format": "csv"}, {"number": True}):
             result = await called(wire, "read_resource", LATEST, uri="test://one/sub", **arguments)
-            assert "It is a collection; give these arguments for one" in refusal(result)
+            assert "It is a collection, which is read whole: leave out" in refusal(result)
 
 
 async def test_an_empty_collection_is_reported_as_empty() -> None:
