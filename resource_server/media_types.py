@@ -30,6 +30,9 @@ BOMS = (
 )
 """Byte order marks and their codecs; UTF-32 first, since its mark may begin with that of UTF-16."""
 
+TYPESCRIPT = "text/x-typescript"
+STREAM_PACKET_BYTES = 188
+"""Bytes of a packet of an MPEG transport stream; such a stream has the suffix of TypeScript."""
 _TEXT = "text/plain"
 _BINARY = "application/octet-stream"
 
@@ -85,7 +88,7 @@ _SUFFIXES_OF = {
     "text/x-less": "less",
     "text/javascript": "js mjs cjs",
     "text/jsx": "jsx",
-    "text/x-typescript": "ts mts cts",
+    TYPESCRIPT: "ts mts cts",
     "text/tsx": "tsx",
     "text/x-vue": "vue",
     "text/x-svelte": "svelte",
@@ -413,15 +416,11 @@ def from_content(head: bytes) -> str:
 def refine(mime: str, head: bytes) -> str:
     """Return the media type suggested by a name, corrected by the first bytes of the document.
 
-    Only `.ts` has two common meanings: TypeScript, and MPEG transport streams, whose packets of 188
-    bytes each begin with `G`.
+    Only `.ts` has two common meanings: TypeScript, and MPEG transport streams, whose packets each
+    begin with `G`.
     """
-    if (
-        mime == "text/x-typescript"
-        and head[:1] == head[188:189] == b"G"
-        and b"\0" in head[:HEAD_BYTES]
-    ):
-        return "video/mp2t"
+    if mime == TYPESCRIPT and set(head[:HEAD_BYTES:STREAM_PACKET_BYTES]) == {ord("G")}:
+        return mime if begins_as_text(head) else "video/mp2t"
     return mime
 
 

@@ -99,6 +99,9 @@ _MAX_THREADS = 32
 _MAX_CONVERSIONS = 4
 """Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
+_PACKET = media_types.STREAM_PACKET_BYTES
+_MAX_STREAMS = 10_000
+"""Maximum files whose media type is kept since their names do not tell it."""
 
 _WATCHER_MODULES = (
     "runtime.inotify",
@@ -217,6 +220,7 @@ class Filesystem:
         self.threads = WorkerThreads(_MAX_THREADS)
         self.conversions = WorkerThreads(_MAX_CONVERSIONS)
         self.digests = digest_cache()
+        self._stream_types: WeightedLru[str, str] = WeightedLru(_MAX_STREAMS, lambda _: 1)
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
         self._tree = FileTree(
@@ -746,18 +750,31 @@ class Filesystem:
 
     def document(self, path: Path, status: Status, rules: DirectoryRules) -> Resource:
         """Return the resource of a file."""
-        name = path[-1]
+        name, version = path[-1], _version(status, rules.reading)
+        mime_type = media_types.from_name(name, self._types)
+        if mime_type == media_types.TYPESCRIPT and not status.st_size % _PACKET and rules.readable:
+            mime_type = self._stream_type(path, version)
         return Resource(
             path=path,
             name=uris.without_controls(name),
-            mime_type=media_types.from_name(name, self._types),
+            mime_type=mime_type,
             size=status.st_size,
             last_modified=status.st_mtime_ns / 1e9,
-            version=_version(status, rules.reading),
+            version=version,
             annotations=rules.annotations,
             listed=rules.listed,
             readable=rules.readable,
         )
+
+    def _stream_type(self, path: Path, version: str) -> str:
+        """Return the media type of a file that may be an MPEG stream, by its size and its head."""
+        found = self._stream_types.get(version)
+        if found is None:
+            found = media_types.TYPESCRIPT
+            with suppress(ResourceError), self._opened(self._tree.document(path)) as (fd, _):
+                found = media_types.refine(found, ranges.pread(fd, media_types.HEAD_BYTES, 0))
+                self._stream_types.put(version, found)
+        return found
 
 
 async def _content(fetched: Awaitable[tuple[Resource, T]]) -> T:
