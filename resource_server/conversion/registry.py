@@ -24,6 +24,7 @@ Unit: TypeAlias = Literal["pages", "slides", "sheets", "cells", "chapters", "par
 
 MARKDOWN = Format("markdown", "text/markdown")
 _JSON = Format("json", "application/json")
+CSV = Format("csv", "text/csv")
 TEXT = Format("text", "text/plain")
 _PNG = Format("png", "image/png")
 _WEBP = Format("webp", "image/webp")
@@ -85,9 +86,10 @@ _MODULES = "resource_server.conversion.formats"
 _WORD = ConverterEntry(f"{_MODULES}.word:convert", needs=("html_to_markdown",))
 _SHEETS = ConverterEntry(
     f"{_MODULES}.sheets:convert",
-    unit="sheets",
-    options=("sheet", "rows", "columns"),
-    needs=("python_calamine",),
+    (MARKDOWN, CSV),
+    "sheets",
+    ("sheet", "rows", "columns"),
+    needs=("python_calamine", "html_to_markdown"),
 )
 _SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("html_to_markdown",))
 _PARQUET = f"{_MODULES}.parquet:convert"
@@ -113,11 +115,11 @@ _BY_SUFFIX: Mapping[str, ConverterEntry] = {
     "ipynb": ConverterEntry(f"{_MODULES}.notebook:convert", (MARKDOWN, _PNG), "cells"),
     "eml mht": ConverterEntry(f"{_MODULES}.mail:convert"),
     "csv tsv jsonl ndjson": ConverterEntry(
-        f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON), options=_ROWS
+        f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON, CSV), options=_ROWS
     ),
-    "parquet": ConverterEntry(_PARQUET, (MARKDOWN, _JSON), options=_ROWS, needs=("duckdb",)),
+    "parquet": ConverterEntry(_PARQUET, (MARKDOWN, _JSON, CSV), options=_ROWS, needs=("duckdb",)),
     "arrow arrows": ConverterEntry(
-        f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON), options=_ROWS, needs=("nanoarrow",)
+        f"{_MODULES}.arrow:convert", (MARKDOWN, _JSON, CSV), options=_ROWS, needs=("nanoarrow",)
     ),
     "gz bz2 xz": _COMPRESSED,
     "zst": msgspec.structs.replace(_COMPRESSED, needs=(ZSTD,)),

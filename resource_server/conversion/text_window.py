@@ -126,8 +126,8 @@ class TextWindow:
 
 
 def between(mime_type: str) -> str:
-    """Return what stands between parts: those of plain text end with a line of their own."""
-    return "" if mime_type.startswith("text/plain") else "\n"
+    """Return what stands between parts: those of text and CSV end with a line of their own."""
+    return "" if mime_type.startswith(("text/plain", "text/csv")) else "\n"
 
 
 def encoded(text: str) -> bytes:

@@ -1,12 +1,13 @@
-"""Rows of a document as tables: the range and the columns that are wanted, as Markdown or JSON."""
+"""Rows of a document as tables: the wanted range and columns, as Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -83,6 +84,10 @@ def _part(
     if name == "json":
         text = _as_json(names, kinds, cells, ends)
         return Part(encodings.sendable(text), number, total, "application/json")
+    if name == "csv":
+        texts = ([_plain(cell) for cell in row] for row in cells)
+        text = csv_text(itertools.chain([names] if ends[0] else (), texts))
+        return Part(encodings.sendable(text), number, total, "text/csv")
     heading = f"Rows {number}-{number + len(rows) - 1}" if rows else "No rows"
     if total is not None and rows:
         heading += f" of {total}"
@@ -125,14 +130,25 @@ def _value(cell: Any, kind: str) -> Any:
     return json.loads(cell.lower()) if kind == "boolean" else json.loads(cell)
 
 
+def csv_text(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as CSV (RFC 4180), but for its ends of lines."""
+    target = io.StringIO()
+    csv.writer(target, lineterminator="\n").writerows(rows)
+    return target.getvalue()
+
+
 def _line(cells: Sequence[Any]) -> str:
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
-def _cell(value: Any) -> str:
+def _plain(value: Any) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cell(value: Any) -> str:
+    text = _plain(value)
     if "|" in text:
         text = text.replace("|", "\\|")
     return "<br>".join(text.splitlines()) if "\n" in text or "\r" in text else text

@@ -34,6 +34,7 @@ from resource_server.conversion.formats.opendocument import (
     open_archive,
     rows_of,
 )
+from resource_server.conversion.formats.row_tables import csv_text
 from resource_server.conversion.formats.sheet_parts import SheetParts, column_letters
 from resource_server.conversion.formats.xls_parts import XlsRemarks
 from resource_server.conversion.intervals import parse_interval
@@ -107,10 +108,30 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         raise InvalidParameter(
             f"the document has no sheet {wanted[:40]!r}; its sheets are {', '.join(names)}"
         )
+    if request.format == "csv":
+        yield _csv_part(sheets, request)
+        return
     last = min(request.last or len(names), len(names))
     for number in range(max(request.first, 1), last + 1):
         if wanted is None or names[number - 1] == wanted:
             yield Part(_part(sheets, number - 1, request), number, len(names))
+
+
+def _csv_part(sheets: _Excel | _OpenSheets, request: ConversionRequest) -> Part:
+    """Return the one sheet that is wanted, as CSV.
+
+    Raises:
+        InvalidParameter: it is not said which one.
+    """
+    names = sheets.names
+    wanted = request.options.get("sheet")
+    numbers = range(request.first, min(request.last or len(names), len(names)) + 1)
+    found = [at for at in numbers if wanted is None or names[at - 1] == wanted]
+    if len(found) != 1:
+        raise InvalidParameter(
+            f"csv is one sheet at a time; write sheet=NAME: the sheets are {', '.join(names)}"
+        )
+    return Part(_csv(sheets.sheet(found[0] - 1), request), found[0], len(names), "text/csv")
 
 
 def _part(sheets: _Excel | _OpenSheets, index: int, request: ConversionRequest) -> str:
@@ -447,20 +468,34 @@ def _int(text: str) -> int:
 def _markdown(sheet: _Sheet, request: ConversionRequest) -> str:
     """Return a sheet as a heading and a table."""
     title = f"## {_text(sheet.name)}{' (hidden)' if sheet.is_hidden else ''}\n\n"
-    rows = iter(sheet.rows)
-    header = next(rows, None)
-    if header is None:
+    names, rows, first = _wanted(sheet, request)
+    if not names:
         return f"{title}[This sheet is empty.]\n"
-    names = [_text(cell) for cell in header]
-    first, last = _wanted_rows(request.options.get("rows", ""))
-    chosen = _wanted_columns(names, request.options.get("columns", ""))
-    taken = islice(rows, first - 1, last)
-    if chosen is not None:
-        names = [names[at] for at in chosen]
-        taken = ([row[at] if at < len(row) else "" for at in chosen] for row in taken)
-    table = _table(names, taken, first, sheet.height - 1)
+    table = _table(list(map(_text, names)), rows, first, sheet.height - 1)
     note = "\n[Empty rows and columns are left out.]\n" if sheet.is_compacted else ""
     return f"{title}{table}{note}"
+
+
+def _wanted(
+    sheet: _Sheet, request: ConversionRequest
+) -> tuple[Sequence[Cell], Iterable[Sequence[Cell]], int]:
+    """Return the header, the rows and the number of the first row that are wanted of a sheet."""
+    rows = iter(sheet.rows)
+    header = next(rows, ())
+    first, last = _wanted_rows(request.options.get("rows", ""))
+    taken = islice(rows, first - 1, last)
+    chosen = _wanted_columns(list(map(_text, header)), request.options.get("columns", ""))
+    if chosen is None:
+        return header, taken, first
+    wanted = ([row[at] if at < len(row) else "" for at in chosen] for row in taken)
+    return [header[at] for at in chosen], wanted, first
+
+
+def _csv(sheet: _Sheet, request: ConversionRequest) -> str:
+    """Return a sheet as CSV, whose rows are all as long as the header."""
+    names, rows, _ = _wanted(sheet, request)
+    cells = (list(map(_plain, row)) for row in chain([names] if names else (), rows))
+    return csv_text(row + [""] * (len(names) - len(row)) for row in cells)
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, total: int) -> str:
@@ -488,6 +523,10 @@ def _text(cell: Cell) -> str:
     """Return a cell as it stands in a table."""
     if isinstance(cell, str):
         return _escaped(cell) if _ESCAPED.search(cell) else cell
+    return _plain(cell)
+
+
+def _plain(cell: Cell) -> str:
     if isinstance(cell, float):
         return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
     if isinstance(cell, datetime.datetime):

@@ -165,7 +165,7 @@ class _Reader:
             entry = await self._catalog.metadata(self._bare)
             if entry.resource.type == "collection":
                 raise self._of_documents() from None
-            if self._asks_for_rows:
+            if self._asks_for_rows and not entry.resource.formats:
                 raise InvalidParameter("rows are those of a page of a table, …/~rows") from None
             raise
         except ResourceTooLarge:

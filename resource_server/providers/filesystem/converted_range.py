@@ -43,7 +43,7 @@ def beginning(conversion: Conversion, wanted: Wanted) -> Content:
         until = "" if request.last is None else str(request.last)
         following = {converter.unit: f"{last.number}-{until}"}
         text = ""
-    elif converter.unit is None and ROWS in converter.options:
+    elif converter.unit is None and ROWS in converter.options and request.format != "csv":
         _, _, until = request.options.get(ROWS, "").partition("-")
         rows = sum(line.startswith(_ROW_STARTS) for line in text.splitlines())
         # The first two lines of a Markdown table are no rows.

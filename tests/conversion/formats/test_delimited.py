@@ -366,3 +366,11 @@ def test_a_confined_worker_reads_tables() -> None:
         parts = in_a_worker("delimited", document, request)
         assert [part.number for part in parts] == [1, 1001]
         assert "| 1500 | n1500 | 1500.5 |" in str(parts[1].data)
+
+
+def test_rows_are_given_as_csv_of_one_form() -> None:
+    data = b'{"a": 1, "b": "x, y"}\n{"a": null, "b": "z"}\n{"a": [1], "b": ""}\n'
+    parts = _parts(data, "application/jsonl", "csv", rows="1-2")
+    assert [part.data for part in parts] == ['a,b\n1,"x, y"\n,z\n']
+    many = "".join(str(part.data) for part in _parts(_long(2500), _CSV, "csv"))
+    assert many.encode() == _long(2500)

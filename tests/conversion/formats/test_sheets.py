@@ -198,3 +198,24 @@ def test_a_confined_worker_converts_workbooks() -> None:
     assert results[0].parts[0].data == text_of(convert, good)
     assert isinstance(results[1], ConversionError)
     assert results[2] == results[0]
+
+
+def test_the_rows_of_a_sheet_are_read_as_csv() -> None:
+    cells = _text_cell("A2", 'a "b", c') + _text_cell("B2", "d|e\nf") + _number("C2", 45000, 1)
+    names = "".join(_text_cell(f"{column}1", column.lower()) for column in "ABC")
+    document = xlsx(_rows(names, cells, _number("A3", 1.5), _number("A4", 2)))
+    options = {"rows": "1-2"}
+    (part,) = parts_of(convert, document, options, format="csv")
+    assert part.data == 'a,b,c\n"a ""b"", c","d|e\nf",2023-03-15\n1.5,,\n'
+    assert part.mime_type == "text/csv"
+    (part,) = parts_of(convert, document, {"columns": "c,a", "rows": "3-"}, format="csv")
+    assert part.data == "c,a\n,2\n"
+
+
+def test_csv_is_one_sheet_at_a_time() -> None:
+    document = xlsx(_cities(), _rows(_text_cell("A1", "other"), _text_cell("A2", "x")))
+    with pytest.raises(InvalidParameter, match=r"write sheet=NAME: the sheets are Sheet1, Sheet2"):
+        parts_of(convert, document, format="csv")
+    by_name = parts_of(convert, document, {"sheet": "Sheet2"}, format="csv")
+    assert by_name == parts_of(convert, document, first=2, last=2, format="csv")
+    assert by_name[0].data == "other\nx\n"

@@ -37,10 +37,15 @@ def parts_of(
     *,
     first: int = 1,
     last: int | None = None,
+    format: str = "markdown",
 ) -> list[Part]:
     """Return the parts of a document, converted in this process."""
     request = ConversionRequest(
-        media_type="application/zip", first=first, last=last, options=options or {}
+        media_type="application/zip",
+        format=format,
+        first=first,
+        last=last,
+        options=options or {},
     )
     return list(convert(io.BytesIO(document), request))
 

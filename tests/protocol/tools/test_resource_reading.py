@@ -16,6 +16,7 @@ from resource_server.protocol.server import ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import ByteSize, Content, Truncation
 from resource_server.providers.filesystem import Filesystem
+from tests.conversion.portable import xlsx
 from tests.protocol.tools.tooled import PICTURE, called, described, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree
@@ -512,3 +513,17 @@ async def test_an_unreadable_collection_is_not_reported_as_empty() -> None:
         "Nothing in this collection can be read here.\n"
         '[Truncated: 0 of 1 children were read. List them: list_resources {"uri":"test://one/kept"}]'
     )
+
+
+async def test_rows_of_a_workbook_are_read_as_csv_and_another_format_is_named(
+    tmp_path: Path,
+) -> None:
+    cells = "".join(f'<row r="{at}"><c r="A{at}"><v>{at}</v></c></row>' for at in range(1, 20))
+    (tmp_path / "book.xlsx").write_bytes(xlsx(cells))
+    wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
+    listed = await called(wire, "list_resources", LATEST)
+    uri = f"{listed['structuredContent']['base']}book.xlsx"
+    result = await called(wire, "read_resource", LATEST, uri=uri, format="csv", rows="1-10")
+    assert result["content"][0]["text"] == "".join(f"{at}\n" for at in range(1, 12))
+    result = await called(wire, "read_resource", LATEST, uri=uri, format="tsv", rows="1-10")
+    assert "write markdown or csv" in refusal(result)
