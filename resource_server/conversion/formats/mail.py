@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from email import policy
 from email.message import Message
 from email.parser import BytesParser
-from typing import BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import unquote_to_bytes
 
 from resource_server.conversion.formats import encodings
@@ -21,7 +21,10 @@ try:
 except ImportError:  # no extra `documents`: of a mail in HTML only its tags are dropped
     markdown_of = None
 
-_Mail: TypeAlias = "Message[str, str]"
+if TYPE_CHECKING:
+    _Message = Message[str, str]
+else:
+    _Message = Message
 _MAX_BYTES = 64 * 1024 * 1024
 _MAX_BOUNDARIES = 100
 """Nested and parallel multiparts; the parser's time grows with their depth."""
@@ -30,11 +33,52 @@ _MAX_DEPTH = 5
 _MAX_PARTS = 2000
 _MAX_HEADER = 10_000
 """Characters of a header, such as a long list of recipients."""
-_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_ADDRESSES = ("From", "Sender", "Reply-To", "To", "Cc", "Bcc")
+_VERSIONS = ("plain", "html", "enriched", "richtext", "x-amp-html", "watch-html")
+"""Kinds of text that say the same in another form."""
+_REPORT = re.compile(r"message/(?:global-)?[\w-]*(?:status|notification|report)")
+"""Reports on the delivery of a mail, on its being read (RFC 3462, 8098), or on abuse."""
+_HEAD = re.compile(
+    rb"\A(?:[^\r\n]+(?:\r\n?|\n))+|^--[^\r\n]+(?:\r\n?|\n)(?:Content[^\r\n]+(?:\r\n?|\n))+",
+    re.M | re.I,
+)
+"""Headers of a mail, and those of its parts."""
+_SPACED = re.compile(rb"^([!-9;-~]+)[ \t]+:", re.M)
+"""A header with a space before its colon (RFC 5322, section 4.5)."""
 _WORD = re.compile(r"=\?([^?*\s]{1,40})(?:\*[^?\s]{0,40})?\?([bBqQ])\?([^?]*)\?=")
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|\\.|[()]|[^()"\\]+|.', re.DOTALL)
+"""A quoted string, an escaped character, a parenthesis, or what is between."""
 _PARAMETER = re.compile(
     r""";\s*([\w-]+)(\*\d{1,3})?(\*)?\s*=\s*("(?:[^"\\]|\\.)*"?|[^;]*)""", re.DOTALL
 )
+
+
+class _Mail(_Message):
+    """A mail or a part of one, whose type and encoding may have comments (RFC 5322, 3.2.2)."""
+
+    def get(self, name: str, failobj: Any = None) -> Any:
+        """Return a header, or `failobj`."""
+        value: Any = super().get(name, failobj)
+        if isinstance(value, str) and name.lower() == "content-transfer-encoding":
+            return _without_comments(value).partition(";")[0].strip()
+        is_type = isinstance(value, str) and name.lower() == "content-type"
+        return _without_comments(value) if is_type else value
+
+
+def _parsed(data: bytes) -> _Mail:
+    data = _HEAD.sub(lambda head: _SPACED.sub(rb"\1:", head[0]), data)
+    return cast("_Mail", BytesParser(_Mail, policy=policy.compat32).parsebytes(data))
+
+
+def _without_comments(text: str) -> str:
+    """Return a header without the comments in it, which nest; one that does not end stays."""
+    kept: list[str] = []
+    depth = 0
+    for piece in _PIECE.findall(text):
+        depth += (piece == "(") - (piece == ")" and depth > 0)
+        if not depth and piece != ")":
+            kept.append(piece)
+    return text if depth else "".join(kept).strip()
 
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
@@ -43,7 +87,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     if data.lower().count(b"boundary=") > _MAX_BOUNDARIES:
         raise ConversionError("it has too many nested parts")
     try:
-        mail = BytesParser(policy=policy.compat32).parsebytes(data)
+        mail = _parsed(data)
         lines = list(_mail(mail, 1, 1))
     except RecursionError:
         raise ConversionError("it is nested too deeply") from None
@@ -59,12 +103,18 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
 
 def _mail(mail: _Mail, depth: int, level: int) -> Iterator[str]:
     """Yield the blocks of a mail: headers, text, attachments, and mails inside."""
-    headers = [(name, _header(mail, name)) for name in _HEADERS]
+    headers = [(name, _header(mail, name)) for name in (*_ADDRESSES, "Date", "Subject")]
     yield "\n".join(f"- {name}: {value}" for name, value in headers if value)
     texts: list[_Mail] = []
     attachments: list[_Mail] = []
     _sort(mail, texts, attachments)
     yield from filter(None, map(_body, texts))
+    reports = [part for part in attachments if _REPORT.fullmatch(part.get_content_type())]
+    for part in reports:
+        yield f"{'#' * (level + 1)} Report"
+        blocks = (_fields(block) for block in _children(part))
+        yield "\n\n".join(filter(None, blocks))
+    attachments = [part for part in attachments if part not in reports]
     if attachments:
         yield f"{'#' * (level + 1)} Attachments"
         yield "\n".join(_described(part) for part in attachments)
@@ -75,6 +125,12 @@ def _mail(mail: _Mail, depth: int, level: int) -> Iterator[str]:
                 yield "[It is nested too deeply to be shown.]"
             else:
                 yield from _mail(inner, depth + 1, min(level + 1, 5))
+
+
+def _fields(block: _Mail) -> str:
+    """Return all fields of a report, and text that follows them."""
+    fields = (f"- {name}: {_header(block, name)}" for name in dict.fromkeys(block.keys()))
+    return "\n".join([*fields, *filter(None, [_body(block)])])
 
 
 def _sort(part: _Mail, texts: list[_Mail], attachments: list[_Mail]) -> None:
@@ -89,8 +145,10 @@ def _sort(part: _Mail, texts: list[_Mail], attachments: list[_Mail]) -> None:
     elif kind == "multipart/alternative":
         chosen = _chosen(_children(part))
         for each in _children(part):
-            # Attachments of the versions that are not shown, such as invitations, still count.
-            _sort(each, texts if each is chosen else [], attachments)
+            # What is not shown and no version of the text, such as an invitation, still counts.
+            is_other = each.get_content_subtype() not in _VERSIONS and not each.is_multipart()
+            others = attachments if is_other else []
+            _sort(each, texts if each is chosen else others, attachments)
     else:
         for each in _children(part):
             _sort(each, texts, attachments)
@@ -99,7 +157,7 @@ def _sort(part: _Mail, texts: list[_Mail], attachments: list[_Mail]) -> None:
 def _children(part: _Mail) -> list[_Mail]:
     payload: object = part.get_payload()
     children = cast("list[object]", payload) if isinstance(payload, list) else []
-    return [cast("_Mail", each) for each in children if isinstance(each, Message)]
+    return [each for each in children if isinstance(each, _Mail)]
 
 
 def _chosen(versions: list[_Mail]) -> _Mail | None:
@@ -170,7 +228,7 @@ def _mails_inside(part: _Mail) -> list[_Mail]:
     data = b"".join(_payload(each) for each in _children(part)) or _payload(part)
     if _first_word(part, "content-transfer-encoding") == "base64":
         data = _base64(data)
-    return [BytesParser(policy=policy.compat32).parsebytes(data)]
+    return [_parsed(data)]
 
 
 def _name(part: _Mail) -> str:
@@ -180,13 +238,10 @@ def _name(part: _Mail) -> str:
 
 def _raw(part: _Mail, name: str) -> str:
     """Return a header as it stands, with bytes that are not ASCII decoded."""
-    for each, value in part.raw_items():
-        if each.lower() == name.lower():
-            text = str(value)[:_MAX_HEADER]
-            if not text.isascii():
-                text = encodings.decoded(text.encode("utf-8", "surrogateescape"))
-            return text
-    return ""
+    values = [str(value) for each, value in part.raw_items() if each.lower() == name.lower()]
+    # Addresses may be in several headers of one name (RFC 5322, section 4.5).
+    text = (", ".join(values) if name in _ADDRESSES else "".join(values[:1]))[:_MAX_HEADER]
+    return text if text.isascii() else encodings.decoded(text.encode("utf-8", "surrogateescape"))
 
 
 def _header(part: _Mail, name: str) -> str:
@@ -230,12 +285,14 @@ def _decoded_words(words: list[re.Match[str]]) -> str:
 
 
 def _first_word(part: _Mail, name: str) -> str:
-    return _raw(part, name).partition(";")[0].strip().lower()
+    return _without_comments(_raw(part, name).partition(";")[0]).strip().lower()
 
 
 def _parameter(part: _Mail, header: str, name: str) -> str:
     """Return a parameter of a header, decoded (RFC 2231, and RFC 2047 where mailers use it)."""
     raw = _raw(part, header)
+    if name in ("charset", "format"):  # in unquoted names of files, parentheses are usual
+        raw = _without_comments(raw)
     pieces: dict[int, tuple[str, bool]] = {}
     for match in _PARAMETER.finditer(raw[raw.find(";") :] if ";" in raw else ""):
         if match[1].lower() != name:

@@ -43,6 +43,9 @@ def documents() -> Mapping[str, tuple[bytes, tuple[Fact, ...]]]:
         "whole.odt": (_odf("text", _ODT), _ODT_FACTS),
         "whole.ods": (_odf("spreadsheet", _ODS), _ODS_FACTS),
         "whole.odp": (_odf("presentation", _ODP), _ODP_FACTS),
+        "obsolete.eml": (_OBSOLETE, _OBSOLETE_FACTS),
+        "report.eml": (_REPORT, _REPORT_FACTS),
+        "receipt.eml": (_RECEIPT, _RECEIPT_FACTS),
         "whole.fodt": (_flat("text", _ODT), _ODT_FACTS[:-1]),
         "whole.fods": (_flat("spreadsheet", _ODS), _ODS_FACTS[:-1]),
         "whole.fodp": (_flat("presentation", _ODP), _ODP_FACTS),
@@ -578,3 +581,102 @@ def _flat(kind: str, body: str) -> bytes:
         f'<?xml version="1.0"?>\n<office:document {_ODF}>{_MARGINS}<office:body>'
         f"<office:{kind}>{body}</office:{kind}></office:body></office:document>"
     ).encode()
+
+
+# Mail
+
+_OBSOLETE = b"""From mailbox Thu Feb 13 23:32:00 1969
+From : Pete(A nice \\) chap) <pete(his account)@silly.test(his host)>
+To: A Group(Some people)
+     :Chris Jones <c@(Chris's host.)public.example>,
+         joe@example.org,\t
+  John <jdoe@one.test> (my dear friend); (the end of the group)
+To\t: Mary <@node.test,@x.test:mary@example.net>, , jdoe@test  . example
+Cc:(Empty list)(start)Hidden recipients  :(nobody(that I know))  ;
+Reply-To: "=?utf-8?q?Z=C3=BCrich_office?=" <z@example.org>
+Date  : 21 Nov 97 09(comment):   55  :  06 -0600
+Subject: =?iso-8859-1?q?in a =E9t=E9?= (=?x-unknown?b?Y2Fm6Q==?=)
+Content-Type: multipart/alternative (two); (of them) boundary=(the) "B"
+
+--B
+Content-Type : text/plain (plain); charset=(latin) iso-8859-1 (one)
+Content-Transfer-Encoding: (q) quoted-printable (really)
+
+Gr=FC=DFe aus K=F6ln
+--B
+Content-Type: text/html
+
+<p>another version</p>
+--B
+Content-Type: text/calendar; method=REQUEST; name=meeting (1).ics
+
+BEGIN:VCALENDAR
+--B--
+"""
+_OBSOLETE_FACTS = (
+    Text("From: Pete(A nice \\) chap) <pete(his account)@silly.test(his host)>"),
+    Text("To: A Group(Some people) :Chris Jones <c@(Chris's host.)public.example>, joe@"),
+    Text("John <jdoe@one.test> (my dear friend); (the end of the group), Mary <@node.test,"),
+    Text("Cc: (Empty list)(start)Hidden recipients :(nobody(that I know)) ;"),
+    Text('Reply-To: "Zürich office" <z@example.org>'),
+    Text("Date: 21 Nov 97 09(comment): 55 : 06 -0600"),
+    Text("Subject: in a été (café)"),
+    Text("Grüße aus Köln"),
+    Absent("another version"),
+    Text("meeting (1).ics (text/calendar"),
+    Absent("Content-Type"),
+)
+_REPORT = b"""From: MAILER-DAEMON@example.org
+Subject: Undelivered
+Content-Type: multipart/report; report-type=delivery-status; boundary="B"
+
+--B
+Content-Type: text/plain
+
+could not be delivered
+--B
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mail.example.org
+
+Final-Recipient: rfc822; bo@example.org
+Action: failed
+Diagnostic-Code: smtp; 550 5.1.1 <bo@example.org>:
+  Recipient unknown
+
+Final-Recipient: rfc822; cy@example.org
+Action: delayed
+--B
+Content-Type: text/rfc822-headers
+
+Subject: the original subject
+--B--
+"""
+_REPORT_FACTS = (
+    Ordered(("could not be", "Report", "bo@example.org", "failed", "cy@example.org", "delayed")),
+    Text("Diagnostic-Code: smtp; 550 5.1.1 <bo@example.org>: Recipient unknown"),
+    Text("Reporting-MTA: dns; mail.example.org"),
+    Text("the original subject"),
+    Absent("without a name"),
+)
+_RECEIPT = b"""From: bo@example.org
+Subject: Read
+Content-Type: multipart/report; report-type=disposition-notification; boundary=B
+
+--B
+Content-Type: message/disposition-notification
+
+Final-Recipient: rfc822;bo@example.org
+Disposition: manual-action/MDN-sent-manually; displayed
+--B
+Content-Type: message/rfc822
+
+Subject: the original
+
+its text
+--B--
+"""
+_RECEIPT_FACTS = (
+    Text("Disposition: manual-action/MDN-sent-manually; displayed"),
+    Ordered(("Report", "Final-Recipient", "Attached mail: the original", "its text")),
+)
