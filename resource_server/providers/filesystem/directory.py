@@ -252,11 +252,18 @@ class DirectoryCache:
         return self._cached("", status, None) or self._enter("", status, None)
 
     def enter(
-        self, parent: Directory, name: str, status: os.stat_result, *, listed: bool = False
+        self,
+        parent: Directory,
+        name: str,
+        status: os.stat_result,
+        *,
+        listed: bool = False,
+        is_target: bool = False,
     ) -> Directory | None:
         """Return a subdirectory of `parent` with the rules in force in it; None if it is hidden.
 
-        Set `listed` if the listing of `parent` has it as a directory: then it is not hidden.
+        Set `listed` if the listing of `parent` has it as a directory: then it is not hidden. A
+        target is reached through a symbolic link.
 
         Raises:
             ResourceNotFound, ResourceBusy: its ignore files are not accessible now.
@@ -266,7 +273,7 @@ class DirectoryCache:
         if cached is not None:
             return cached
         if not listed and self._exposure.hidden_by(
-            parent.rules, parent.prefix, name, is_directory=True
+            parent.rules, parent.prefix, name, is_directory=True, is_target=is_target
         ):
             return None
         return self._enter(prefix, status, parent.rules)

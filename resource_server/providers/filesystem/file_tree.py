@@ -159,6 +159,7 @@ class FileTree:
     ) -> None:
         self.root = root
         self.exposure = exposure
+        exposure.follows_links = follow_links
         self.directories = DirectoryCache(root, exposure, root_rules, follow_links=follow_links)
         self.follow_links = follow_links
         self.listed_as: dict[str, int | None] | None = None
@@ -287,14 +288,16 @@ class FileTree:
             name = steps.pop()
             parent = trail[-1]
             key = parent.prefix + name
-            self._check_spelling(parent, name)
+            self._check_spelling(parent, name, is_target=links > 0)
             status = self._status(key, is_last=is_last and not steps)
             if modes.S_ISDIR(status.st_mode):
-                directory = self.directories.enter(parent, name, status)
+                directory = self.directories.enter(parent, name, status, is_target=links > 0)
                 if directory is None:
                     raise ResourceNotFound
                 trail.append(directory)
-            elif self.exposure.hidden_by(parent.rules, parent.prefix, name, is_directory=False):
+            elif self.exposure.hidden_by(
+                parent.rules, parent.prefix, name, is_directory=False, is_target=links > 0
+            ):
                 raise ResourceNotFound
             elif modes.S_ISREG(status.st_mode) and not steps:
                 return TreeEntry(path, key, stamp(status), parent.rules)
@@ -313,11 +316,16 @@ class FileTree:
         seen = stamp(self._status(key, is_last=True)) if links and is_last and key else last.stamp
         return TreeEntry(path, key, seen, last.rules, last)
 
-    def _check_spelling(self, parent: Directory, name: str) -> None:
+    def _check_spelling(self, parent: Directory, name: str, *, is_target: bool = False) -> None:
         """Refuse other spellings of a name where the file system ignores case or normal form.
 
-        Rules compare names as written: `private/` does not hide `PRIVATE/`.
+        Rules compare names as written: `private/` does not hide `PRIVATE/`. A name for links alone
+        is refused unless it `is_target`; its directory may be cached since a link led there.
         """
+        if self.exposure.is_only_target(name):
+            if not is_target:
+                raise ResourceNotFound
+            return
         if not self._folds:
             return
         frame = finish(self._open((), parent, ReadBudget()))

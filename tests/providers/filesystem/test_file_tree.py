@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path as Address
+from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem, file_tree
 from resource_server.providers.filesystem.directory import DirectoryCache
 from resource_server.providers.filesystem.root import Root
@@ -456,3 +458,35 @@ async def test_another_spelling_of_a_name_is_not_found(tmp_path: Path, path: Add
         await settle(provider.read(path, {}))
     assert provider.metadata(("shown.txt",)).name == "shown.txt"
     assert await settle(provider.read(("shown.txt",), {}))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+async def test_a_mounted_config_map_has_each_key_once(tmp_path: Path, *, hidden: bool) -> None:
+    version = tmp_path / "..2026_01_02"
+    (version / "items").mkdir(parents=True)
+    for name in ("app.yaml", "items/a.txt", "server.pem", ".dotted", "..double"):
+        (version / name).write_text(name)
+    (tmp_path / "..data").symlink_to(version.name)
+    for name in ("app.yaml", "items", "server.pem", ".dotted"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    (tmp_path / "one").symlink_to("items/../app.yaml")
+    (tmp_path / "outside").symlink_to("../..data/app.yaml")
+    folder = Filesystem(path=tmp_path, symlinks="within-root", hidden=hidden)
+    shown = ["app.yaml", "items", "items/a.txt", "one"]
+    shown = [".dotted", *shown] if hidden else shown
+    for _ in range(2):  # also once the directories are cached
+        assert await walk(folder) == shown
+        for name in ("..data", "..data/app.yaml", f"{version.name}/app.yaml"):
+            with pytest.raises(ResourceNotFound):
+                folder.metadata(tuple(name.split("/")))
+            with pytest.raises(ResourceNotFound):
+                await settle(folder.read(tuple(name.split("/")), {}))
+    (content,) = await settle(folder.read(("app.yaml",), {}))
+    assert content.data == "app.yaml"
+    request = SearchRequest(text="app.yaml", where="text")
+    found = await settle(
+        folder.search(request, below=(), after=None, limit=9, deadline=time.monotonic() + 30)
+    )
+    assert [hit.resource.path for hit in found.hits] == [("app.yaml",), ("one",)]
+    without = Filesystem(path=tmp_path, hidden=True)
+    assert without.metadata((version.name, "app.yaml")).name == "app.yaml"

@@ -5,7 +5,8 @@ The first rule that applies hides an entry by its name:
 1. `directories` with `exposed: false`.
 2. The secrets deny-list. Only `secrets: {allow: [...]}` lifts it: with the text of one of its
    patterns, or with a gitignore pattern of harmless files.
-3. A name that begins with a dot, unless `hidden: true`.
+3. A name that begins with a dot, unless `hidden: true`; one with two dots, such as the `..data` of
+   a mounted volume of Kubernetes, where links are followed: only links lead into it.
 4. `exclude`.
 5. Ignore files, unless `gitignore: false`; the nearest directory with a matching rule decides.
 6. `include`: files that match no pattern, and directories below which nothing can match.
@@ -125,6 +126,8 @@ class ExposureRules:
         self.priorities = _priorities(directories)
         """The highest priority at or below each directory that has one, or is above one."""
         self._allowed_secrets = tuple(allowed_secrets)
+        self.follows_links = False
+        """Whether symbolic links are followed."""
         self.withheld: WithheldFiles | None = None
         """Files that are hidden under every name, unless `allowed_secrets` names them."""
 
@@ -162,25 +165,39 @@ class ExposureRules:
         return max(inherited, self.priorities.get(as_typed(key), 0.0))
 
     def hidden_by(
-        self, rules: DirectoryRules, prefix: str, name: str, *, is_directory: bool
+        self,
+        rules: DirectoryRules,
+        prefix: str,
+        name: str,
+        *,
+        is_directory: bool,
+        is_target: bool = False,
     ) -> str | None:
         """Return the rule that hides an entry of a directory, or None if it is exposed.
 
         `rules` are those of that directory; `prefix` is its path below the root with a trailing
-        slash, or empty. A symbolic link counts as a file.
+        slash, or empty. A symbolic link counts as a file. A target is reached through a link.
         """
         options = self.options(prefix + name) if self.directories else None
         # `exposed: false` also hides an entry that is a link or a file.
         if options is not None and not options.exposed:
             return "exposed: false in directories"
         options = options if is_directory else None
+        if self.is_only_target(name):
+            dotted = None if is_target else "name begins with two dots: only links lead there"
+        else:
+            dotted = _dotted(rules, name, options)
         return (
             self._secret(prefix, name, is_directory=is_directory)
-            or _dotted(rules, name, options)
+            or dotted
             or _ruled_out(
                 rules, bytewise(prefix + name), is_directory=is_directory, options=options
             )
         )
+
+    def is_only_target(self, name: str) -> bool:
+        """Return whether only symbolic links lead to an entry of this name."""
+        return self.follows_links and name.startswith("..")
 
     def exposed(
         self, rules: DirectoryRules, prefix: str, names: Sequence[str], directories: Container[str]

@@ -188,3 +188,18 @@ def test_a_link_retargeted_just_before_its_watch_is_followed_again(
     assert Change(path) in work(scanner)
     assert scanner.subscribed("b.txt") == (path,)
     assert scanner.subscribed("a.txt") == ()
+
+
+async def test_an_update_of_a_mounted_config_map_notifies_of_each_key(folder: Folder) -> None:
+    for version in ("..2026_01", "..2026_02"):
+        folder.write(f"{version}/app.yaml", f"of {version}")
+    folder.write("..2026_02/new.txt")
+    folder.link("..data", "..2026_01")
+    folder.link("app.yaml", "..data/app.yaml")
+    async with watched(folder.root, EVERY, symlinks="within-root") as scene:
+        await scene.follow("app.yaml", "")
+        folder.link("..data", "..2026_02")  # a rename over the link, as the kubelet does
+        folder.remove("..2026_01")
+        await scene.tells("app.yaml", "", LIST)
+        folder.link("new.txt", "..data/new.txt")
+        await scene.tells("", LIST)
