@@ -27,6 +27,11 @@ _TABLE_TAG = re.compile(r"""<(/?)(table|tr|td|th)\b((?:[^>"']|"[^"]*"|'[^']*')*)
 _SPAN = re.compile(r"""\bcolspan\s*=\s*["']?\s*([0-9]{1,9})""", re.IGNORECASE)
 _LINES = "[A table of very unequal rows, row by row:]"
 _HIDDEN = '[aria-hidden="true"]'
+_CLOSED = re.compile(r"<dialog\b(?![^>]*\bopen\b)", re.IGNORECASE)
+_INPUT = re.compile(r"""<input\b((?:[^>"']|"[^"]*"|'[^']*')*)>""", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([\w-]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
+_UNSEEN = frozenset(("hidden", "password", "file", "image", "color", "range"))
+"""Types of inputs whose values are not shown as text."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -58,7 +63,7 @@ def markdown_of(html: str) -> str:
     Raises:
         ConversionError: it is nested too deeply, or the parser refuses it.
     """
-    html = _bounded(html)
+    html = _CLOSED.sub("<dialog hidden", _INPUT.sub(_with_value, _bounded(html)))
     try:
         result = to_markdown(html, _options(*hidden_selectors(html)))
     except Exception as error:
@@ -70,6 +75,16 @@ def markdown_of(html: str) -> str:
             raise ConversionError(_TOO_DEEP)
         text += f"\n\n[Some text is missing: {_TOO_DEEP}.]"
     return f"{text}\n" if text else ""
+
+
+def _with_value(tag: re.Match[str]) -> str:
+    """Return the input of a form, and the value that it shows."""
+    found = {name.lower(): value.strip("\"'") for name, value in _ATTRIBUTE.findall(tag[1])}
+    kind = found.get("type", "text").lower()
+    if kind in ("checkbox", "radio"):
+        return f"{tag[0]} [{'x' if 'checked' in found else ' '}] "
+    value = "" if kind in _UNSEEN or "hidden" in found else found.get("value", "")
+    return f"{tag[0]} <span>{value.replace('<', '&lt;')}</span> " if value else tag[0]
 
 
 def _bounded(html: str) -> str:

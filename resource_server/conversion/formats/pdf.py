@@ -24,11 +24,19 @@ _MAX_URI_BYTES = 2048
 _MAX_LINKS = 200
 """Links of a page that are shown."""
 _MAX_HEADINGS = 10_000
+_MAX_ANNOTATIONS = 1_000
+"""Annotations of a page that are looked at."""
+_MAX_TEXT_BYTES = 64 * 1024
+_NO_COMMENTS = frozenset((_pdfium.FPDF_ANNOT_LINK, _pdfium.FPDF_ANNOT_POPUP))
+_PASSWORD = 1 << 13
+"""The flag of a field whose value nobody is to see."""
+_UNSEEN = _pdfium.FPDF_ANNOT_FLAG_HIDDEN | _pdfium.FPDF_ANNOT_FLAG_NOVIEW
 
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield pages: their text, or with the format `png` their pictures."""
     document = _open(file)
+    document.init_forms()
     total = len(document)
     last = min(request.last or total, total)
     if request.format == "png":
@@ -74,6 +82,15 @@ def _markdown(document: Any, number: int, headings: list[tuple[int, str]] | tupl
     parts = [f"## Page {number}", "\n".join(lines)]
     if links:
         parts.append("\n".join(f"- <{link}>" for link in links))
+    comments, fields = _annotations(document, page)
+    files = _attached(document) if number == 1 else []
+    for title, lines in (
+        ("Form fields", fields),
+        ("Comments", comments),
+        ("Attached files, not shown", files),
+    ):
+        if lines:
+            parts += [f"#### {title}", "\n".join(f"- {line}" for line in lines)]
     text_page.close()
     page.close()
     return "\n\n".join(parts) + "\n"
@@ -105,6 +122,46 @@ def _links(document: Any, page: Any, text_page: Any) -> list[str]:
             if 1 < size <= _MAX_URI_BYTES:
                 found[buffer.raw[: size - 1].decode("utf-8", "replace")] = None
     return [uri for uri in found if uri.isprintable() and not set(uri) & set("<> ")]
+
+
+def _annotations(document: Any, page: Any) -> tuple[list[str], list[str]]:
+    """Return the comments on a page, and the fields of forms with their values."""
+    comments: list[str] = []
+    fields: list[str] = []
+    for index in range(min(_pdfium.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
+        annotation = _pdfium.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        kind = _pdfium.FPDFAnnot_GetSubtype(annotation)
+        if _pdfium.FPDFAnnot_GetFlags(annotation) & _UNSEEN:
+            pass
+        elif kind == _pdfium.FPDF_ANNOT_WIDGET and document.formenv is not None:
+            form = document.formenv
+            name = _text(_pdfium.FPDFAnnot_GetFormFieldName, form, annotation)
+            value = _text(_pdfium.FPDFAnnot_GetFormFieldValue, form, annotation)
+            is_secret = _pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
+            if name and value and not is_secret and f"{name}: {value}" not in fields:
+                fields.append(f"{name}: {value}")
+        elif kind not in _NO_COMMENTS:
+            author = _text(_pdfium.FPDFAnnot_GetStringValue, annotation, b"T")
+            said = _text(_pdfium.FPDFAnnot_GetStringValue, annotation, b"Contents")
+            if said:
+                comments.append(f"{author}: {said}" if author else said)
+        _pdfium.FPDFPage_CloseAnnot(annotation)
+    return comments, fields
+
+
+def _text(read: Any, *arguments: Any) -> str:
+    """Return a text that a function of the library writes to a buffer, on one line."""
+    buffer = (_pdfium.FPDF_WCHAR * (_MAX_TEXT_BYTES // 2))()
+    size = min(read(*arguments, buffer, _MAX_TEXT_BYTES), _MAX_TEXT_BYTES)
+    return " ".join(bytes(buffer)[: max(size - 2, 0)].decode("utf-16-le", "replace").split())
+
+
+def _attached(document: Any) -> list[str]:
+    """Return the names of the files in a document."""
+    count = min(document.count_attachments(), _MAX_ANNOTATIONS)
+    return [" ".join(document.get_attachment(at).get_name().split()) for at in range(count)]
 
 
 def _picture(page: Any) -> bytes:

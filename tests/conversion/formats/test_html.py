@@ -198,3 +198,12 @@ def test_a_table_of_very_unequal_rows_is_not_filled_up(table: str) -> None:
     assert text.count("the last row") == 9_000
     assert "row by row" in text
     assert len(text) < 2 * len(table)
+
+
+def test_values_of_forms_are_shown_and_closed_dialogs_are_not() -> None:
+    text = markdown_of(
+        "<p>Name <input value='Ada &amp; Bo'> <input type=checkbox checked> agree"
+        ' <input type="hidden" value="gone-1"><input type=password value=gone-2>'
+        "<input hidden value=gone-3></p><dialog>gone-4</dialog><dialog open>asked</dialog>"
+    )
+    assert " ".join(text.split()) == "Name Ada & Bo [x] agree asked"

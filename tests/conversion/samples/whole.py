@@ -7,6 +7,7 @@ from xml.sax.saxutils import quoteattr
 
 from tests.conversion.facts import Absent, Cell, Fact, Ordered, Placed, Text
 from tests.conversion.formats.zipped import zipped
+from tests.conversion.portable import pdf_of
 from tests.conversion.xls import xls
 
 _OFFICE = "http://schemas.openxmlformats.org"
@@ -43,6 +44,7 @@ def documents() -> Mapping[str, tuple[bytes, tuple[Fact, ...]]]:
         "whole.odt": (_odf("text", _ODT), _ODT_FACTS),
         "whole.ods": (_odf("spreadsheet", _ODS), _ODS_FACTS),
         "whole.odp": (_odf("presentation", _ODP), _ODP_FACTS),
+        "whole.pdf": (_pdf(), _PDF_FACTS),
         "obsolete.eml": (_OBSOLETE, _OBSOLETE_FACTS),
         "report.eml": (_REPORT, _REPORT_FACTS),
         "receipt.eml": (_RECEIPT, _RECEIPT_FACTS),
@@ -581,6 +583,51 @@ def _flat(kind: str, body: str) -> bytes:
         f'<?xml version="1.0"?>\n<office:document {_ODF}>{_MARGINS}<office:body>'
         f"<office:{kind}>{body}</office:{kind}></office:body></office:document>"
     ).encode()
+
+
+# PDF
+
+_PDF_FACTS = (
+    Text("text of the page"),
+    Ordered(("Form fields", "name: Ada Lovelace", "agree: Yes", "Comments", "Bo: a doubt")),
+    Text("typed on the page"),
+    Text("why this?"),
+    Text("data.csv"),
+    Absent("hidden remark"),
+    Absent("remark not to be seen"),
+    Absent("pass phrase"),
+)
+
+
+def _pdf() -> bytes:
+    fields = (
+        "/Subtype /Widget /FT /Tx /T (name) /V (Ada Lovelace)",
+        "/Subtype /Widget /FT /Btn /T (agree) /V /Yes /AS /Yes",
+        "/Subtype /Widget /FT /Tx /Ff 8192 /T (secret) /V (pass phrase)",
+        "/Subtype /Text /T (Bo) /Contents (a doubt)",
+        "/Subtype /FreeText /Contents (typed on the page)",
+        "/Subtype /Highlight /QuadPoints [72 732 200 732 72 718 200 718] /Contents (why this?)",
+        "/Subtype /Text /F 2 /Contents (hidden remark)",
+        "/Subtype /Text /F 32 /Contents (remark not to be seen)",
+    )
+    drawn = "BT /F1 12 Tf 72 720 Td (text of the page) Tj ET"
+    numbers = range(9, 9 + len(fields))
+    references = " ".join(f"{number} 0 R" for number in numbers)
+    return pdf_of(
+        [
+            f"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [{references}] >> /Names << "
+            "/EmbeddedFiles << /Names [(data.csv) 6 0 R] >> >> >>",
+            "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+            "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << "
+            f"/F1 3 0 R >> >> /Contents 5 0 R /Annots [{references}] >>",
+            f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
+            "<< /Type /Filespec /F (data.csv) /UF (data.csv) /EF << /F 7 0 R >> >>",
+            "<< /Type /EmbeddedFile /Length 1 >>\nstream\n1\nendstream",
+            "null",
+            *(f"<< /Type /Annot /Rect [0 0 9 9] {field} >>" for field in fields),
+        ]
+    )
 
 
 # Mail
