@@ -3,6 +3,7 @@
     ResourceServerError
     ├── ManifestError            the manifest is invalid; carries every diagnostic
     ├── MountUnavailable         a mount cannot serve now (missing folder, refused login)
+    │   └── RuleUnmatched        a rule would leave open what it is to hide
     ├── ProviderFailed           a provider raised what would end the server, such as SystemExit
     └── ResourceError            error response to one request
         ├── ResourceNotFound     absent, hidden or malformed: indistinguishable
@@ -72,6 +73,15 @@ class MountUnavailable(ResourceServerError):
         super().__init__(message)
         self.told = told or "temporarily unavailable"
         self.is_temporary = is_temporary
+
+
+class RuleUnmatched(MountUnavailable):
+    """A rule of the manifest would leave open what it is to hide: `option` names nothing."""
+
+    def __init__(self, message: str, *, option: str) -> None:
+        told = "not served until its operator has mended a rule"
+        super().__init__(message, told=told, is_temporary=False)
+        self.option = option
 
 
 class ProviderFailed(ResourceServerError):

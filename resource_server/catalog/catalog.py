@@ -204,6 +204,15 @@ class Catalog:
                 await mount.start()
         return {mount.name: mount.problem for mount in self.mounts if mount.problem is not None}
 
+    async def survey(self) -> list[str]:
+        """Return the mistakes of every mount that serves; it may take long."""
+        found = [await mount.survey() for mount in self.mounts if mount.is_serving]
+        return [mistake for mistakes, _ in found for mistake in mistakes]
+
+    async def wait_for_mistakes(self, within_s: float) -> None:
+        """Wait until the mistakes of all mounts that have started are logged."""
+        await asyncio.gather(*(mount.wait_for_mistakes(within_s) for mount in self.mounts))
+
     @property
     def can_watch(self) -> bool:
         """Whether any mount notices changes as they happen."""

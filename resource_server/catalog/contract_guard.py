@@ -489,9 +489,10 @@ class GuardedProvider:
         found = await self._call("hides", limit=limit, time_limit=time_limit)
         return cast("Sequence[tuple[Path, str]]", _pairs("hides()", tuple, found))
 
-    async def warnings(self) -> Sequence[tuple[str, str]]:
+    async def warnings(self, *, thorough: bool) -> Sequence[tuple[str, str]]:
         """See `SupportsWarnings.warnings`."""
-        found = await self._call("warnings", time_limit=TimeLimit(self._timing.survey_s))
+        time_limit = TimeLimit(self._timing.survey_s)
+        found = await self._call("warnings", thorough=thorough, time_limit=time_limit)
         return cast("Sequence[tuple[str, str]]", _pairs("warnings()", str, found))
 
     # -- the gate

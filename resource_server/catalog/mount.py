@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -18,11 +18,13 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.errors import (
+    IN_CHECK,
     MountUnavailable,
     ProviderFailed,
     ResourceBusy,
     ResourceError,
     ResourceServerError,
+    RuleUnmatched,
 )
 from resource_server.provider import Annotations, Path, Provider, Resource
 from resource_server.runtime.backoff import Backoff
@@ -81,6 +83,7 @@ class Mount:
         watch: bool = True,
         access: frozenset[str] = _NO_SCOPES,
         origin: Mount | None = None,
+        located: Callable[[str, str], str] = "{}: {}".format,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.name = name
@@ -104,9 +107,14 @@ class Mount:
         """Why the mount cannot serve now; None while it serves."""
         self._failure: MountUnavailable | None = None
         """The reason why the last attempt to start failed, if the provider gave one."""
+        self.mistakes: Sequence[str] = ()
+        """Options that name nothing, as found after the last start, each with its position."""
+        self.located = located
+        """Returns the problem of an option with its position in the manifest."""
         self._timing = timing
         self._starting = asyncio.Lock()
         self._start_task: asyncio.Task[None] | None = None
+        self._survey_task: asyncio.Task[None] | None = None
         self._is_closed = False
         self._retry_at = 0.0
         self._backoff = Backoff(timing.mount_retry_s, timing.mount_retry_max_s)
@@ -206,9 +214,11 @@ class Mount:
         A provider that has not ended after `mount_close_s` is cancelled and abandoned.
         """
         is_entered, self.problem, self._is_closed = self.is_serving, "closed", True
-        if self._start_task is not None:
-            self._start_task.cancel()
-            await asyncio.wait([self._start_task])
+        tasks = [task for task in (self._start_task, self._survey_task) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         for narrowed in self._narrowed.values():
             if narrowed is not None:
                 await narrowed.close()
@@ -220,6 +230,8 @@ class Mount:
             await self.provider.enter()
         except Exception as error:
             self.problem = describe_error(error)
+            if isinstance(error, RuleUnmatched):
+                self.problem = self.located(error.option, self.problem)
             self._retry_at = time.monotonic() + self._backoff.next_s()
             logger.warning("mount %s is unavailable: %s", self.name, self.problem)
             self._failure = error if isinstance(error, MountUnavailable) else None
@@ -229,6 +241,8 @@ class Mount:
             raise self._unavailable()
         self.problem = None
         self._backoff.reset()
+        if self.origin is self and "warnings" in self.provider.abilities:
+            self._survey_task = asyncio.get_running_loop().create_task(self._look_for_mistakes())
 
     def _unavailable(self) -> ResourceBusy:
         """Return what a request is told while the mount does not serve."""
@@ -242,6 +256,39 @@ class Mount:
             await self.provider.leave()
         except Exception as error:
             logger.warning("mount %s did not close cleanly: %s", self.name, describe_error(error))
+
+    # -- mistakes
+
+    async def survey(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return all mistakes and warnings of the provider; it may take long.
+
+        A mistake is an option that names nothing, with its position. Raises what the provider
+        raises.
+        """
+        if "warnings" not in self.provider.abilities:
+            return (), ()
+        found = await self.provider.warnings(thorough=True)
+        return self._mistakes(found), [text for option, text in found if not option]
+
+    async def wait_for_mistakes(self, within_s: float) -> None:
+        """Wait until the mistakes are known and logged, if the mount has started."""
+        if self._survey_task is not None:
+            await asyncio.wait([self._survey_task], timeout=within_s)
+
+    def log_mistakes(self) -> None:
+        """Tell the operator of the mistakes known so far."""
+        for mistake in self.mistakes:
+            logger.warning("%s", mistake, extra=IN_CHECK)
+
+    async def _look_for_mistakes(self) -> None:
+        try:
+            self.mistakes = self._mistakes(await self.provider.warnings(thorough=False))
+        except Exception as error:  # such as a plugin's code, or a lock
+            log_failure(error, f"asking mount {self.name} for mistakes failed")
+        self.log_mistakes()
+
+    def _mistakes(self, found: Sequence[tuple[str, str]]) -> Sequence[str]:
+        return [self.located(option, text) for option, text in found if option]
 
     # -- entries
 

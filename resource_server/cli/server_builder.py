@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
+from resource_server import uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount, describe_error, log_failure
 from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
@@ -96,6 +97,8 @@ def build_server(
         old_spec, mount = usable.get(spec.name, (None, None))
         if mount is None or old_spec != spec:
             mount = _mount(spec, manifest, allow_plugins=allow_plugins, timing=timing)
+        else:
+            mount.located = _locator(spec, manifest)  # its entry may have moved
         mounts.append(mount)
     return Server(
         Catalog(mounts, limits, timing),
@@ -147,6 +150,7 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool, timing: 
         listed=spec.listed,
         access=spec.access,
         watch=spec.watch,
+        located=_locator(spec, manifest),
         timing=timing,
     )
     provider = _provider(spec, manifest, allow_plugins=allow_plugins)
@@ -155,6 +159,16 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool, timing: 
     except Exception as error:  # the code of a plugin, such as its `restrictions`
         log_failure(error, f"making mount {spec.name} failed")
         return make(_Unloadable(describe_error(error)))
+
+
+def _locator(spec: MountSpec, manifest: Manifest) -> Callable[[str, str], str]:
+    """Return the function that puts the problem of an option of a mount into words."""
+    positions = (spec.origin or manifest).positions
+
+    def located(option: str, problem: str) -> str:
+        return positions.problem(positions.named(spec.path, option), uris.display(problem))
+
+    return located
 
 
 def _provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Provider:

@@ -14,6 +14,9 @@ from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
+_MISTAKES_S = 2.0
+"""How long a command waits at its end to tell of mistakes in the manifest."""
+
 Json: TypeAlias = dict[str, Any]
 """A JSON object, as received."""
 
@@ -44,6 +47,8 @@ async def _run_session(
             return await session(client, found)
         except ErrorReply as error:
             return console.fail(await explained_error(server, error))
+        finally:
+            await server.catalog.wait_for_mistakes(_MISTAKES_S)
 
 
 async def explained_error(server: Server, error: ErrorReply) -> str:

@@ -480,11 +480,15 @@ class SupportsHides(Protocol):
 class SupportsWarnings(Protocol):
     """Warns the operator of unsafe settings and likely mistakes. Never sent to clients."""
 
-    def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
+    def warnings(self, *, thorough: bool) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
         """Return pairs of an option and one sentence.
 
         With an option (`tables.orders.key`), that option is a mistake: it names something that does
         not exist. Without one (`""`), it is a warning, such as about a login that can write.
+
+        `check` and `serve --strict` ask thoroughly. Otherwise it is asked after each start, and
+        should soon return the options that were to hide something and name nothing. If one would
+        leave open what it was to hide, `__aenter__` had better raise `MountUnavailable`.
         """
         ...
 

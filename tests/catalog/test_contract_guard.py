@@ -122,7 +122,7 @@ CALLS: Mapping[str, Callable[[GuardedProvider], Awaitable[object]]] = {
     "call_tool": lambda guarded: guarded.call_tool("x", {}, cast("Any", None), TimeLimit(9)),
     "explain": lambda guarded: guarded.explain(()),
     "hides": lambda guarded: guarded.hides(limit=9),
-    "warnings": lambda guarded: guarded.warnings(),
+    "warnings": lambda guarded: guarded.warnings(thorough=True),
 }
 
 

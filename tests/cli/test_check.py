@@ -125,7 +125,7 @@ def test_a_provider_whose_hides_fails_is_status_1(run: Run, numbers: Path, faili
 
 
 WARNING = """
-    async def warnings(self):
+    async def warnings(self, *, thorough):
         return [("", "the login may write\\x1b"), ("count", "no such number; did you mean 4?")]
 """
 
@@ -155,8 +155,8 @@ def test_a_key_of_directories_without_a_matching_directory_is_a_mistake(
     (tmp_path / "a.txt").touch()
     (tmp_path / "mcp-resources.yaml").write_text(
         "roots:\n  r:\n    path: .\n    directories:\n"
-        "      Private: {exposed: false}\n"
-        "      docs/apl/: {listed: false}\n"
+        "      Private: {title: T}\n"
+        "      docs/apl/: {title: T}\n"
         "      quite/another: {title: T}\n"
         "      a.txt: {title: T}\n"
         "      ./docs/api: {title: T}\n"
@@ -178,7 +178,7 @@ def test_a_key_of_directories_without_a_matching_directory_is_a_mistake(
 
 
 def test_a_warning_alone_is_no_failure(run: Run, numbers: Path) -> None:
-    unsafe = "\n    def warnings(self): return [('', 'the login may write')]\n"
+    unsafe = "\n    def warnings(self, *, thorough): return [('', 'the login may write')]\n"
     (numbers / "numbers.py").write_text(NUMBERS + unsafe, "utf-8")
     done = run("check", numbers)
     assert (done.status, facts(done.out)["warning"]) == (0, "the login may write")
@@ -186,7 +186,7 @@ def test_a_warning_alone_is_no_failure(run: Run, numbers: Path) -> None:
 
 @FAILING
 def test_a_provider_whose_warnings_fail_is_status_1(run: Run, numbers: Path, failing: str) -> None:
-    wrong = f"\n    def warnings(self): {failing}\n"
+    wrong = f"\n    def warnings(self, *, thorough): {failing}\n"
     (numbers / "numbers.py").write_text(NUMBERS + wrong, "utf-8")
     done = run("check", numbers)
     assert done.status == 1

@@ -27,13 +27,12 @@ from resource_server.cli.http_options import access_warning
 from resource_server.conversion import registry
 from resource_server.errors import (
     ConversionError,
-    Diagnostic,
     ResourceBusy,
     ResourceError,
     ResourceNotFound,
 )
 from resource_server.manifest import Manifest, MountSpec, Positions
-from resource_server.manifest.data import DataPath, dotted
+from resource_server.manifest.data import DataPath
 from resource_server.manifest.prompts import Prompt
 from resource_server.protocol.prompts.argument_completion import (
     completion_template,
@@ -123,7 +122,7 @@ async def _look(
     async with catalog:
         await catalog.start()
         reports = [
-            await _report_mount(mount, use, spec, (spec.origin or manifest).positions)
+            await _report_mount(mount, use, spec)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
         prompts = [
@@ -223,9 +222,7 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     """Options without effect, each with its position in the manifest."""
 
 
-async def _report_mount(
-    mount: Mount, provider: str, spec: MountSpec, positions: Positions
-) -> MountReport:
+async def _report_mount(mount: Mount, provider: str, spec: MountSpec) -> MountReport:
     """Return the report of a mount after its start, successful or not."""
     report = MountReport(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
     if mount.problem is not None:
@@ -242,7 +239,7 @@ async def _report_mount(
         log_failure(error, f"asking mount {mount.name} what it offers")
         report.problem = "its resources cannot be determined; -v shows why"
     await _sum_up_hidden(mount, report)
-    await _warn(mount, report, spec, positions)
+    await _warn(mount, report)
     return report
 
 
@@ -264,7 +261,7 @@ def _report_client_roots(manifest: Manifest) -> list[MountReport]:
             all_go_to = spec.name
         report = _client_root_report(spec)
         positions = (spec.origin or manifest).positions
-        report.mistakes = [_mistake(positions, *problem) for problem in problems]
+        report.mistakes = [positions.problem(*problem) for problem in problems]
         reports.append(report)
     return reports
 
@@ -360,25 +357,14 @@ async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
     report.hidden_more = len(found) >= _MAX_COUNTED
 
 
-async def _warn(mount: Mount, report: MountReport, spec: MountSpec, positions: Positions) -> None:
-    if "warnings" not in mount.provider.abilities:
-        return
+async def _warn(mount: Mount, report: MountReport) -> None:
     try:
-        found = await mount.provider.warnings()
+        report.mistakes, warnings = await mount.survey()
     except Exception as error:
         log_failure(error, f"asking mount {mount.name} for warnings")
         report.problem = "its warnings cannot be determined; -v shows why"
         return
-    report.warnings = [uris.display(text) for option, text in found if not option]
-    report.mistakes = [
-        _mistake(positions, positions.named(spec.path, option), uris.display(text))
-        for option, text in found
-        if option
-    ]
-
-
-def _mistake(positions: Positions, at: DataPath, text: str) -> str:
-    return str(Diagnostic(positions.file, *positions.value(at), dotted(at), text))
+    report.warnings = [uris.display(text) for text in warnings]
 
 
 def _examples(paths: Sequence[Path]) -> list[str]:
@@ -448,7 +434,7 @@ async def _report_prompt(
 ) -> PromptReport:
     """Return the report of a prompt; the catalog's mounts must be started."""
     mistakes = [
-        _mistake(positions, at, uris.display(text))
+        positions.problem(at, uris.display(text))
         async for at, text in _prompt_mistakes(catalog, ("prompts", name), prompt)
     ]
     return PromptReport(

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from resource_server import uris
+from resource_server.catalog.catalog import Catalog
 from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.cli.http_options import NO_TOKENS, HttpOptions, refuse_workers
 from resource_server.cli.reload import ReloadingServer
@@ -51,7 +52,9 @@ from resource_server.transports import stdio
 )
 @click.option("--workers", hidden=True, expose_value=False, callback=refuse_workers)
 @click.option("--demo", "is_demo", is_flag=True, help="Serve an example, made for the occasion.")
-@click.option("--strict", is_flag=True, help="Refuse to serve unless every mount starts.")
+@click.option(
+    "--strict", is_flag=True, help="Refuse unless every mount starts and no option is a mistake."
+)
 @source_arguments.common_options
 def command(
     named: Sequence[str],
@@ -72,8 +75,8 @@ def command(
 
     Several sources are one server; each has a name of its own, and so its own URIs.
 
-    A mount that cannot start is reported and retried on request; the others serve. A changed
-    manifest is reloaded; the code of plugins is not.
+    A mount that cannot start is reported and retried on request; the others serve. A rule that
+    hides nothing is reported. A changed manifest is reloaded; the code of plugins is not.
     """
     if is_demo and named:
         raise console.usage_error("--demo takes the place of SOURCE")
@@ -159,8 +162,8 @@ def _over_http(
     async def serve() -> int:
         _prepare_soon(served.manifest)
         async with served as server:
-            if strict and (problems := await server.catalog.start()):
-                return console.fail(f"refused to serve without {', '.join(problems)}")
+            if strict and (status := await _refused(server.catalog)):
+                return status
             try:
                 await uvicorn_server.serve_http(
                     server,
@@ -186,12 +189,23 @@ def _over_http(
 async def _serve(served: ReloadingServer, reader: int, writer: int, *, strict: bool) -> int:
     _prepare_soon(served.manifest)
     async with served as server:
-        if strict and (problems := await server.catalog.start()):
-            return console.fail(f"refused to serve without {', '.join(problems)}")
+        if strict and (status := await _refused(server.catalog)):
+            return status
         try:
             await stdio.serve(server, reader, writer, roots=served.offer)
         except OSError as error:
             return console.fail(f"responses cannot be written: {error.strerror}")
+    return 0
+
+
+async def _refused(catalog: Catalog) -> int:
+    """Return the exit status if a mount does not start or an option is a mistake; 0 if not."""
+    problems = await catalog.start()
+    mistakes = await catalog.survey()
+    if problems:
+        return console.fail(f"refused to serve without {', '.join(problems)}", *mistakes)
+    if mistakes:
+        return console.fail("refused to serve with mistakes in the manifest", *mistakes)
     return 0
 
 

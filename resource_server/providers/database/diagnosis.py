@@ -6,12 +6,12 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from resource_server.errors import ResourceError, ResourceNotFound
-from resource_server.providers.database.engines.contract import Engine, EngineName, QueryEngine
+from resource_server.providers.database.engines.contract import Engine, EngineName
 from resource_server.providers.database.engines.reflection import VIEWS, Table, TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
-from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 
 _REMEDY = "give the view an entry in tables, with `expose: true` or its own `columns` or `where`"
 _WORD = re.compile(r"\w+")
@@ -41,6 +41,19 @@ class Diagnosis:
         self._schemas = schemas
         self._least = least
 
+    async def rules(self) -> Sequence[tuple[str, str]]:
+        """Return the options that name nothing and would hide or restrict something."""
+        names = [info.name for info in await self._engine.tables()]
+        await self._exposed.infos()  # knows the tables that are not served
+        found = [
+            ("schemas", f"schema '{schema}' has no table that the login may read")
+            for schema in self._schemas
+            if not any(name.schema == schema for name in names)
+        ]
+        unused = [problem[:2] for problem, _ in self._policy.unused(names)]
+        hidden = [problem[:2] for problem in self._policy.unprotected.values()]
+        return list(dict.fromkeys([*found, *unused, *hidden]))
+
     async def problems(self) -> Sequence[tuple[str, str]]:
         """Return the problems found; checks that fail now, such as behind a lock, are skipped."""
         names = [info.name for info in await self._engine.tables()]
@@ -53,11 +66,6 @@ class Diagnosis:
             found.append(
                 ("", f"this system does not confine the process that reads it by {missing}")
             )
-        found += [
-            ("schemas", f"schema '{schema}' has no table that the login may read")
-            for schema in self._schemas
-            if not any(name.schema == schema for name in names)
-        ]
         if self._policy.hashes_change:
             found.append(
                 (
@@ -66,7 +74,7 @@ class Diagnosis:
                     "replica; set `server.key`",
                 )
             )
-        await self._exposed.infos()  # knows the views that are refused
+        found += await self.rules()
         found += [
             ("", f"view '{view.name}' is hidden: {reason}; {_REMEDY}")
             for view, reason in self._policy.refused.items()
@@ -82,7 +90,7 @@ class Diagnosis:
         ]
         tables: list[Table] = []
         for name in names:
-            if self._policy.of(name) is None:
+            if self._policy.of(name) is None and name not in self._policy.unprotected:
                 continue
             try:
                 tables.append(await self._engine.table(name))
@@ -90,11 +98,13 @@ class Diagnosis:
                 found.append(
                     ("", f"'{name.name}' cannot be read: it uses something that does not exist")
                 )
-        found += self._policy.problems(names, tables)
-        for table in tables:
+        found += [problem[:2] for problem in self._policy.problems(names, tables)]
+        shown = [table for table in tables if self._policy.of(table.name) is not None]
+        for table in shown:
             found += [problem async for problem in self._of_table(table)]
-        found += self._of_views(tables, names)
-        return [*found, *[problem async for problem in self._of_queries()]]
+        found += self._of_views(shown, names)
+        found += [problem async for problem in self._of_queries()]
+        return list(dict.fromkeys(found))
 
     async def _of_queries(self) -> AsyncIterator[tuple[str, str]]:
         for query in self._queries:
@@ -119,10 +129,6 @@ class Diagnosis:
     async def _of_table(self, table: Table) -> AsyncIterator[tuple[str, str]]:
         rule = self._policy.rule(table.name)
         options = self._policy.of(table.name)
-        if options is not None and options.where is not None:
-            refused = await self._refusal(await self._exposed.get(table.name))
-            if refused is not None:
-                yield f"{rule}.where", refused
         if options is not None and options.key and await self._is_repeated(table):
             yield (
                 f"{rule}.key",
@@ -174,22 +180,6 @@ class Diagnosis:
                         f"{', '.join(lacking)} "
                         f"({self._policy.rule(name)}.access); give the view an `access`, too",
                     )
-
-    async def _refusal(self, exposed: ExposedTable) -> str | None:
-        """Return why the database refuses the condition of a table, or None."""
-        counting = exposed.statements.count()
-        try:
-            if isinstance(self._engine, QueryEngine):
-                await self._engine.check(counting.sql, ())
-            else:
-                await exposed.fetch(exposed.statements.count(1), 1)
-        except ValueError as error:
-            return str(error)
-        except ResourceNotFound:
-            return "the database refuses it"
-        except ResourceError:
-            pass
-        return None
 
 
 def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mapping[str, str]:

@@ -90,8 +90,12 @@ class TableOptions(Struct, frozen=True, kw_only=True):
     """Columns that address a row, if the database declares no key."""
     columns: ColumnOptions = ColumnOptions()
     """Columns to hide or mask."""
-    expose: bool = False
-    """True consents to all that a view shows, whatever the entries of its tables hide."""
+    expose: bool | None = None
+    """False hides it, as `false` in place of the entry does. True consents to all that a view
+    shows, whatever the entries of its tables hide."""
+    optional: bool = False
+    """Whether the table may come later, with a migration. Otherwise an entry that no table matches
+    is a mistake; if it hides anything and a table has a name like it, nothing is served."""
     where: str | None = None
     """An SQL condition; rows that do not match are hidden."""
     rows: bool = True

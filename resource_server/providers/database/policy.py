@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import translate
 from hashlib import blake2b
+from itertools import product
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +20,7 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 from resource_server.providers.database.masks import Masker
-from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.server_key import ServerKey, process_key
@@ -28,6 +29,15 @@ _HASH_PURPOSE = "mask: hash"
 _ORDER_PURPOSE = "order of masked"
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
+_WILD = re.compile(r"[*?\[\]]")
+_STOPPED = (
+    "; nothing of the database is served until this is right, or has `optional: true` for a table "
+    "that may come later"
+)
+_WITHHELD = (
+    "; the table is not served until this is right",
+    "; these tables are not served until this is right",
+)
 _MAX_DECIDED = 50_000
 """Maximum number of tables whose matching rule is cached; pattern matching is slow."""
 
@@ -38,6 +48,9 @@ class Problem(NamedTuple):
     option: str
     """Path of the option below the database: `tables.orders.key`."""
     message: str
+    stops: bool = False
+    """Whether nothing of the database is served until the option is right: it may mean a table
+    whose name is near."""
 
 
 class TableView:
@@ -94,15 +107,22 @@ class TableView:
         return shown
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
+    """One entry of `tables`."""
+
     pattern: str
     options: TableOptions | None
     expression: re.Pattern[str] | None
     """Compiled pattern, in lower case; None without wildcards."""
     names: frozenset[str]
     """Identifiers read by `where` and `change`, in lower case."""
+    quoted: frozenset[str] = frozenset()
+    """Names of columns in quotes in `where`; SQLite takes one that no column has for text."""
+    is_optional: bool = False
+    """Whether its table may come later."""
 
     def fits(self, names: Sequence[str]) -> bool:
+        """Return whether it matches a table with these spellings."""
         lower = [name.casefold() for name in names]
         if self.pattern.casefold() in lower:
             return True
@@ -110,7 +130,29 @@ class _Rule(NamedTuple):
 
     @property
     def restricts(self) -> bool:
+        """Whether a table, or some of its rows or columns, is hidden or masked."""
         return self.options is None or _is_restricted(self.options)
+
+    @property
+    def protects(self) -> bool:
+        """Whether anything would be seen, by anybody, that is not seen because of it."""
+        if self.options is None or _is_restricted(self.options):
+            return True
+        options = self.options
+        return bool(options.access.scopes) or not (options.rows and options.listed)
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether views of the policy differ because of it."""
+        return self.restricts or not (
+            self.options and self.options.rows and not self.options.expose
+        )
+
+    @property
+    def covered(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns that it hides or masks, by option."""
+        columns = ColumnOptions() if self.options is None else self.options.columns
+        return {"columns.hide": columns.hide, "columns.mask": tuple(columns.mask)}
 
 
 class Policy:
@@ -144,9 +186,11 @@ class Policy:
         self._exact = frozenset(tables)
         self.refused: Mapping[TableName, str] = {}
         """Views that are hidden because of what they show, each with the reason."""
+        self.unprotected: Mapping[TableName, Problem] = {}
+        """Tables that are hidden because a rule would not protect them, each with the problem."""
         self.unexamined: Collection[TableName] = ()
         """Views that may show hidden columns: the engine cannot tell."""
-        self._decided: dict[TableName, _Rule | None] = {}
+        self._decided: dict[TableName, Rule | None] = {}
         self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
         self._hides = any(
             rule.options is None or rule.options.columns.hide or rule.options.columns.mask
@@ -156,11 +200,32 @@ class Policy:
     def digest(self, *more: object) -> str:
         """Return a digest of the rules that views of the policy carry, and of more."""
         rules = [
-            (rule.pattern, o and (o.columns.hide, o.columns.mask, o.where, o.rows, o.expose))
-            for rule in self._rules
+            (rule.pattern, o and (o.columns.hide, o.columns.mask, o.where, o.rows, bool(o.expose)))
+            for place, rule in enumerate(self._rules)
+            if rule.is_carried or self._exempts(place)
             for o in [rule.options]
         ]
         return blake2b(msgspec.json.encode([rules, *more]), digest_size=16).hexdigest()
+
+    def _exempts(self, place: int) -> bool:
+        """Return whether an entry without a rule keeps a table from the rule of another entry."""
+        rule = self._rules[place]
+        return any(
+            other.is_carried and _overlap(rule, other)
+            for at, other in enumerate(self._rules)
+            # An exact entry counts before one in another case, wherever it stands.
+            if at > place or not (rule.expression or other.expression)
+        )
+
+    @property
+    def stopped(self) -> Problem | None:
+        """The problem because of which no table is served, if there is one."""
+        return next((each for each in self.unprotected.values() if each.stops), None)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether any entry hides or restricts anything."""
+        return any(rule.protects for rule in self._rules)
 
     @property
     def hashes_change(self) -> bool:
@@ -186,9 +251,10 @@ class Policy:
     def refuse_views(
         self, views: Collection[TableName], reads: Mapping[TableName, ViewReads]
     ) -> None:
-        """Hide the views that show hidden or masked columns without consent.
+        """Hide the views that show hidden or masked columns, or tables that are unprotected.
 
-        `reads` are the columns that each view reads, not through other views.
+        A view whose own entry consents is not hidden. `reads` are the columns that each view reads,
+        not through other views.
         """
         self.refused = {}
         self.unexamined = [v for v in views if v not in reads and not self.consents(v)]
@@ -207,6 +273,8 @@ class Policy:
             return None
         seen.add(view)
         for table, column in sorted(reads.get(view, ()), key=_qualified):
+            if table in self.unprotected:
+                return table, column
             options = self.of(table)
             covered = () if options is None else (*options.columns.hide, *options.columns.mask)
             if covered and (column == "*" or _has(covered, column)):
@@ -217,13 +285,15 @@ class Policy:
 
     def of(self, name: TableName) -> TableOptions | None:
         """Return the options of a table, or None if it is hidden."""
-        if name in self.refused:
+        if name in self.refused or name in self.unprotected:
             return None
         rule = self._rule(name)
         return _EVERYTHING if rule is None else rule.options
 
     def rule(self, name: TableName) -> str | None:
         """Return the option that applies to a table: `tables.audit_*`."""
+        if name in self.unprotected:
+            return self.unprotected[name].option
         if name in self.refused:
             return "views"
         rule = self._rule(name)
@@ -258,10 +328,8 @@ class Policy:
         """
         if through is not None or not column or table.casefold() in self._named:
             return True
-        if TableName(None, table) in self.refused:
-            return False
         rule = self._rule(TableName(None, table))
-        options = _EVERYTHING if rule is None else rule.options
+        options = self.of(TableName(None, table))
         if options is None:
             return False
         read_by_condition = rule is not None and column.casefold() in rule.names
@@ -317,33 +385,82 @@ class Policy:
 
         `names` are the names of all tables, `tables` the exposed tables.
         """
-        every = list(names)
         by_rule: dict[str, list[Table]] = {}
         for table in tables:
             rule = self._rule(table.name)
             if rule is not None:
                 by_rule.setdefault(rule.pattern, []).append(table)
         found: list[Problem] = []
-        deciding = {id(self._rule(name)) for name in every}
         for rule in self._rules:
-            if id(rule) not in deciding:
-                # A server lists no table that the login may not read.
-                if rule.options is not None or self._engine in ("sqlite", "duckdb"):
-                    found.append(_unused(rule, every))
-            elif rule.options is not None and rule.pattern in by_rule:
+            if rule.options is not None and rule.pattern in by_rule:
                 fitting = by_rule[rule.pattern]
+                found += [problem for problem, _ in lacking(rule, fitting)]
                 found += _column_problems(rule.pattern, rule.options, fitting)
                 found += _search_problems(rule.pattern, rule.options, fitting, self._engine)
+        return [*(problem for problem, _ in self.unused(list(names))), *found]
+
+    def decided(self, names: Iterable[TableName]) -> Sequence[tuple[Rule, Sequence[TableName]]]:
+        """Return each entry with the tables that it decides for."""
+        found: dict[str, list[TableName]] = {rule.pattern: [] for rule in self._rules}
+        for name in names:
+            if (rule := self._rule(name)) is not None:
+                found[rule.pattern].append(name)
+        return [(rule, found[rule.pattern]) for rule in self._rules]
+
+    def unused(self, names: Sequence[TableName]) -> list[tuple[Problem, Sequence[TableName]]]:
+        """Return the entries that decide for no table, each with the tables it should protect."""
+        found: list[tuple[Problem, Sequence[TableName]]] = []
+        for rule, decided in self.decided(names):
+            if decided:
+                continue
+            fitting = [name for name in names if rule.fits(_spellings(name))]
+            if fitting:
+                shown = [name for name in fitting if rule.protects and self._is_exposed(name)]
+                text = "is never used; an earlier entry matches the same tables"
+                ending = _WITHHELD[len(shown) > 1] if shown else ""
+                found.append((Problem(f"tables.{rule.pattern}", f"{text}{ending}"), shown))
+            elif not rule.is_optional and (problem := self._misnamed(rule, names)) is not None:
+                found.append((problem, ()))
         return found
 
-    def _rule(self, name: TableName) -> _Rule | None:
+    def _misnamed(self, rule: Rule, names: Sequence[TableName]) -> Problem | None:
+        known = [spelling for name in names for spelling in _spellings(name)]
+        meant = did_you_mean(_WILD.sub("", rule.pattern), known)
+        others = [each for name in names if not self._is_kept(name) for each in _spellings(name)]
+        stops = rule.protects and bool(did_you_mean(_WILD.sub("", rule.pattern), others))
+        if rule.options is None and not stops and self._engine not in ("sqlite", "duckdb"):
+            return None  # a server lists no table that the login may not read
+        what = "table matches this pattern" if rule.expression else f"table '{rule.pattern}'"
+        return Problem(
+            f"tables.{rule.pattern}", f"no {what}{meant}{_STOPPED if stops else ''}", stops
+        )
+
+    def _is_exposed(self, name: TableName) -> bool:
+        rule = self._rule(name)
+        return rule is None or rule.options is not None
+
+    def _is_kept(self, name: TableName) -> bool:
+        """Return whether a table has an entry of its own that protects it, or is hidden."""
+        rule = self._rule(name)
+        if rule is None or not rule.protects:
+            return False
+        return rule.options is None or rule.expression is None
+
+    def lacking(self, table: Table) -> Problem | None:
+        """Return the column that an entry of this name hides or masks and the table lacks."""
+        rule = self._rule(table.name)
+        if rule is None or rule.expression is not None:
+            return None
+        return next((problem for problem, stops in lacking(rule, [table]) if stops), None)
+
+    def _rule(self, name: TableName) -> Rule | None:
         if name not in self._decided:
             if len(self._decided) >= _MAX_DECIDED:
                 self._decided.clear()
             self._decided[name] = self._first_that_fits(name)
         return self._decided[name]
 
-    def _first_that_fits(self, name: TableName) -> _Rule | None:
+    def _first_that_fits(self, name: TableName) -> Rule | None:
         names = [name.name] if name.schema is None else [f"{name.schema}.{name.name}", name.name]
         exact = [each for each in names if each in self._exact]
         for rule in self._rules:
@@ -362,14 +479,17 @@ class Policy:
         return not any(_has(covered, column) for column in foreign.referred)
 
 
-def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule:
+def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
     if not pattern:
         raise ValueError("tables: an empty name matches no table")
     wild = not _SPECIAL.isdisjoint(pattern)
     expression = re.compile(translate(pattern.casefold())) if wild else None
     if isinstance(given, bool):
-        return _Rule(pattern, _EVERYTHING if given else None, expression, frozenset())
+        return Rule(pattern, _EVERYTHING if given else None, expression, frozenset())
+    if given.expose is False:
+        return Rule(pattern, None, expression, frozenset(), is_optional=given.optional)
     names: set[str] = set()
+    quoted: set[str] = set()
     if given.where is not None:
         try:
             tokens = sql_tokenizer.statement(given.where, engine)
@@ -378,14 +498,18 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule
         except ValueError as error:
             raise ValueError(f"tables.{pattern}.where: {error}") from None
         names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
+        if "select" not in names:
+            quoted = {token.identifier or "" for token in tokens if token.kind == "name"}
         given = msgspec.structs.replace(given, where="".join(token.text for token in tokens))
     if given.change is not None:
         names.add(given.change.column.casefold())
-    return _Rule(pattern, given, expression, frozenset(names))
+    return Rule(
+        pattern, given, expression, frozenset(names), frozenset(quoted), is_optional=given.optional
+    )
 
 
 def _is_decided(options: TableOptions) -> bool:
-    return options.expose or _is_restricted(options)
+    return bool(options.expose) or _is_restricted(options)
 
 
 def _qualified(read: tuple[TableName, str]) -> tuple[str, str, str]:
@@ -444,15 +568,37 @@ def _find(name: str, columns: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _unused(rule: _Rule, names: Sequence[TableName]) -> Problem:
-    option = f"tables.{rule.pattern}"
-    fitting = [name for name in names if rule.fits(_spellings(name))]
-    if fitting:
-        return Problem(option, "is never used; an earlier entry matches the same tables")
-    if rule.expression is not None:
-        return Problem(option, "no table matches this pattern")
-    known = [spelling for name in names for spelling in _spellings(name)]
-    return Problem(option, f"no table '{rule.pattern}'{did_you_mean(rule.pattern, known)}")
+def _overlap(one: Rule, other: Rule) -> bool:
+    """Return whether two entries may match the same table."""
+    if one.expression is not None and other.expression is not None:
+        return True
+    exact, wild = (one, other) if one.expression is None else (other, one)
+    own = exact.pattern.casefold().rpartition(".")[2]
+    if wild.expression is None:
+        return own == wild.pattern.casefold().rpartition(".")[2]
+    return "." in wild.pattern or wild.fits([exact.pattern, own])
+
+
+def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequence[TableName]]]:
+    """Yield the columns that a rule hides or masks and its tables lack, each with these tables.
+
+    An entry with the name of a table means this table, a pattern any of the tables. A login that
+    may read single columns of a table may not see the others: no table is left unprotected then.
+    The tables of an optional pattern may come later, and so may their columns.
+    """
+    groups = [[table] for table in tables] if rule.expression is None else [tables]
+    if rule.is_optional and rule.expression is not None:
+        return
+    for option, names in rule.covered.items():
+        for name, group in product(names, groups):
+            if any(_has((*each.column_names, *(each.unread or ())), name) for each in group):
+                continue
+            stopped = [each.name for each in group if each.unread is not None]
+            known = [column for each in group for column in each.column_names]
+            where = f"table '{group[0].name.name}'" if len(group) == 1 else "any such table"
+            ending = "" if not stopped else _WITHHELD[len(group) > 1]
+            text = f"no column '{name}' in {where}{did_you_mean(name, known)}{ending}"
+            yield Problem(f"tables.{rule.pattern}.{option}", text), stopped
 
 
 def _spellings(name: TableName) -> list[str]:
@@ -473,12 +619,10 @@ def _change_problems(
 def _column_problems(
     pattern: str, options: TableOptions, tables: Sequence[Table]
 ) -> Iterable[Problem]:
-    """Yield columns that no table of a pattern has, and keys that are hidden or masked."""
+    """Yield other columns that no table of a pattern has, and keys that are hidden or masked."""
     change = () if options.change is None else (options.change.column,)
     for option, columns in (
         ("key", options.key),
-        ("columns.hide", options.columns.hide),
-        ("columns.mask", tuple(options.columns.mask)),
         ("change.column", change),
         ("search", options.search),
     ):

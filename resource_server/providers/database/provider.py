@@ -16,6 +16,7 @@ from resource_server.errors import (
     ResourceError,
     ResourceNotFound,
     ResourceServerError,
+    RuleUnmatched,
 )
 from resource_server.provider import (
     Change,
@@ -270,6 +271,7 @@ class Database:
         try:
             await self._engine.open()
             await self._check_login()
+            await self._check_rules()
             await self._open_sql_login()
         except BaseException:
             # `__aexit__` does not run after a failed `__aenter__`.
@@ -290,6 +292,15 @@ class Database:
             raise MountUnavailable(f"the login may do more than read: {named}")
         if not self._is_narrowed:
             logger.warning("the database login may do more than read: %s", named, extra=IN_CHECK)
+
+    async def _check_rules(self) -> None:
+        """Refuse to start if an entry of `tables` may mean a table with another name."""
+        if not self._policy.has_rules:
+            return
+        with suppress(ResourceError):  # such as a lock; the first request checks again
+            await self._exposed.infos()
+        if (problem := self._policy.stopped) is not None:
+            raise RuleUnmatched(problem.message, option=problem.option)
 
     async def _open_sql_login(self) -> None:
         if self._sql_login is None or not self.sql:
@@ -387,15 +398,20 @@ class Database:
         for info in await self._engine.tables():
             path = address_path(TableAddress(info.name))
             options, rule = self._policy.of(info.name), self._policy.rule(info.name) or ""
+            if info.name in self._policy.unprotected:
+                continue  # by no rule, but since one does not hold
             if options is None:
                 found.append((path, rule))
-            else:
-                hidden = options.columns.hide
-                found += [((*path, column), f"{rule}.columns.hide") for column in hidden]
+            elif options.columns.hide:
+                with suppress(ResourceNotFound):
+                    every = (await settle(self._engine.table(info.name))).column_names
+                    shown = (await self._exposed.get(info.name)).column_names
+                    hidden = [column for column in every if column not in shown]
+                    found += [((*path, column), f"{rule}.columns.hide") for column in hidden]
         return found[:limit]
 
-    async def warnings(self) -> Sequence[tuple[str, str]]:
-        """Return excess privileges, options that match nothing, and refused queries.
+    async def warnings(self, *, thorough: bool = True) -> Sequence[tuple[str, str]]:
+        """Return options that match nothing, and if `thorough` all that may be wrong.
 
         See `SupportsWarnings`.
         """
@@ -408,6 +424,8 @@ class Database:
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
         )
+        if not thorough:
+            return await diagnosis.rules()
         problem = None if self._caller_sql is None else await self._caller_sql.problem()
         return [*([] if problem is None else [("sql", problem)]), *await diagnosis.problems()]
 
@@ -442,6 +460,7 @@ class Database:
             # A SQLite connection holds the readable columns in its authorizer: it is not shared.
             self._sql_login = whole.sql_login
             self._use(whole.engine)
+        self._exposed.is_reporting = False
 
     def _tables_within(self, scopes: frozenset[str]) -> Mapping[str, TableOptions | Literal[False]]:
         return {
@@ -460,6 +479,8 @@ class Database:
             await self._exposed.infos()  # knows the views that are refused
             if table is not None and (reason := self._policy.refused.get(table)):
                 return f"hidden by views: {reason}"
+            if table is not None and (problem := self._policy.unprotected.get(table)):
+                return f"hidden, since {problem.option} does not hold: {problem.message}"
             if table is not None and self._policy.of(table) is None:
                 return f"hidden by {self._policy.rule(table)}: false"
             await self._tree.resource(path)

@@ -170,7 +170,15 @@ class FileTree:
         self.described_by: str | None = None
         """Name of the document whose content shows in listings of its directory, if any."""
         self._believed: dict[Path, _BelievedDirectory] = {}
-        self._folds = folds_names(root.path)
+        self.ignores_case = folds_names(root.path)
+        """Whether the file system may find names in another case or normal form."""
+
+    def is_directory(self, path: Path) -> bool:
+        """Return whether there is a directory at a path, hidden or not, and not behind a link."""
+        try:
+            return modes.S_ISDIR(self.root.stat(path).st_mode)
+        except (ResourceNotFound, ResourceBusy):
+            return False
 
     def find(self, path: Path) -> TreeEntry:
         """Return the entry at a path.
@@ -326,7 +334,7 @@ class FileTree:
             if not is_target:
                 raise ResourceNotFound
             return
-        if not self._folds:
+        if not self.ignores_case:
             return
         frame = finish(self._open((), parent, ReadBudget()))
         frame.close()

@@ -107,6 +107,9 @@ class DirectoryOptions(Struct, frozen=True):
     """As for the root."""
     encoding: str | None = None
     """As for the root."""
+    optional: bool = False
+    """Whether the directory may come later. Otherwise an entry without a directory is a mistake; if
+    it hides anything and a directory has a name like it, nothing of the folder is served."""
 
     option_checks: ClassVar[OptionChecks] = {
         "include": lambda patterns: check_patterns("include", patterns or ()),
@@ -116,6 +119,17 @@ class DirectoryOptions(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def protects(self) -> bool:
+        """Whether anything would be seen, by anybody, that is not seen because of it."""
+        narrowing = (self.include, self.exclude, self.gitignore or None)
+        return (
+            not (self.exposed and self.listed)
+            or bool(self.access.scopes)
+            or False in (self.readable, self.hidden)
+            or any(each is not None for each in narrowing)
+        )
 
 
 def check_patterns(option: str, patterns: Sequence[str]) -> None:

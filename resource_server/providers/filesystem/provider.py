@@ -24,7 +24,7 @@ import msgspec
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
 from resource_server.conversion import registry
-from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
+from resource_server.errors import NotACollection, ResourceError, ResourceNotFound, RuleUnmatched
 from resource_server.provider import (
     ByteSize,
     Change,
@@ -92,6 +92,8 @@ _MANY_ENTRIES = 1001
 """Maximum entries of a page made on the event loop; longer ones are made in a thread."""
 _MAX_COUNTED = 10_000
 """Maximum resources looked through for a warning."""
+_MAX_COMPARED, _MAX_CHECKED = 20_000, 1_000_000
+"""Maximum names that patterns are compared with at the start, and by `check`."""
 _MANY_NAMES = 4096
 """Maximum names completed on the event loop; more are completed in a thread."""
 _MAX_THREADS = 32
@@ -248,7 +250,35 @@ class Filesystem:
 
     async def __aenter__(self) -> Self:
         self._root.check()
+        if self.directories:
+            try:
+                await self.threads.run(self._check_directories)
+            except BaseException:
+                await self.__aexit__()  # it does not run after a failed `__aenter__`
+                raise
         return self
+
+    def _check_directories(self) -> None:
+        """Refuse to start if a key of `directories` may mean a directory with another name."""
+        from resource_server.providers.filesystem.exposure import unmatched
+
+        for each in unmatched.directories(self._tree, self.directories):
+            if each.stops:
+                raise RuleUnmatched(each.problem, option=each.option)
+
+    def _unmatched(self, limit: int) -> list[tuple[str, str]]:
+        """Return rules that match nothing; `limit` is the number of names to compare."""
+        # Imported here and above: most folders have no rules.
+        from resource_server.providers.filesystem.exposure import unmatched
+
+        written = self.directories
+        return [
+            (each.option, each.problem)
+            for each in (
+                *unmatched.directories(self._tree, written),
+                *unmatched.patterns(self._tree, self.include, self.exclude, written, limit=limit),
+            )
+        ]
 
     async def __aexit__(self, *_: object) -> None:
         self._root.close()
@@ -654,16 +684,19 @@ class Filesystem:
         """Return the hidden entries below the root. See `SupportsHides`."""
         return self.threads.run(lambda: explain.hidden_entries(self._tree, limit))
 
-    def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
-        """Return keys of `directories` and skills with a problem. See `SupportsWarnings`."""
-        return self.threads.run(self._warnings)
+    def warnings(self, *, thorough: bool = True) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
+        """Return rules that match nothing, and if `thorough` all that may be wrong.
+
+        See `SupportsWarnings`.
+        """
+        if thorough:
+            return self.threads.run(self._warnings)
+        if not self.directories and self.include == EVERYTHING and not self.exclude:
+            return ()
+        return self.threads.run(lambda: self._unmatched(_MAX_COMPARED))
 
     def _warnings(self) -> Sequence[tuple[str, str]]:
-        written = dict(zip(self._exposure.directories, self.directories, strict=True))
-        found = [
-            (f"directories.{written[key]}", problem)
-            for key, problem in explain.misnamed_directories(self._tree)
-        ]
+        found = self._unmatched(_MAX_CHECKED)
         if self.skills == "auto":
             found += [
                 ("", f"{'/'.join(path)} is not served as a skill: {problem}")

@@ -530,3 +530,15 @@ async def follow(database: Database, interest: MountInterest, told: asyncio.Even
     async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
         async for _ in changes:
             told.set()
+
+
+async def test_a_table_that_loses_its_hidden_column_is_notified_as_removed(owner: Owner) -> None:
+    await owner.run(TABLE)
+    await owner.insert("t", (1, "a", 1))
+    tables = {"t": TableOptions(columns=ColumnOptions(hide=("x",)))}
+    async with followed(owner, *ALL[:3], tables=tables) as scene:
+        scene.follow_list()
+        await scene.settled()
+        await owner.run("ALTER TABLE t RENAME COLUMN x TO y")
+        await scene.tells(*ALL[:3], LIST)
+        assert not await scene.lists("t")

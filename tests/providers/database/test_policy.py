@@ -92,14 +92,14 @@ def test_the_first_matching_entry_wins() -> None:
 
 def test_patterns_are_matched_once_per_table(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[object] = []
-    fits = policies._Rule.fits  # pyright: ignore[reportPrivateUsage]
+    fits = policies.Rule.fits
 
     def noted(rule: Any, names: Any) -> bool:
         compared.append(names)
         return fits(rule, names)
 
     # Patched to count the comparisons: a match is cached and looks the same without the cache.
-    monkeypatch.setattr(policies._Rule, "fits", noted)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(policies.Rule, "fits", noted)
     rules = policy({"audit_*": False, "o*": True})
     for _ in range(5):
         assert rules.of(TableName(None, "audit_log")) is None
@@ -477,20 +477,79 @@ def test_misspelt_names_are_reported_with_suggestions() -> None:
             "audit_*": False,
         }
     )
+    withheld = "; the table is not served until this is right"
     assert rules.problems([ORDERS.name], [ORDERS]) == [
-        Problem("tables.orders.key", "no column 'idd' in table 'orders'; did you mean 'id'?"),
+        Problem("tables.ordres", "no table 'ordres'; did you mean 'orders'?"),
+        Problem("tables.audit_*", "no table matches this pattern"),
         Problem(
             "tables.orders.columns.hide",
-            "no column 'cardnumber' in table 'orders'; did you mean 'card_number'?",
+            f"no column 'cardnumber' in table 'orders'; did you mean 'card_number'?{withheld}",
         ),
         Problem(
             "tables.orders.columns.mask",
-            "no column 'emial' in table 'orders'; did you mean 'email'?",
+            f"no column 'emial' in table 'orders'; did you mean 'email'?{withheld}",
         ),
+        Problem("tables.orders.key", "no column 'idd' in table 'orders'; did you mean 'id'?"),
         Problem("tables.orders.change.column", "no column 'updated_at' in table 'orders'"),
-        Problem("tables.ordres", "no table 'ordres'; did you mean 'orders'?"),
-        Problem("tables.audit_*", "no table matches this pattern"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("tables", "stops"),
+    [
+        ({"order": hiding("email")}, "tables.order"),
+        ({"Ordres": False}, "tables.Ordres"),
+        ({"orders_": TableOptions(where="total > 1")}, "tables.orders_"),
+        ({"order": TableOptions(rows=False)}, "tables.order"),
+        ({"order": TableOptions(listed=False)}, "tables.order"),
+        ({"ordr*": False}, "tables.ordr*"),
+        ({"publik.orders": False}, "tables.publik.orders"),
+        # Nothing is near, or nothing is hidden, or the table may come later.
+        ({"audit": False, "secret_*": hiding("a")}, None),
+        ({"order": TableOptions(title="Orders")}, None),
+        ({"order": TableOptions(columns=ColumnOptions(hide=("a",)), optional=True)}, None),
+        ({"order": TableOptions(expose=False, optional=True)}, None),
+        # The near table has a rule of its own: it is not the one that is meant.
+        ({"orders": hiding("email"), "orders2": hiding("email")}, None),
+        ({"orders": False, "orders2": False}, None),
+        ({"orders": TableOptions(title="Orders"), "order": hiding("email")}, "tables.order"),
+        ({"order": hiding("email"), "*": TableOptions(where="1 = 1")}, "tables.order"),
+    ],
+)
+def test_an_entry_beside_a_near_name_stops_what_it_was_to_protect(
+    tables: Mapping[str, TableOptions | bool], stops: str | None
+) -> None:
+    found = policy(tables).unused([ORDERS.name, TableName(None, "people")])
+    stopping = [problem.option for problem, _ in found if problem.stops]
+    assert stopping == ([] if stops is None else [stops])
+
+
+def test_expose_false_hides_a_table_as_false_does() -> None:
+    assert not exposed({"orders": TableOptions(expose=False)}, "orders")
+    assert exposed({"orders": TableOptions(expose=True)}, "orders")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ({"a": hiding("x")}, {"a": hiding("x"), "b": TableOptions(title="B")}, True),
+        ({"a": hiding("x"), "b_*": False}, {"c": TableOptions(key=("k",)), "b_*": False}, False),
+        ({"b_*": False}, {"c": TableOptions(key=("k",)), "b_*": False}, True),
+        ({"b_*": False}, {"b_*": False, "b_1": TableOptions(title="B")}, True),
+        # Without a rule, but it keeps the table from one.
+        ({"b_*": False}, {"b_1": TableOptions(title="B"), "b_*": False}, False),
+        ({"orders": False}, {"orders": False, "Orders": TableOptions(title="O")}, False),
+        ({"s.*": False}, {"orders": TableOptions(title="O"), "s.*": False}, False),
+        ({"orders": False}, {"*": TableOptions(title="All"), "orders": False}, False),
+        ({"a": hiding("x")}, {"a": hiding("y")}, False),
+        ({"a": TableOptions()}, {"a": TableOptions(rows=False)}, False),
+        ({"a": TableOptions()}, {"a": TableOptions(expose=True)}, False),
+    ],
+)
+def test_the_policy_digest_does_not_change_by_an_entry_without_a_rule(
+    before: Mapping[str, TableOptions], after: Mapping[str, TableOptions], is_same: bool
+) -> None:
+    assert (policy(before).digest() == policy(after).digest()) is is_same
 
 
 def test_a_hidden_change_column_is_reported() -> None:
@@ -517,7 +576,10 @@ def test_a_column_of_a_pattern_needs_to_exist_in_only_one_of_its_tables() -> Non
     other = replace(ORDERS, name=TableName(None, "other"), columns=ORDERS.columns[:1])
     rules = policy({"o*": hiding("email", "absent")})
     assert rules.problems([ORDERS.name, other.name], [ORDERS, other]) == [
-        Problem("tables.o*.columns.hide", "no column 'absent' in any such table"),
+        Problem(
+            "tables.o*.columns.hide",
+            "no column 'absent' in any such table; these tables are not served until this is right",
+        ),
     ]
 
 

@@ -46,6 +46,12 @@ class TableName(NamedTuple):
     name: str
 
 
+def quoted(name: str, engine: str) -> str:
+    """Return an identifier in the quotes of an engine."""
+    quote = "`" if engine in ("mysql", "mariadb") else '"'
+    return quote + name.replace(quote, quote * 2) + quote
+
+
 class TableInfo(msgspec.Struct, frozen=True):
     """A table as listed, without its columns."""
 
@@ -117,6 +123,9 @@ class Table(msgspec.Struct, frozen=True):
     """SQLite: a STRICT table, whose values are certain to have the declared types."""
     other_keys: tuple[Key, ...] = ()
     """Keys to use in place of `key` where a column of it is hidden, best first."""
+    unread: tuple[str, ...] | None = ()
+    """Names of further columns, which the login may not read; None if it cannot be known whether
+    there are any, since the login may read single columns only."""
     rowid: Column | None = None
     """The rowid or number, if a key uses it; it is none of `columns`."""
 

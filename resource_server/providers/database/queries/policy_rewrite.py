@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, Statement
 from resource_server.providers.database.engines.duckdb import catalog, syntax
-from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.reflection import TableName, quoted
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 
@@ -198,7 +198,7 @@ class QueryRewriter:
         if options is None:
             return None
         try:
-            view = self._policy.view(await self._engine.table(name))
+            view = (await self._exposed.get(name)).view
         except ResourceNotFound:
             return None
         columns = [name for name in view.table.column_names if name not in view.masked]
@@ -222,8 +222,7 @@ class QueryRewriter:
         return f"{self._quoted(schema)}.{self._quoted(name.name)}"
 
     def _quoted(self, name: str) -> str:
-        quote = "`" if self._is_mysql else '"'
-        return quote + name.replace(quote, quote * 2) + quote
+        return quoted(name, self._engine.name)
 
 
 def _select(columns: str, source: str) -> str:

@@ -7,13 +7,14 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
 from resource_server.provider import Path
+from resource_server.providers.database import protection
 from resource_server.providers.database.addressing.key_types import (
     Direction,
     KeyType,
@@ -522,8 +523,10 @@ class ExposedTableCache:
         views: ViewMode = "refuse",
     ) -> None:
         self._refuses_views = views == "refuse" and policy.hides_columns
-        self._views: Collection[TableName] = ()
-        """The views that were examined, if some may be refused."""
+        self._names = frozenset[TableName]()
+        """The tables that were examined, if the policy has rules."""
+        self.is_reporting = True
+        """Whether the operator is told of tables that are not served any more."""
         self._schema_cache_s = timing.schema_cache_s
         self._engine = engine
         self._limits = limits
@@ -579,6 +582,8 @@ class ExposedTableCache:
         if known is not None:
             self._known.move_to_end(name)
             return known
+        if self._policy.has_rules and name not in self._names:
+            await self.state()  # a new table
         if self._policy.of(name) is None:
             raise ResourceNotFound
         state = self._state
@@ -587,10 +592,8 @@ class ExposedTableCache:
         except InvalidParameter:
             # Servers refuse some names: too long, not Unicode, or with illegal characters.
             raise ResourceNotFound from None
-        if self._refuses_views and table.type in _EXAMINED and name not in self._views:
-            await self.state()  # a new view
-            if self._policy.of(name) is None:
-                raise ResourceNotFound
+        if self._policy.lacking(table) is not None:
+            raise ResourceNotFound  # altered since the last check of the schema
         view = self._policy.view(table)
         exposed = ExposedTable(view, self._engine, self._limits, _change(view.options, table))
         exposed = await settle(exposed.with_key_of_rows())
@@ -612,19 +615,27 @@ class ExposedTableCache:
                 return
             state = await self._engine.schema_state()
             if state != self._state:
-                if self._refuses_views:
-                    await self._examine_views()
+                if self._policy.has_rules:
+                    await self._examine()
                 self._state = state
                 self._known.clear()
                 self._infos = None
             self._fresh_until = time.monotonic() + self._schema_cache_s
 
-    async def _examine_views(self) -> None:
-        """Refuse the views that show hidden or masked columns."""
+    async def _examine(self) -> None:
+        """Hide the tables that the rules do not protect, and views that show hidden columns."""
         every = await settle(self._engine.tables())
-        self._views = [info.name for info in every if info.type in _EXAMINED]
-        reads = await self._engine.view_reads(self._views)
-        self._policy.refuse_views(self._views, reads)
+        before = self._policy.unprotected
+        found = await protection.unprotected(self._engine, self._policy, [i.name for i in every])
+        self._policy.unprotected = found
+        if self._refuses_views:
+            views = [info.name for info in every if info.type in _EXAMINED]
+            self._policy.refuse_views(views, await self._engine.view_reads(views))
+        self._names = frozenset([info.name for info in every])
+        if self._state is None or not self.is_reporting:
+            return  # at the start, the mount reports what is wrong
+        for problem in dict.fromkeys(found[name] for name in found if name not in before):
+            _log.warning("%s: %s", problem.option, problem.message)
 
     @property
     def known_state(self) -> object:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.directory import Directory
+from resource_server.providers.filesystem.directory import Directory, Listing
 from resource_server.providers.filesystem.file_tree import FileTree, TreeEntry
+from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import finish
-from resource_server.runtime.near_name import as_typed, near_name
 
 
 def hidden_entries(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
@@ -22,24 +23,55 @@ def hidden_entries(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
     Entries below a hidden directory are left out.
     """
     found: list[tuple[Path, str]] = []
+    for each in exposed_directories(tree):
+        for name in sorted(each.names.keys() - set(each.listing.names)):
+            path = (*each.path, name)
+            reason = hidden_by(tree, each.directory, name, path)
+            if reason is not None:
+                found.append((path, reason))
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+class ExposedDirectory(NamedTuple):
+    """An exposed directory, its exposed names, and all of its names."""
+
+    path: Path
+    directory: Directory
+    listing: Listing
+    names: Mapping[str, bool]
+    """Whether each is a directory."""
+
+
+def exposed_directories(tree: FileTree) -> Iterator[ExposedDirectory]:
+    """Yield the exposed directories, but for those that cannot be listed."""
     pending: list[Path] = [()]
-    while pending and len(found) < limit:
+    while pending:
         path = pending.pop()
         try:
             parent, listing = finish(tree.names(path))
-            fd, _ = tree.root.open_directory(parent.path)
+            names = entry_names(tree, parent.path)
         except ResourceError:
             continue
-        try:
-            names = set(os.listdir(fd))
-        finally:
-            os.close(fd)
-        for name in sorted(names.difference(listing.names)):
-            reason = _hidden_by(tree, parent, name, (*path, name))
-            if reason is not None:
-                found.append(((*path, name), reason))
+        yield ExposedDirectory(path, parent, listing, names)
         pending += [(*path, name) for name in sorted(listing.directories, reverse=True)]
-    return found[:limit]
+
+
+def entry_names(tree: FileTree, path: Path) -> Mapping[str, bool]:
+    """Return all names in a directory, hidden or not, and whether each is a directory.
+
+    Raises:
+        ResourceError: it cannot be listed.
+    """
+    fd, _ = tree.root.open_directory(path)
+    try:
+        with os.scandir(fd) as entries:
+            return {each.name: each.is_dir(follow_symlinks=False) for each in entries}
+    except OSError as error:
+        raise resource_error(error) from None
+    finally:
+        os.close(fd)
 
 
 def explain(tree: FileTree, path: Path) -> str:
@@ -48,10 +80,10 @@ def explain(tree: FileTree, path: Path) -> str:
         for depth, name in enumerate(path, 1):
             parent = tree.find(path[: depth - 1]).directory
             if parent is None:
-                return f"'{_shown(path[: depth - 1])}' is a file: nothing lies below it"
-            reason = _hidden_by(tree, parent, name, path[:depth])
+                return f"'{shown(path[: depth - 1])}' is a file: nothing lies below it"
+            reason = hidden_by(tree, parent, name, path[:depth])
             if reason is not None:
-                place = "" if depth == len(path) else f"in '{_shown(path[:depth])}': "
+                place = "" if depth == len(path) else f"in '{shown(path[:depth])}': "
                 return place + reason
         found = tree.find(path)
     except ResourceNotFound:
@@ -75,49 +107,6 @@ def _opens(tree: FileTree, entry: TreeEntry) -> bool:
     return True
 
 
-def misnamed_directories(tree: FileTree) -> list[tuple[str, str]]:
-    """Return the keys of `directories` that name no directory, each with the problem.
-
-    Keys inside directories that cannot be listed are skipped. May take long.
-    """
-    found = [
-        (key, _problem(tree, tuple(key.split("/")), is_exposed=options.exposed))
-        for key, options in tree.exposure.directories.items()
-    ]
-    return [(key, problem) for key, problem in found if problem is not None]
-
-
-def _problem(tree: FileTree, path: Path, *, is_exposed: bool) -> str | None:
-    real: Path = ()
-    for depth, name in enumerate(path):
-        try:
-            fd, _ = tree.root.open_directory(real)
-        except ResourceError:
-            return None
-        # Listed, not looked up: the file system may ignore case, the rules do not.
-        try:
-            with os.scandir(fd) as entries:
-                names = {
-                    as_typed(each.name): (each.name, each.is_dir(follow_symlinks=False))
-                    for each in entries
-                }
-        finally:
-            os.close(fd)
-        if name not in names:
-            near = near_name(name, [known for known, (_, is_dir) in names.items() if is_dir])
-            if near is None:
-                return "no such directory"
-            meant = _shown((*path[:depth], near, *path[depth + 1 :]))
-            return f"no such directory; did you mean '{meant}'?"
-        written, is_directory = names[name]
-        real = (*real, written)
-        if not is_directory:
-            # `exposed: false` hides files and links, too.
-            works = depth == len(path) - 1 and not is_exposed
-            return None if works else f"'{_shown(path[: depth + 1])}' is no directory"
-    return None
-
-
 def _required_scopes(tree: FileTree, keys: Iterable[str]) -> str:
     """Return the scopes that these paths require, each with the option that requires them."""
     needed: dict[str, str] = {}
@@ -129,7 +118,8 @@ def _required_scopes(tree: FileTree, keys: Iterable[str]) -> str:
     return "".join(f", {each}" for each in needed.values())
 
 
-def _hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str | None:
+def hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str | None:
+    """Return the rule that hides an entry of an exposed directory, or None."""
     status = None
     with suppress(ResourceError):
         status = tree.directories.status(parent.prefix + name)
@@ -156,5 +146,6 @@ def _hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str 
     return None
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
+    """Return a path for people."""
     return uris.display("/".join(path))

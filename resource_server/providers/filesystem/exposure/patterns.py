@@ -64,6 +64,11 @@ class Pattern(msgspec.Struct, frozen=True):
     anchored: bool
     """Compared with the whole path, not only with its last segment."""
 
+    @property
+    def is_literal(self) -> bool:
+        """Whether it is a name or path without wildcards."""
+        return not _SPECIAL.search(self.glob)
+
     @classmethod
     def parse(cls, line: str) -> Pattern | None:
         """Parse a line without its line end; None for blank lines and comments."""

@@ -456,15 +456,6 @@ async def test_a_hidden_row_with_null_in_its_key_changes_no_address(
             assert await every_row_once(it) == ["t/a", "t/b"]
 
 
-async def test_a_condition_that_the_database_refuses_hides_no_schema(tmp_path: Path) -> None:
-    async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
-        await owner.run("CREATE TABLE t (k TEXT PRIMARY KEY, n INTEGER)")
-        async with served(owner, tables={"t": TableOptions(where="missing < 5")}) as it:
-            assert "k" in await it.text("t/~schema")
-            with pytest.raises(ResourceNotFound):
-                await it.read("t/~rows")
-
-
 async def test_a_hidden_column_named_rowid_is_not_readable_as_the_rowid(tmp_path: Path) -> None:
     async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
         await owner.run('CREATE TABLE t ("ROWID" TEXT, n INTEGER)')

@@ -357,14 +357,14 @@ async def test_a_recreated_table_is_never_read_unrestricted(owner: Owner) -> Non
 
 
 async def test_a_query_follows_the_schema(owner: Owner) -> None:
-    await owner.run("create table t (id integer primary key)", "insert into t values (1)")
+    await owner.run(
+        "create table t (id integer primary key, card integer)", "insert into t values (1, 4111)"
+    )
     tables = {"t": TableOptions(columns=ColumnOptions(hide=("card",)))}
     queries = {"q": Query(sql="select * from t")}
     async with served(
         owner, timing=Timing(schema_cache_s=0.0), tables=tables, queries=queries
     ) as it:
-        assert await it.query("q") == [{"id": 1}]
-        await owner.run("alter table t add column card integer default 4111")
         assert await it.query("q") == [{"id": 1}]
         await owner.run("alter table t add column x integer default 7")
         assert await it.query("q") == [{"id": 1, "x": 7}]

@@ -60,7 +60,10 @@ WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSION
 TABLE_NAMED = TABLES + " AND table_name = %s AND BINARY table_name = %s"
 
 TABLE = """
-SELECT table_type, table_comment, engine FROM information_schema.tables
+SELECT table_type, table_comment, engine, EXISTS (
+    SELECT 1 FROM information_schema.column_privileges p WHERE p.table_schema = DATABASE()
+    AND p.table_name = t.table_name AND p.privilege_type = 'SELECT')
+FROM information_schema.tables t
 WHERE table_schema = DATABASE() AND table_name = %s AND BINARY table_name = %s
 AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')"""
 
@@ -230,6 +233,7 @@ def mysql_table(
         indexes=all_indexes,
         comment=_comment(row[0], row[1]),
         ddl=view_definition or _COUNTER.sub(r"\1", create_statement or "") or None,
+        unread=None if row[3] else (),
     ).with_key(_keys(unique, whole, all_columns))
 
 

@@ -132,6 +132,9 @@ SELECT pg_catalog.json_build_object(
       FROM base WHERE base.typtype <> 'd') b
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
       AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')),
+  'unread', (SELECT pg_catalog.json_agg(a.attname) FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+      AND NOT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')),
   'indexes', (
     SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', i.relname,
@@ -357,6 +360,7 @@ class _CatalogTable(msgspec.Struct):
     comment: str | None
     definition: str | None
     columns: tuple[_CatalogColumn, ...] | None
+    unread: tuple[str, ...] | None
     indexes: tuple[_CatalogIndex, ...] | None
     foreign_keys: tuple[_CatalogForeignKey, ...] | None
 
@@ -391,6 +395,7 @@ def postgres_table(name: TableName, text: str) -> Table:
         ),
         comment=row.comment,
         ddl=row.definition,
+        unread=row.unread or (),
     ).with_key(keys)
     if found.type != "table":
         return found

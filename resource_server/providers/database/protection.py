@@ -1,0 +1,84 @@
+"""Protection by the policy: which tables its rules would not protect, in the present schema.
+
+A rule that names something that is not there hides nothing. What it was to protect is then not
+served: the table whose column `hide` or `mask` misses or whose `where` the database refuses, or
+everything, if an entry may mean a table whose name is near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
+from resource_server.providers.database.engines.reflection import Table, TableName, quoted
+from resource_server.providers.database.policy import Policy, Problem, Rule, lacking
+from resource_server.runtime.eager import settle
+
+_MAX_REFLECTED = 500
+"""Maximum tables of a pattern in which its columns are looked for; `check` looks into all."""
+_WHERE_S = 10.0
+
+
+async def unprotected(
+    engine: Engine, policy: Policy, names: Sequence[TableName]
+) -> Mapping[TableName, Problem]:
+    """Return the tables that the rules would not protect, each with the first problem.
+
+    `names` are all tables. Raises as `Engine.table`, but for tables that cannot be read.
+    """
+    found: dict[TableName, Problem] = {}
+    for problem, fitting in policy.unused(names):
+        if problem.stops:
+            return dict.fromkeys(names, problem)
+        found |= dict.fromkeys(fitting, problem)
+    for rule, decided in policy.decided(names):
+        async for problem, tables in _problems(engine, rule, decided):
+            found = {**dict.fromkeys(tables, problem), **found}
+    return found
+
+
+async def _problems(
+    engine: Engine, rule: Rule, names: Sequence[TableName]
+) -> AsyncIterator[tuple[Problem, Sequence[TableName]]]:
+    options = rule.options
+    tables: list[Table] = []
+    is_short = rule.expression is None or len(names) <= _MAX_REFLECTED
+    if any(rule.covered.values()) and is_short:
+        tables = [table async for table in _reflected(engine, names)]
+        for problem, stopped in lacking(rule, tables) if tables else ():
+            yield problem, stopped
+    if options is None or options.where is None:
+        return
+    for name in names:
+        refused = await _refusal(engine, rule, name, options.where)
+        if refused is not None:
+            text = f"of '{name.name}': {refused}; the table is not served until this is right"
+            yield Problem(f"tables.{rule.pattern}.where", text), [name]
+
+
+async def _reflected(engine: Engine, names: Sequence[TableName]) -> AsyncIterator[Table]:
+    for name in names:
+        try:
+            yield await settle(engine.table(name))
+        except ResourceNotFound:  # broken, such as a view of a missing table
+            continue
+
+
+async def _refusal(engine: Engine, rule: Rule, name: TableName, where: str) -> str | None:
+    """Return why the database refuses the condition of a table, or None."""
+    source = ".".join(quoted(part, engine.name) for part in name if part)
+    sql = f"SELECT 1 FROM {source} WHERE ({where}\n) LIMIT 0"  # noqa: S608 - quoted; the manifest's
+    try:
+        if isinstance(engine, QueryEngine):
+            await engine.check(sql, ())
+            return None
+        await engine.fetch(Statement(sql), limit=1, within=_WHERE_S)
+        columns = (await settle(engine.table(name))).column_names if rule.quoted else ()
+    except ValueError as error:
+        return str(error)
+    except ResourceNotFound:
+        return "the database refuses it"
+    known = {column.casefold() for column in (*columns, name.name)}
+    lost = sorted(each for each in rule.quoted if each.casefold() not in known)
+    return f"no column '{lost[0]}'" if lost else None

@@ -1,0 +1,198 @@
+"""What a rule of the policy would not protect is not served, on every engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.errors import InvalidParameter, ResourceError, RuleUnmatched
+from resource_server.errors import ResourceNotFound as NotFound
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
+from resource_server.providers.database.provider import Database
+from tests.listeners import BASE
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.served import FRESH, Served, served
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE = (
+    "create table customers (id integer primary key, name varchar(9), ssn varchar(20))",
+    "insert into customers values (1, 'Ann', 'secret 4711')",
+    "create table orders (id integer primary key, total integer)",
+    "insert into orders values (1, 5)",
+    "create view cards as select id, ssn from customers",
+)
+QUERIES = {
+    "everyone": Query(sql="select * from customers"),
+    "all_orders": Query(sql="select * from orders"),
+}
+
+
+def hiding(*names: str, **more: Any) -> TableOptions:
+    return TableOptions(columns=ColumnOptions(hide=names), **more)
+
+
+def masking(name: str) -> TableOptions:
+    return TableOptions(columns=ColumnOptions(mask={name: "hash"}))
+
+
+async def assert_gone(it: Served, table: str = "customers") -> None:
+    """Assert that no request finds a table, and that another one is as it was."""
+    for path in (
+        "",
+        "/1",
+        "/~rows",
+        "/~schema",
+        "/~summary",
+        "/~rows?columns=name",
+        "/1/~cell/ssn",
+    ):
+        with pytest.raises(ResourceError) as caught:
+            await it.read(f"{table}{path}")
+        assert table not in str(caught.value)
+    assert not [child for child in await it.children() if table in child]
+    assert not [entry.uri for entry in await it.entries() if table in entry.uri]
+    with pytest.raises(InvalidParameter):
+        await it.query("everyone")
+    schema = it.base.removeprefix(BASE).strip("/")
+    template = f"{BASE}{'{schema}/' if schema else ''}{{table}}/~rows"
+    tables = await it.catalog.complete(
+        template, "table", "", given={"schema": schema} if schema else {}
+    )
+    assert "orders" in tables.values
+    assert table not in tables.values
+    assert await it.json("orders/1") == {"id": 1, "total": 5}
+    assert await it.query("all_orders")
+    for needle in ("secret", "Ann", table):
+        assert not (await it.catalog.search(needle)).hits
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ({"customers": hiding("sn")}, "hide: no column 'sn' in table 'customers'; did you mean"),
+        ({"customers": hiding("notacol")}, "hide: no column 'notacol' in table 'customers'; the t"),
+        ({"customers": masking("snn")}, "mask: no column 'snn' in table 'customers'; did you"),
+        ({"cust*": hiding("snn")}, "hide: no column 'snn' in table 'customers'; did you mean"),
+        ({"customers": TableOptions(where="tenant = 1")}, "where: of 'customers': "),
+        # Never used, as the pattern comes first.
+        (
+            {"cust*": TableOptions(title="C"), "customers": hiding("ssn")},
+            "tables.customers: is never used; an earlier entry matches the same tables; the table",
+        ),
+    ],
+)
+async def test_a_table_is_not_served_if_a_rule_would_not_protect_it(
+    owner: Owner, entries: Mapping[str, Any], says: str
+) -> None:
+    await owner.run(*PEOPLE)
+    tables = {**entries, "cards": False}
+    async with served(owner, tables=tables, queries=QUERIES, timing=FRESH) as it:
+        await assert_gone(it)
+        provider = it.catalog.mounts[0].provider
+        told = [f"{option}: {text}" for option, text in await provider.warnings(thorough=False)]
+        assert len(told) == 1
+        assert says in told[0]
+        assert "not served until this is right" in told[0]
+        # What is not served is not counted as hidden by a rule.
+        assert [path for path, _ in await provider.hides(limit=9) if "customers" in path] == []
+        path = (
+            (*owner.prefix.strip("/").split("/"), "customers", "1")
+            if owner.prefix
+            else ("customers", "1")
+        )
+        assert "does not hold" in await provider.explain(path)
+
+
+async def test_rules_that_hold_leave_tables_as_they_are(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    tables = {
+        "CUSTOMERS": hiding("SSN", where="id < 9"),
+        "orders": masking("Total"),
+        "customer_notes": hiding("note", optional=True),
+        "nothing_like_it": False,
+    }
+    async with served(owner, tables=tables, timing=FRESH) as it:
+        assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
+        assert "cards" not in str(await it.children())
+        told = await it.catalog.mounts[0].provider.warnings(thorough=False)
+        is_file = owner.engine in ("sqlite", "duckdb")
+        missing = ("tables.nothing_like_it", "no table 'nothing_like_it'")
+        assert told == ([missing] if is_file else [])
+
+
+async def test_a_misspelt_table_customer_beside_customers_is_not_served(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    for entry in (hiding("ssn"), TableOptions(expose=False), TableOptions(where="id = 2"), False):
+        with pytest.raises(RuleUnmatched, match="no table 'customer'; did you mean") as caught:
+            async with Database(url=owner.url, tables={"customer": entry}):
+                pass
+        assert caught.value.option == "tables.customer"
+    for name in ("customer", "cust*"):
+        later = {name: hiding("ssn", optional=True)}
+        async with Database(url=owner.url, tables=later):
+            pass
+
+
+async def test_a_table_goes_when_its_hidden_column_is_renamed_and_comes_back(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await owner.run(*PEOPLE)
+    tables = {"customers": hiding("ssn")}
+    async with served(owner, tables=tables, queries=QUERIES, timing=FRESH) as it:
+        assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
+        with caplog.at_level(logging.WARNING):
+            await owner.run("drop view cards", "alter table customers rename column ssn to social")
+            await assert_gone(it)
+            await owner.run("create view seen as select social from customers")
+            assert "seen" not in str(await it.children())
+            await assert_gone(it)
+        told = [text for text in caplog.messages if text.startswith("tables.")]
+        assert told == [
+            "tables.customers.columns.hide: no column 'ssn' in table 'customers'; "
+            "the table is not served until this is right"
+        ]
+        await owner.run("drop view seen", "alter table customers rename column social to ssn")
+        assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
+
+
+async def test_a_table_that_is_renamed_takes_everything_along_until_it_is_right(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await owner.run(*PEOPLE[:-1])
+    async with served(owner, tables={"customers": hiding("ssn")}, timing=FRESH) as it:
+        assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
+        await owner.run("alter table customers rename to customers2")
+        for path in ("customers2/1", "customers/1", "orders/1"):
+            with pytest.raises(NotFound):
+                await it.read(path)
+        assert "no table 'customers'; did you mean 'customers2'?" in caplog.text
+        await owner.run("alter table customers2 rename to customers")
+        assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
+
+
+async def test_a_column_renamed_since_the_last_look_at_the_schema_is_not_shown(
+    owner: Owner,
+) -> None:
+    await owner.run(*PEOPLE[:-1])
+    async with served(owner, tables={"customers": hiding("ssn")}) as it:  # it looks once a second
+        assert await it.json("orders/1")
+        await owner.run("alter table customers rename column ssn to social")
+        with pytest.raises(NotFound):
+            await it.read("customers/1")
+
+
+async def test_sqlite_takes_no_quoted_name_of_a_missing_column_for_text(tmp_path: Path) -> None:
+    async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
+        await owner.run(*PEOPLE)
+        entry = TableOptions(where="\"state\" <> 'draft'")
+        async with served(owner, tables={"customers": entry}, timing=FRESH) as it:
+            with pytest.raises(NotFound):
+                await it.read("customers/1")
+        entry = TableOptions(where="\"Name\" <> 'draft'")
+        async with served(owner, tables={"customers": entry}, timing=FRESH) as it:
+            assert await it.json("customers/1")
