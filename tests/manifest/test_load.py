@@ -312,7 +312,7 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
             "roots: {a: {path: ., directories: {docs: {watch: off}}}}",
             "1:43: roots.a.directories.docs.watch: unknown option; known: title, description, "
             "annotations, listed, readable, exposed, access, include, exclude, gitignore, "
-            "hidden, max_size, encoding",
+            "hidden, max_size, encoding, optional",
         ),
         (
             "roots: {a: {path: ., watch: pol}}",
