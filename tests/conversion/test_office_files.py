@@ -28,7 +28,7 @@ _OFFICE = [sample for sample in SAMPLES if sample.name.rpartition(".")[2] in _CO
     ("usual", "others"),
     [
         ("docx", "docm dotx dotm odt ott odm fodt"),
-        ("xlsx", "xlsm xltx xltm xlam ods ots fods xls xlt xla"),
+        ("xlsx", "xlsm xltx xltm xlam xlsb ods ots fods xls xlt xla"),
         ("pptx", "pptm potx potm ppsx ppsm odp otp fodp odg otg fodg"),
         ("eml", "mht mhtml"),
     ],

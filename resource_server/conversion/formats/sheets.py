@@ -163,14 +163,17 @@ def workbook(file: BinaryIO) -> _Excel | _OpenSheets:
     archive = open_archive(file)
     if "content.xml" in archive:
         return _OpenSheets(archive)
-    document = _OpenXml(archive)
+    main = archive.main_part(
+        "xl/workbook.bin" if "xl/workbook.bin" in archive else "xl/workbook.xml"
+    )
+    document = _Binary(archive) if main.lower().endswith(".bin") else _OpenXml(archive, main)
     return _Excel(document.copy(), document)
 
 
 class _Excel:
     """A workbook that calamine reads."""
 
-    def __init__(self, file: BinaryIO, others: _OpenXml | XlsRemarks) -> None:
+    def __init__(self, file: BinaryIO, others: _OpenXml | _Binary | XlsRemarks) -> None:
         self._others = others
         self.chart_names = [chart.name for chart in others.charts]
         self.remarks, self.chart = others.remarks, others.chart
@@ -209,13 +212,40 @@ def _guarded(read: Callable[[], T]) -> T:
         raise
 
 
+class _Binary:
+    """An XLSB: only its cells are read."""
+
+    charts = ()
+    compacted = frozenset[str]()
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        others = ("/comments", "/drawings/", "/charts/", "/threadedcomments/")
+        self._has_more = any(each in name.lower() for name in archive.names for each in others)
+
+    def remarks(self, index: int) -> str:
+        """Return a mark that not all is shown, at the first sheet."""
+        said = "<p>[Comments and drawings of XLSB workbooks are not shown]</p>"
+        return said if self._has_more and index == 0 else ""
+
+    def chart(self, _: int) -> str:
+        """Return a sheet that is nothing but a chart; there is none."""
+        return ""
+
+    def copy(self) -> BinaryIO:
+        """Return a copy of the parts that calamine needs."""
+        needed = re.compile(
+            r"(xl/)?_rels/(workbook\.bin)?\.rels|\[content_types\]\.xml"
+            r"|xl/((workbook|styles|sharedstrings)|worksheets/[^/]*)\.bin"
+        )
+        names = (name for name in self._archive.names if needed.fullmatch(name.lower()))
+        return copied({name: _checked(self._archive.read(name)) for name in names})
+
+
 class _OpenXml:
     """An XLSX, and a copy of it with what calamine needs, in the names and the form it expects."""
 
-    def __init__(self, archive: Archive) -> None:
-        main = archive.main_part("xl/workbook.xml")
-        if main.endswith(".bin") or (main not in archive and "xl/workbook.bin" in archive):
-            raise ConversionError("it is a binary workbook (XLSB), which is not read")
+    def __init__(self, archive: Archive, main: str) -> None:
         if main not in archive:
             raise ConversionError("it is damaged, or no XLSX: its main part is missing")
         self._archive = archive

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
 from tests.conversion.facts import Absent, Cell, Fact, Ordered, Placed, Text
-from tests.conversion.formats.zipped import zipped
+from tests.conversion.formats.zipped import unzipped, zipped
 from tests.conversion.portable import pdf_of
 from tests.conversion.xls import xls
 
@@ -44,6 +45,7 @@ def documents() -> Mapping[str, tuple[bytes, tuple[Fact, ...]]]:
         "whole.odt": (_odf("text", _ODT), _ODT_FACTS),
         "whole.ods": (_odf("spreadsheet", _ODS), _ODS_FACTS),
         "whole.odp": (_odf("presentation", _ODP), _ODP_FACTS),
+        "cells.xlsb": (_xlsb(), _XLSB_FACTS),
         "whole.pdf": (_pdf(), _PDF_FACTS),
         "obsolete.eml": (_OBSOLETE, _OBSOLETE_FACTS),
         "report.eml": (_REPORT, _REPORT_FACTS),
@@ -458,6 +460,53 @@ def _xls() -> bytes:
         boxes=("text of a box",),
         header="&C&14the middle",
         has_chart=True,
+    )
+
+
+# XLSB
+
+_XLSB_FACTS = (
+    Cell("row one", "amount", "17"),
+    Placed("Data", "row one"),
+    Text("[Comments and drawings of XLSB workbooks are not shown]"),
+)
+
+
+def _xlsb() -> bytes:
+    def record(kind: int, data: bytes = b"") -> bytes:
+        number = bytes([kind & 0x7F | 0x80, kind >> 7]) if kind > 0x7F else bytes([kind])
+        return number + bytes([len(data)]) + data
+
+    def string(text: str) -> bytes:
+        return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+    def row(at: int, *cells: str | float) -> bytes:
+        head = record(0, struct.pack("<IIHBBBI", at, 0, 300, 0, 0, 0, 0))
+        return head + b"".join(
+            record(6, struct.pack("<II", column, 0) + string(cell))
+            if isinstance(cell, str)
+            else record(5, struct.pack("<IId", column, 0, cell))
+            for column, cell in enumerate(cells)
+        )
+
+    entry = record(0x9C, struct.pack("<II", 0, 1) + string("r1") + string("Data"))
+    extent = record(0x94, struct.pack("<4I", 0, 1, 0, 1))
+    rows = row(0, "who", "amount") + row(1, "row one", 17.0)
+    relations = {"xl/workbook.bin": [("worksheet", "worksheets/sheet1.bin")]}
+    return zipped(
+        {
+            **unzipped(_package("xl/workbook.bin", {}, relations)),
+            "xl/workbook.bin": b"".join(map(record, (0x83, 0x8F)))
+            + entry
+            + b"".join(map(record, (0x90, 0x9D, 0x84))),
+            "xl/worksheets/sheet1.bin": record(0x81)
+            + extent
+            + record(0x91)
+            + rows
+            + record(0x92)
+            + record(0x82),
+            "xl/comments1.bin": b"\0",
+        }
     )
 
 
