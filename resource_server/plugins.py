@@ -173,6 +173,11 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
             )
         return _checked(classes[name], named)
     complete = [key for key, value in classes.items() if not _lacks(value)]
+    if len(complete) > 1 and all(hasattr(classes[key], "refresh_s") for key in complete):
+        # Imported by the plugin already.
+        from resource_server.provider.simple import combined
+
+        return combined([classes[key] for key in complete])
     if len(complete) > 1:
         raise ValueError(
             f"several providers in '{printable(named)}': {', '.join(complete)}; "
@@ -183,7 +188,20 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
     begun = [value for value in classes.values() if len(_lacks(value)) < len(_REQUIRED)]
     if len(begun) == 1:
         return _checked(begun[0], named)
-    raise ValueError(f"no provider class in '{printable(named)}'; one has {', '.join(_REQUIRED)}")
+    functions = [
+        key
+        for key, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not key.startswith("_")
+    ]
+    hint = f"one has {', '.join(_REQUIRED)}"
+    if functions and not classes:
+        hint = (
+            f"the function {functions[0]} becomes one by @documents, @document or @template of "
+            "resource_server.provider.simple"
+        )
+    raise ValueError(f"no provider class in '{printable(named)}'; {hint}")
 
 
 def _checked(cls: type, named: str) -> type:

@@ -164,6 +164,11 @@ def test_templates_may_be_a_dataclass_field(project: Project) -> None:
             "class A: pass\n",
             "no provider class in 'plugin.py'; one has templates, list, metadata, read",
         ),
+        (
+            "def notes(): return {}\n",
+            "no provider class in 'plugin.py'; the function notes becomes one by @documents, "
+            "@document or @template of resource_server.provider.simple",
+        ),
         ("x = 1\n\ndef f(:\n", "plugin.py:3: invalid syntax"),
         ("\n1 / 0\n", "plugin.py:2: ZeroDivisionError: division by zero"),
         ("import sys\nprint('bye')\nsys.exit(3)\n", "plugin.py:3: SystemExit: 3"),

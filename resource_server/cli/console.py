@@ -169,6 +169,13 @@ def terminal_columns() -> int:
     return _columns() if is_terminal() else 0
 
 
+def terminal_lines() -> int:
+    """Return the height of the terminal; 0 if standard output is none."""
+    import shutil  # as in `_columns`
+
+    return shutil.get_terminal_size().lines if is_terminal() else 0
+
+
 def _columns() -> int:
     # Imported here: it loads compression, which a server does not need.
     import shutil

@@ -47,6 +47,8 @@ _COMMANDS = (
 """All commands, in the order of the help."""
 
 
+_OF_HTTP = frozenset(("--address", "--bind", "--host", "--listen", "--port", "--transport"))
+"""Options of other servers, in the place of which `serve` has `--http`."""
 _FIRST_STEPS = (
     "resource-server serves folders and databases to MCP clients. To begin:",
     "  resource-server list              what this folder has, as clients see it",
@@ -146,6 +148,12 @@ def _failed(error: Exception) -> int:
             return console.fail(str(error), status=2)
         case click.exceptions.NoArgsIsHelpError():
             return console.fail(*_FIRST_STEPS, prefix=False, status=error.exit_code)
+        case click.NoSuchOption(option_name=name) if name in _OF_HTTP:
+            return console.fail(
+                f"no such option '{name}'; `serve --http 127.0.0.1:8000` serves over HTTP; "
+                "see resource-server serve --help",
+                status=2,
+            )
         case click.UsageError(ctx=click.Context(command_path=path)):
             # Click puts each choice on a line of its own.
             text = error.format_message().replace("\n\t", " ").rstrip(".")

@@ -242,7 +242,10 @@ class ReloadingServer:
         before, after = self.server.catalog.mounts, server.catalog.mounts
         self.server.adopt(server)
         self.server.broker.replace_catalog(server.catalog, relist=before != after)
-        logger.info("%s: %s", why, _difference(before, after))
+        if why == _LOADED:
+            console.note(f"{why}: {_difference(before, after)}")
+        else:
+            logger.info("%s: %s", why, _difference(before, after))
         for mount in after:
             if mount not in before:
                 mount.start_in_background()

@@ -11,9 +11,9 @@ documents have collections, versions, paging, search, completion and, with `refr
 `@document("today.md")` takes a function that returns one document, and
 `@template("issues/{number}.json")` one that returns the document for the variables of its path.
 
-Functions are called off the event loop, or are `async`. If a refresh fails, the documents of the
-last one are served on, and the next attempts come after increasing delays. The whole contract is
-in `resource_server.provider.core`.
+Several such functions in one file are one mount. Functions are called off the event loop, or are
+`async`. If a refresh fails, the documents of the last one are served on, and the next attempts come
+after increasing delays. The whole contract is in `resource_server.provider.core`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import math
 import re
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -35,7 +36,9 @@ from collections.abc import (
     Iterable,
     Mapping,
     Sequence,
+    Set,
 )
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from typing import (
     Any,
@@ -45,6 +48,7 @@ from typing import (
     Self,
     TypeAlias,
     TypeVar,
+    cast,
     get_type_hints,
     overload,
 )
@@ -66,6 +70,7 @@ from resource_server.provider.core import (
     Content,
     Interest,
     Path,
+    Provider,
     Resource,
     ResourceType,
     Template,
@@ -305,7 +310,7 @@ async def _gathered(found: AsyncIterable[Any]) -> list[Any]:
     return gathered
 
 
-class _FromFunction:
+class _FromFunction(ABC):
     """What the providers of functions have in common."""
 
     refresh_s: ClassVar[float | None] = None
@@ -319,6 +324,65 @@ class _FromFunction:
     def watch(self) -> Literal["auto", "off"]:
         """Without a refresh there is nothing to watch."""
         return "off" if self.refresh_s is None else "auto"
+
+    @abstractmethod
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """See `Provider.list`."""
+
+    @abstractmethod
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        """See `SupportsFetch.fetch`."""
+
+    async def metadata(self, path: Path) -> Resource:
+        """Return the metadata of a document or collection."""
+        return (await self.fetch(path, {}))[0]
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        """Return the body of a document."""
+        return (await self.fetch(path, query))[1]
+
+    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Refresh while a client is interested, and compare."""
+        async for change in _changes([self], interest):
+            yield change
+
+    @abstractmethod
+    async def state(self) -> object:
+        """Return what the function gave last, as another object after each refresh."""
+
+    @abstractmethod
+    def pause_s(self) -> float | None:
+        """Return the seconds until the next refresh; None if there will be none."""
+
+    @abstractmethod
+    def changed(self, before: Any, now: Any, paths: Set[Path]) -> Set[Path]:
+        """Return the subscribed paths to be compared, after a refresh."""
+
+    @abstractmethod
+    async def relisted(self, before: Any, now: Any) -> Sequence[Path]:
+        """Return the collections whose sets of children differ, after a refresh."""
+
+
+async def _changes(parts: Sequence[_FromFunction], interest: Interest) -> AsyncIterator[Change]:
+    before = [await part.state() for part in parts]
+    while True:
+        is_watched = interest.paths or interest.listing
+        pauses_s = [pause for part in parts if (pause := part.pause_s()) is not None]
+        came, _ = await interest.next(min(pauses_s, default=None) if is_watched else None)
+        changed, relisted = set(came), list[Path]()
+        for at, part in enumerate(parts):
+            now = await part.state()
+            if now is not before[at]:
+                changed |= part.changed(before[at], now, interest.paths)
+                if interest.listing:
+                    relisted += await part.relisted(before[at], now)
+                before[at] = now
+        for path in changed:
+            yield Change(path)
+        for path in relisted:
+            yield Change(path, "children")
 
 
 class FunctionProvider(_FromFunction):
@@ -372,11 +436,6 @@ class FunctionProvider(_FromFunction):
         """Return the metadata of a document or collection."""
         return self._described(await self._current(), path)
 
-    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
-        """Return the body of a document."""
-        found = (await self._current()).find(path)
-        return _body(found, query)
-
     async def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]]:
@@ -391,22 +450,17 @@ class FunctionProvider(_FromFunction):
         """Return the paths that begin with the typed text and end with its segment."""
         return (await self._current()).complete(value, _MAX_COMPLETIONS)
 
-    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Refresh while a client is interested, and compare."""
-        before = await self._current()
-        while True:
-            is_watched = interest.paths or interest.listing
-            came, _ = await interest.next(self._pause_s() if is_watched else None)
-            tree = await self._current()
-            changed = set(came)
-            if tree is not before:
-                changed |= {p for p in interest.paths if tree.version(p) != before.version(p)}
-            for path in changed:
-                yield Change(path)
-            if tree is not before and interest.listing:
-                for path in await to_thread.run_sync(tree.relisted, before):
-                    yield Change(path, "children")
-            before = tree
+    async def state(self) -> DocumentTree:
+        """Return the latest documents, after a refresh if one is due."""
+        return await self._current()
+
+    def changed(self, before: Any, now: Any, paths: Set[Path]) -> Set[Path]:
+        """Return the subscribed paths whose documents differ."""
+        return {path for path in paths if now.version(path) != before.version(path)}
+
+    async def relisted(self, before: Any, now: Any) -> Sequence[Path]:
+        """Return the collections whose sets of children differ."""
+        return await to_thread.run_sync(now.relisted, before)
 
     def _described(self, tree: DocumentTree, path: Path) -> Resource:
         """Return a resource; the mount's own says since when its refresh fails."""
@@ -416,7 +470,7 @@ class FunctionProvider(_FromFunction):
         stale_since = self._loaded.isoformat(timespec="seconds")
         return msgspec.structs.replace(found, details={"stale_since": stale_since})
 
-    def _pause_s(self) -> float | None:
+    def pause_s(self) -> float | None:
         """Return the seconds until the next refresh; None if there will be none."""
         if self.refresh_s is None:
             return None
@@ -486,6 +540,11 @@ class TemplateProvider(_FromFunction):
     pattern: ClassVar[_PathPattern]
     at_once = _MAX_CALLS
 
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        super().__init__(function, options)
+        self._due = 0.0
+        self._round = object()
+
     @property
     def templates(self) -> Sequence[Template]:
         """The template of the function."""
@@ -503,14 +562,6 @@ class TemplateProvider(_FromFunction):
             return []
         return [self._collection(child)]
 
-    async def metadata(self, path: Path) -> Resource:
-        """Return the metadata of a document, which calls the function, or of a collection."""
-        return (await self.fetch(path, {}))[0]
-
-    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
-        """Return the body of a document."""
-        return (await self.fetch(path, query))[1]
-
     async def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]]:
@@ -520,22 +571,24 @@ class TemplateProvider(_FromFunction):
         found = await self._document(path)
         return found.resource(path), _body(found, query)
 
-    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+    async def state(self) -> object:
+        """Return another object after each refresh time."""
+        if self.refresh_s is not None and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self.refresh_s
+            self._round = object()
+        return self._round
+
+    def pause_s(self) -> float | None:
+        """Return the seconds until the next comparison; None if there will be none."""
+        return None if self.refresh_s is None else max(0.0, self._due - time.monotonic())
+
+    def changed(self, before: Any, now: Any, paths: Set[Path]) -> Set[Path]:
         """Have every subscribed document compared after each refresh time."""
-        due = math.inf
-        while True:
-            refresh_s = self.refresh_s or math.inf
-            if not interest.paths:
-                due = math.inf
-            elif due == math.inf:
-                due = time.monotonic() + refresh_s
-            within_s = None if due == math.inf else max(0.0, due - time.monotonic())
-            came, _ = await interest.next(within_s)
-            changed = set(came)
-            if time.monotonic() >= due:
-                changed, due = set(interest.paths), math.inf
-            for path in changed:
-                yield Change(path)
+        return set(paths)
+
+    async def relisted(self, before: Any, now: Any) -> Sequence[Path]:
+        """Return nothing: collections do not change, and documents are not listed."""
+        return ()
 
     def _collection(self, path: Path) -> Resource:
         name = path[-1] if path else self._function.name
@@ -552,6 +605,117 @@ class TemplateProvider(_FromFunction):
         if found is None:
             raise ResourceNotFound
         return found
+
+
+class CombinedProvider:
+    """The documents of several functions as one mount; a path is of the first that has it."""
+
+    kinds: ClassVar[Sequence[type[_FromFunction]]]
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        signatures = [inspect.signature(kind).parameters for kind in self.kinds]
+        self._parts = [
+            kind(**{name: options[name] for name in names})
+            for kind, names in zip(self.kinds, signatures, strict=True)
+        ]
+        self._lifetime = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as lifetime:
+            for part in self._parts:
+                if isinstance(part, FunctionProvider):
+                    await lifetime.enter_async_context(part)
+            self._lifetime = lifetime.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._lifetime.aclose()
+
+    @property
+    def watch(self) -> Literal["auto", "off"]:
+        """Whether any of the functions is called again."""
+        return "auto" if any(part.watch == "auto" for part in self._parts) else "off"
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        """The templates of all functions."""
+        return [each for part in self._parts for each in cast("Provider", part).templates]
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return the children of a collection, by name."""
+        found: dict[Path, Resource] = {}
+        refusals: list[ResourceError] = []
+        for part in self._parts:
+            try:
+                children = await part.list(parent, after=after, limit=limit)
+            except (ResourceNotFound, NotACollection) as error:
+                refusals.append(error)
+            else:
+                found = {child.path: child for child in children} | found
+        if len(refusals) == len(self._parts):
+            raise next((each for each in refusals if isinstance(each, NotACollection)), refusals[0])
+        return [found[path] for path in sorted(found)][:limit]
+
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Return metadata and body from the first function that has them."""
+        for part in self._parts:
+            with suppress(ResourceNotFound):
+                return await part.fetch(path, query)
+        raise ResourceNotFound
+
+    async def metadata(self, path: Path) -> Resource:
+        """Return the metadata of a document or collection."""
+        return (await self.fetch(path, {}))[0]
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        """Return the body of a document."""
+        return (await self.fetch(path, query))[1]
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return the listed paths that begin with the typed text."""
+        found: list[str] = []
+        for part in self._parts:
+            if isinstance(part, FunctionProvider) and variable == "path":
+                found += await part.complete(variable, value, given=given)
+        return found
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Refresh all functions while a client is interested, and compare."""
+        return _changes(self._parts, interest)
+
+
+def combined(made: Sequence[Callable[..., Any]]) -> Any:
+    """Return the provider class of several others made by these decorators, with all their options.
+
+    Raises:
+        ValueError: two functions disagree about an option.
+    """
+    kinds = cast("Sequence[type[_FromFunction]]", made)
+    options: dict[str, inspect.Parameter] = {}
+    hints: dict[str, Any] = {}
+    for kind in kinds:
+        for each in inspect.signature(kind).parameters.values():
+            if options.setdefault(each.name, each) != each:
+                raise ValueError(f"the functions disagree about the option '{each.name}'")
+        hints |= kind.__init__.__annotations__
+    ordered = sorted(options.values(), key=lambda each: each.default is not each.empty)
+    signature = inspect.Signature(
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in ordered]
+    )
+
+    def construct(self: CombinedProvider, **given: Any) -> None:
+        bound = signature.bind(**given)
+        bound.apply_defaults()
+        CombinedProvider.__init__(self, bound.arguments)
+
+    construct.__annotations__ = hints
+    first = sorted(kinds, key=lambda kind: not issubclass(kind, FunctionProvider))
+    members = {"kinds": first, "__init__": construct, "__signature__": signature}
+    return type(first[0].__name__, (CombinedProvider,), {**members, "__doc__": first[0].__doc__})
 
 
 class _PathPattern:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from resource_server.conversion.pool import Conversion, ConverterPool
 from resource_server.errors import ConversionError
+from resource_server.manifest.wording import one_line
 from resource_server.provider.conversion import ConversionRequest
 
 _DAMAGES = 12
@@ -129,6 +130,6 @@ class CheckedConverter:
                 return error
 
     def _break(self, name: str, rule: str) -> None:
-        sentence = f"{name} {rule}"
+        sentence = one_line(f"{name} {rule}")
         if sentence not in self.violations:
             self.violations.append(sentence)

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 from resource_server import uris
 from resource_server.errors import ResourceError
+from resource_server.manifest.wording import one_line
 from resource_server.provider import (
     Content,
     MaybeAwaitable,
@@ -47,7 +48,7 @@ class Calls:
 
     def broken(self, rule: str, seen: str) -> None:
         """Record that `rule` is broken, with the place and the observation."""
-        self._broken.setdefault(rule, []).append(seen)
+        self._broken.setdefault(rule, []).append(one_line(seen))
 
     def violations(self) -> list[str]:
         """Return a sentence for each broken rule and place, at most three places per rule."""
@@ -214,7 +215,7 @@ class Calls:
         except Exception as error:
             self.broken(
                 "restrictions and narrowed do not raise",
-                f"{call} raised {type(error).__name__}: {error}",
+                f"{call} raised {type(error).__name__}: {one_line(error)}",
             )
             return None
         if valid(found):
@@ -232,7 +233,7 @@ class Calls:
             return error
         except Exception as error:
             rule = "a provider raises only errors from resource_server.errors"
-            self.broken(rule, f"{call} raised {type(error).__name__}: {error}")
+            self.broken(rule, f"{call} raised {type(error).__name__}: {one_line(error)}")
             return None
         if valid(found):
             return cast("T", found)

@@ -237,6 +237,18 @@ def test_a_mount_that_cannot_be_listed_is_status_1(run: Run, numbers: Path) -> N
     assert facts(done.out)["problem"] == "its resources cannot be listed; -v shows why"
 
 
+@pytest.mark.parametrize("count", [5, 150])
+def test_a_listing_that_begins_again_is_a_problem(run: Run, numbers: Path, count: int) -> None:
+    plugin = numbers / "numbers.py"
+    plugin.write_text(NUMBERS.replace("if after else 0", "if False else 0"), "utf-8")
+    (numbers / "mcp-resources.yaml").write_text(
+        f"providers:\n  n: {{use: numbers.py, count: {count}}}\n", "utf-8"
+    )
+    done = run("check", numbers)
+    assert done.status == 1
+    assert facts(done.out)["problem"] == "its resources cannot be listed; -v shows why"
+
+
 @pytest.mark.parametrize(
     ("good", "bad", "problem"),
     [

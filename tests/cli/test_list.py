@@ -14,37 +14,46 @@ def names(out: str) -> list[str]:
     return [line[12:] for line in out.splitlines()]
 
 
-def test_the_tree_is_indented_and_collections_end_in_a_slash(run: Run, folder: Path) -> None:
+def test_each_line_has_an_address_and_collections_end_in_a_slash(run: Run, folder: Path) -> None:
     done = run("list", folder)
     assert (done.status, done.err) == (0, "")
     assert names(done.out) == [
         "file:///project/",
-        "  docs/",
-        "    deep/",
-        "      note.txt",
-        "    guide.txt",
-        "  README.md",
-        "  blob.bin",
+        "file:///project/docs/",
+        "file:///project/docs/deep/",
+        "file:///project/docs/deep/note.txt",
+        "file:///project/docs/guide.txt",
+        "file:///project/README.md",
+        "file:///project/blob.bin",
     ]
+
+
+def test_the_addresses_of_a_list_are_for_copying(run: Run, folder: Path) -> None:
+    (folder / "Übersicht $(x) 'a' b.md").write_text("odd\n", "utf-8")
+    (address,) = [each for each in names(run("list", folder).out) if "bersicht" in each]
+    assert address == "file:///project/Übersicht%20%24%28x%29%20%27a%27%20b.md"
+    assert run("read", folder, address).out == "odd\n"
+    for each in names(run("list", folder).out):
+        assert run("metadata", folder, each).status == 0
 
 
 def test_sizes_are_in_a_column_with_all_their_digits(run: Run, folder: Path) -> None:
     sizes = {line[12:].strip(): line[:10].strip() for line in run("list", folder).out.splitlines()}
-    assert sizes["blob.bin"] == "2048"
-    assert sizes["docs/"] == ""
+    assert sizes["file:///project/blob.bin"] == "2048"
+    assert sizes["file:///project/docs/"] == ""
 
 
-def test_each_mount_starts_at_the_left_margin(run: Run, folder: Path) -> None:
+def test_each_mount_is_followed_by_what_it_has(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text(
         "roots:\n  a: {path: docs, title: The docs}\n  b: {path: docs/deep}\n", "utf-8"
     )
     assert names(run("list", folder).out) == [
         "file:///a/  The docs",
-        "  deep/",
-        "    note.txt",
-        "  guide.txt",
+        "file:///a/deep/",
+        "file:///a/deep/note.txt",
+        "file:///a/guide.txt",
         "file:///b/",
-        "  note.txt",
+        "file:///b/note.txt",
     ]
 
 
@@ -119,7 +128,7 @@ def test_a_bounded_listing_is_reported(run: Run, folder: Path) -> None:
         "server: {listing: {max: 3}}\nroots: {a: {path: .}}\n", "utf-8"
     )
     done = run("list", folder)
-    assert names(done.out) == ["file:///a/", "  docs/", "  README.md"]
+    assert names(done.out) == ["file:///a/", "file:///a/docs/", "file:///a/README.md"]
     assert done.err == (
         "resource-server: more than the listing has is below its collections; list one by its URI\n"
     )
@@ -135,11 +144,11 @@ def test_a_long_listing_is_complete_on_request(run: Run, crowded: Path, option: 
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("a\nb", r"a\nb"),
-        ("a\x1b[31mb", r"a\x1b[31mb"),
-        ("a\u202eb", r"a\u202eb"),
-        ("grüße ☃", "grüße ☃"),
-        (b"a\xffb", "a\ufffdb"),
+        ("a\nb", "a%0Ab"),
+        ("a\x1b[31mb", "a%1B%5B31mb"),
+        ("a\u202eb", "a%E2%80%AEb"),
+        ("grüße ☃", "grüße%20%E2%98%83"),
+        (b"a\xffb", "a%FFb"),
     ],
     ids=["newline", "escape sequence", "bidi", "harmless", "not UTF-8"],
 )
@@ -149,7 +158,8 @@ def test_names_cannot_control_a_terminal(
     (
         tmp_path / (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"))
     ).touch()
-    assert names(run("list", tmp_path).out)[1:] == [f"  {shown}"]
+    (address,) = names(run("list", tmp_path).out)[1:]
+    assert address.rpartition("/")[2] == shown
 
 
 def test_an_unavailable_mount_is_reported_and_the_others_are_listed(run: Run, folder: Path) -> None:
@@ -158,7 +168,7 @@ def test_an_unavailable_mount_is_reported_and_the_others_are_listed(run: Run, fo
     )
     done = run("list", folder)
     assert done.status == 1
-    assert names(done.out) == ["file:///here/", "  note.txt"]
+    assert names(done.out) == ["file:///here/", "file:///here/note.txt"]
     assert done.err.startswith("resource-server: warning: mount gone is unavailable: ")
     assert done.err.count("\n") == 1
 
@@ -169,6 +179,6 @@ def test_a_refused_plugin_does_not_stop_the_others(run: Run, folder: Path) -> No
         "roots:\n  here: {path: docs/deep}\nproviders:\n  mine: {use: mine.py}\n", "utf-8"
     )
     done = run("list", folder, "--no-plugins")
-    assert (done.status, names(done.out)) == (1, ["file:///here/", "  note.txt"])
+    assert (done.status, names(done.out)) == (1, ["file:///here/", "file:///here/note.txt"])
     assert "not allowed" in done.err
     assert "this ran" in run("list", folder).err

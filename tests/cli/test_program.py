@@ -68,6 +68,7 @@ def test_a_missing_command_says_how_to_begin(run: Run) -> None:
         (["list", "--jsn"], "no such option"),
         (["list", "a://b/", "c://d/"], "expected one URI, found 2"),
         (["list", ".", "README.md", "docs"], "expected one URI, found 2"),
+        (["serve", ".", "--port", "8000"], "`serve --http 127.0.0.1:8000`"),
         (["read"], "URI or path of a resource is missing"),
         (["metadata"], "URI or path of a resource is missing"),
         (["init", "a", "b"], "unexpected extra argument"),
@@ -95,7 +96,7 @@ def test_a_missing_source_is_one_line_and_status_2(run: Run, command: str) -> No
 @pytest.mark.parametrize("command", ["list", "check", "serve", "read", "watch", "metadata"])
 def test_an_unusable_url_is_one_line_that_does_not_repeat_it(run: Run, command: str) -> None:
     uri = ["a://b/c"] if command in ("read", "metadata") else []
-    done = run(command, "mysql://me:se@cret@host/db", *uri)
+    done = run(command, "mysql://me:secret@host:port/db", *uri)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("mysql://…: misplaced special characters")
     assert is_one_line(done.err)

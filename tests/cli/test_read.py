@@ -63,8 +63,8 @@ def test_bytes_are_refused_by_a_terminal_with_a_hint(folder: Path) -> None:
 def test_a_listing_on_a_terminal_has_short_sizes_and_colours(folder: Path) -> None:
     status, seen, _ = on_a_terminal("list", folder)
     assert status == 0
-    assert "2.0K\x1b[0m    blob.bin\n" in seen
-    assert "\x1b[1mdocs/\x1b[0m" in seen
+    assert "2.0K\x1b[0m  file:///project/blob.bin\n" in seen
+    assert "\x1b[1mfile:///project/docs/\x1b[0m" in seen
 
 
 def test_a_collection_is_listed_with_a_note(run: Run, folder: Path) -> None:

@@ -81,8 +81,36 @@ def without_styles(line: str) -> str:
 def test_a_terminal_has_styles_and_short_sizes(folder: Path) -> None:
     status, lines = shown(at_a_terminal(folder, "list"))
     assert status == 0
-    assert any("\x1b[1mdocs/\x1b[0m" in line for line in lines)
-    assert any(without_styles(line) == " 2.0K    blob.bin" for line in lines)
+    assert any("\x1b[1mfile:///project/docs/\x1b[0m" in line for line in lines)
+    assert any(without_styles(line) == " 2.0K  file:///project/blob.bin" for line in lines)
+
+
+def test_a_terminal_gets_one_screen_of_the_top_with_the_numbers_left(folder: Path) -> None:
+    for number in range(30):
+        (folder / "docs" / f"{number:02}.txt").touch()
+    status, lines = shown(at_a_terminal(folder, "list"))
+    assert status == 0
+    seen = [without_styles(line)[7:] for line in lines[:-1]]
+    assert seen == [
+        "file:///project/",
+        "file:///project/docs/  33 inside",
+        "file:///project/README.md",
+        "file:///project/blob.bin",
+    ]
+    assert lines[-1] == "resource-server: 33 more; --all prints them"
+    for command, more in ((("list", ".", "docs"), 11), (("list", ".", "--all"), 0)):
+        status, lines = shown(at_a_terminal(folder, *command))
+        assert len(lines) == (22 if more else 37)
+        assert not more or lines[-1] == f"resource-server: {more} more; --all prints them"
+
+
+def test_a_folder_larger_than_the_screen_shows_its_beginning(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number:03}.txt").touch()
+    status, lines = shown(at_a_terminal(tmp_path, "list"))
+    assert (status, len(lines)) == (0, 22)
+    assert without_styles(lines[0]).endswith("/  80 inside")
+    assert lines[-1] == "resource-server: 80 more; --all prints them"
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"FORCE_COLOR": "0"}])
@@ -119,9 +147,11 @@ def test_a_narrow_window_breaks_no_line_and_a_pipe_has_it_all(folder: Path) -> N
         status, lines = shown(process)
         assert status == 0
         for line in map(without_styles, lines):
+            # An address is for copying, and stays whole.
             assert terminal_text.columns(line) <= 50 or " " not in line.strip()[20:], line
+    (folder / "mcp-resources.yaml").write_text(f"roots: {{p: {{path: ., title: '{long}'}}}}\n")
     status, lines = shown(at_a_terminal(folder, "list", columns=50))
-    assert any(line.endswith("…") for line in lines)
+    assert any(without_styles(line).endswith("…") for line in lines)
 
 
 def test_hostile_names_are_escaped(folder: Path) -> None:

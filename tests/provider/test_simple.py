@@ -25,6 +25,7 @@ from resource_server.provider.simple import (
     Document,
     FunctionProvider,
     TemplateProvider,
+    combined,
     document,
     documents,
     template,
@@ -87,6 +88,88 @@ async def test_the_provider_of_every_kind_of_function_keeps_the_contract() -> No
         await check_provider(provider)
     assert isinstance(notes(), SupportsComplete)
     assert isinstance(notes(), SupportsLevels)
+
+
+SEVERAL = """
+from resource_server.provider.simple import documents, template
+
+calls = []
+
+@template("issues/{number}.json", refresh=0.02)
+def issue(number: int, most: int = 10):
+    calls.append(number)
+    return {"number": number, "calls": len(calls)} if number < most else None
+
+@documents(refresh=0.02)
+def notes(folder: str, most: int = 10):
+    "Notes and issues."
+    return {"notes/a.md": folder, "issues/all.md": str(most), "issues/3.json": "mine"}
+"""
+
+
+async def test_functions_of_one_file_are_one_mount(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "several.py").write_text(SEVERAL)
+    manifest = tmp_path / "mcp-resources.yaml"
+    manifest.write_text("providers: {p: {use: several.py, uri: 'x://y/', folder: here, most: 8}}\n")
+    found = plugins.find_with_plugins(str(manifest))
+    provider = plugins.load_provider(found.mounts[0], found)
+    async with client(provider, base="x://y/", revision="2025-11-25") as connected:
+        listed = await connected.request("resources/list", {})
+        assert {each["uri"].removeprefix("x://y") for each in listed["resources"]} == {
+            "", "/issues", "/issues/3.json", "/issues/all.md", "/notes", "/notes/a.md"
+        }  # fmt: skip
+        assert listed["resources"][0]["description"] == "Notes and issues."
+        for path, text in (
+            ("notes/a.md", "here"),
+            ("issues/all.md", "8"),
+            ("issues/3.json", "mine"),
+            ("issues/7.json", '{"number":7,"calls":1}'),
+        ):
+            read = await connected.request("resources/read", {"uri": f"x://y/{path}"})
+            assert read["contents"][0]["text"].replace(" ", "").replace("\n", "") == text
+        for absent in ("issues/8.json", "notes", "x"):
+            method = "resources/list" if absent == "x" else "resources/read"
+            if absent != "notes":
+                with pytest.raises(ErrorReply):
+                    await connected.request(method, {"uri": f"x://y/{absent}"})
+        templates = await connected.request("resources/templates/list", {})
+        names = [each["uriTemplate"] for each in templates["resourceTemplates"]]
+        assert names == ["x://y/{+path}", "x://y/issues/{number}.json"]
+    for each in ("folder: 1", "folder: here, mots: 1", "most: 1"):
+        manifest.write_text(f"providers: {{p: {{use: several.py, uri: 'x://y/', {each}}}}}\n")
+        with pytest.raises(ManifestError):
+            plugins.find_with_plugins(str(manifest))
+
+
+async def test_functions_of_one_file_keep_the_contract(tmp_path: pathlib.Path) -> None:
+    await check_provider(combined([notes, issue])(most=5))
+
+    @documents
+    def other(most: str = "x") -> Mapping[str, str]:
+        return {}
+
+    with pytest.raises(ValueError, match="disagree about the option 'most'"):
+        combined([issue, other])
+
+
+async def test_changes_of_all_functions_of_one_file_are_reported() -> None:
+    counts = {"a": 0, "b": 0}
+
+    @documents(refresh=0.02)
+    def shelf() -> Mapping[str, str]:
+        counts["a"] += 1
+        return {"a": str(counts["a"])}
+
+    @template("x/{name}", refresh=0.02)
+    def book(name: str) -> str:
+        counts["b"] += 1
+        return str(counts["b"])
+
+    async with client(combined([shelf, book])(), base="x://y/", revision="2025-11-25") as connected:
+        for path in ("a", "x/b"):
+            await connected.request("resources/subscribe", {"uri": f"x://y/{path}"})
+        before = dict(counts)
+        await until(lambda: counts["a"] > before["a"] + 2 and counts["b"] > before["b"] + 2)
 
 
 async def test_a_client_lists_reads_searches_and_completes_the_documents() -> None:

@@ -65,6 +65,18 @@ async def test_any_other_error_is_a_violation() -> None:
     assert "metadata(('a',)) raised KeyError" in violation
 
 
+async def test_the_text_of_an_error_is_one_line_of_bounded_length() -> None:
+    class Raises(Shelf):
+        async def metadata(self, path: Path) -> Resource:
+            raise ValueError("x\n" * 1_000_000)
+
+    calls = Calls(Raises())
+    await calls.metadata(("a",))
+    (violation,) = calls.violations()
+    assert len(violation) < 1000
+    assert "\n" not in violation
+
+
 async def test_a_result_of_another_type_is_a_violation() -> None:
     class ReturnsText(Shelf):
         async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:

@@ -12,8 +12,9 @@ import msgspec
 from anyio import to_thread
 
 from resource_server import media_types, uris
-from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
+from resource_server.catalog.global_listing import GlobalListing, ListingBounds
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import (
     addresses,
@@ -43,9 +44,9 @@ from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolCost, tool_cost
 from resource_server.provider import Path
-from resource_server.runtime.eager import within
 
 _MAX_COUNTED = 10_000
+_FIRST_PAGE = 3
 _COUNTED_AT_A_TIME = 1000
 _MAX_RULES = 20
 _EXAMPLES = 3
@@ -318,26 +319,29 @@ async def _count(mount: Mount, report: MountReport) -> None:
 async def _count_resources(
     mount: Mount, report: MountReport, counts: Counter[str], samples: dict[str, Path]
 ) -> None:
-    """Count the resources, also by media type; keep a path of each."""
-    after: Path | None = None
-    while report.resources < _MAX_COUNTED:
-        try:
-            await mount.start()
-            descendants = mount.provider.descendants(after=after, limit=_COUNTED_AT_A_TIME)
-            page = await within(source_arguments.current_timing().listing_s, descendants)
-        except Exception as error:
-            log_failure(error, f"listing mount {mount.name} failed")
+    """Count the resources as clients list them, also by media type; keep a path of each."""
+    # A short page first: how a listing goes on must not depend on the number of resources.
+    bounds = ListingBounds(
+        page_size=_FIRST_PAGE,
+        next_page_size=_COUNTED_AT_A_TIME,
+        max=_MAX_COUNTED,
+        depth=CatalogLimits().listing_depth,
+    )
+    after: str | None = None
+    while True:
+        page = await GlobalListing([mount], bounds, source_arguments.current_timing()).page(after)
+        if page.failed:
             report.problem = "its resources cannot be listed; -v shows why"
             return
-        report.resources += len(page)
-        for each in page:
-            if each.mime_type is not None and each.readable:
-                counts[each.mime_type] += 1
-                samples.setdefault(each.mime_type, each.path)
-        if len(page) < _COUNTED_AT_A_TIME:
+        report.resources += len(page.entries)
+        for resource in (entry.resource for entry in page.entries):
+            if resource.mime_type is not None and resource.readable:
+                counts[resource.mime_type] += 1
+                samples.setdefault(resource.mime_type, resource.path)
+        report.more = page.left_out_after is not None
+        after = page.next_cursor
+        if after is None:
             return
-        after = page[-1].path
-    report.more = True
 
 
 async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:

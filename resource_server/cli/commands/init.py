@@ -17,7 +17,11 @@ from resource_server.manifest.databases.database_url import DatabaseUrl
 @click.option("--force", is_flag=True, help="Overwrite an existing manifest.")
 @click.option("--output", "-o", "to", metavar="NAME", help="File name, or - for standard output.")
 def command(source: str, force: bool, to: str | None) -> int:
-    """Write a commented manifest that serves SOURCE, into the folder or beside the database."""
+    """Write a commented manifest that serves SOURCE.
+
+    It is written into a folder, beside a database file or data files, and for a database server
+    into the current folder.
+    """
     log_output.log_to_stderr(0)
     url = sources.database_of(source)
     if url is not None:

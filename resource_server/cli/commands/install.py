@@ -240,9 +240,7 @@ def _install(
     change = ConfigChange(host, file, () if arguments else file.put(entry.name, written), arguments)
     file.check()
     if not host.is_here(folders.of_this_person()):
-        console.note(
-            f"{host.title} is not found on this machine; its configuration is written anyway"
-        )
+        console.note(f"{host.title} is not found on this machine")
     if not agreed(change, yes=yes):
         return 1
     note = change.make()

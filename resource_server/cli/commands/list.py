@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import click
 
+from resource_server import uris
 from resource_server.cli import (
     console,
     log_output,
@@ -16,10 +19,11 @@ from resource_server.cli import (
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_TRUNCATED, META_UNAVAILABLE
-from resource_server.provider.skills import SKILL_FILE
 
 MAX_LINES = 500
 _MAX_COUNTED = 10_000
+_LINES_BELOW = 3
+"""Lines of a screen for the notes after the list, and the prompt."""
 
 
 @click.command("list", short_help="List resources as a tree.")
@@ -29,7 +33,9 @@ _MAX_COUNTED = 10_000
     metavar="[SOURCE]... [URI]",
     shell_complete=source_arguments.complete_addresses,
 )
-@click.option("--all", "everything", is_flag=True, help=f"Print more than {MAX_LINES} lines.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Print every line, not only the first screen."
+)
 @click.option("--uris", "as_uris", is_flag=True, help="Print URIs only, one on each line.")
 @source_arguments.json_option
 @source_arguments.common_options
@@ -44,7 +50,8 @@ def command(
 ) -> int:
     """List the resources of each SOURCE as a tree, or the direct children of the collection URI.
 
-    URI may be a path in a SOURCE.
+    URI may be a path in a SOURCE. A terminal gets one screen: the top of each SOURCE, with the
+    number of resources inside what is not opened.
 
     With --json, print every resource as a client sees it, with --uris its URI, one per line and
     without a limit.
@@ -90,8 +97,8 @@ def _report_bounds(page: Json) -> None:
 async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = False) -> int:
     """Print the children of a collection; without a URI, the global listing as a tree.
 
-    Past `MAX_LINES` lines, only the number of further resources is printed. Returns exit status 1
-    if a mount is unavailable.
+    On a terminal, at most a screen is printed, with the number of resources that are left out in
+    each collection; elsewhere `MAX_LINES` lines. Returns exit status 1 if a mount is unavailable.
     """
     status = 0
     resources: list[Json] = []
@@ -102,35 +109,81 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
             resources += page["resources"]
             if uri is not None and len(resources) > MAX_LINES + _MAX_COUNTED and not everything:
                 break
-    above: list[str] = []
-    shown = len(resources) if everything else MAX_LINES
-    for resource in (_as_tree(resources) if uri is None else resources)[:shown]:
-        console.print_line(_line(resource, _depth(resource["uri"], above)))
-    if more := len(resources[shown:]):
+    room = len(resources) if everything else console.terminal_lines() - _LINES_BELOW
+    if uri is not None:
+        lines = [_Line(each, 0) for each in resources[: room if room > 0 else MAX_LINES]]
+    elif room > 0:
+        lines = _Tree(resources).top(room)
+    else:
+        lines = _Tree(resources).top(len(resources))[:MAX_LINES]
+    for line in lines:
+        console.print_line(_text(line))
+    if more := len(resources) - len(lines):
         count = f"more than {_MAX_COUNTED:,}" if more > _MAX_COUNTED else f"{more:,}"
         console.note(f"{count} more; --all prints them")
     _report_bounds(page)
     return status
 
 
-def _as_tree(resources: Sequence[Json]) -> Sequence[Json]:
-    """Return a global listing depth first, each collection before its children."""
-    below: dict[str, list[Json]] = {"": []}
-    for resource in resources:
-        place = resource["uri"].rstrip("/")
-        above = place.rpartition("/")[0]
-        while above and above not in below:
-            above = above.rpartition("/")[0]
-        below[above].append(resource)
-        if resource["resourceType"] == "collection":
-            below.setdefault(place, [])
-    ordered: list[Json] = []
-    waiting = below[""][::-1]
-    while waiting:
-        resource = waiting.pop()
-        ordered.append(resource)
-        waiting += reversed(below.get(resource["uri"].rstrip("/"), ()))
-    return ordered
+class _Line(NamedTuple):
+    resource: Json
+    hidden: int
+    """Resources below it that are not printed."""
+
+
+class _Tree:
+    """A global listing as a tree."""
+
+    def __init__(self, resources: Sequence[Json]) -> None:
+        self._below: dict[str, list[Json]] = {"": []}
+        for resource in resources:
+            place = _place(resource)
+            above = place.rpartition("/")[0]
+            while above and above not in self._below:
+                above = above.rpartition("/")[0]
+            self._below[above].append(resource)
+            if resource["resourceType"] == "collection":
+                self._below.setdefault(place, [])
+
+    def top(self, room: int) -> Sequence[_Line]:
+        """Return at most `room` lines, depth first: whole collections, the upper ones first.
+
+        Where no collection fits whole, the first has its beginning.
+        """
+        shown = self._below[""][:room]
+        waiting, chosen = deque(shown), {"": shown}
+        left = room - len(shown)
+        while waiting:
+            place = _place(waiting.popleft())
+            inside = self._below.get(place, [])
+            if len(inside) > left and len(chosen) > 1:
+                continue
+            chosen[place] = inside[:left]
+            left -= len(chosen[place])
+            waiting += chosen[place]
+        return list(self._lines("", chosen))
+
+    def _lines(self, place: str, chosen: Mapping[str, Sequence[Json]]) -> Iterator[_Line]:
+        waiting = list(reversed(chosen[place]))
+        while waiting:
+            resource = waiting.pop()
+            place = _place(resource)
+            inside = chosen.get(place, ())
+            unshown = self._below.get(place, [])[len(inside) :]
+            yield _Line(resource, sum(1 + self._count(_place(each)) for each in unshown))
+            waiting += reversed(inside)
+
+    def _count(self, place: str) -> int:
+        count, waiting = 0, [place]
+        while waiting:
+            inside = self._below.get(waiting.pop(), ())
+            count += len(inside)
+            waiting += map(_place, inside)
+        return count
+
+
+def _place(resource: Json) -> str:
+    return resource["uri"].rstrip("/")
 
 
 def exit_status(page: Json) -> int:
@@ -138,32 +191,21 @@ def exit_status(page: Json) -> int:
     return 1 if page.get("_meta", {}).get(META_UNAVAILABLE) else 0
 
 
-def _depth(uri: str, above: list[str]) -> int:
-    """Return the depth of a resource in the listing; `above` holds the collections around it."""
-    while above and not uri.startswith(above[-1]):
-        above.pop()
-    above.append(uri if uri.endswith("/") else f"{uri}/")
-    return len(above) - 1
-
-
-def _line(resource: Json, depth: int) -> str:
-    size = _size(resource.get("size"))
-    # A top-level resource shows its URI, the prefix of all URIs below it.
-    name = console.escaped(resource["name"] if depth else resource["uri"])
-    if resource["uri"].endswith(f"/{SKILL_FILE}"):
-        name = SKILL_FILE  # its name is that of the skill, which the line above shows
-    if resource["resourceType"] == "collection":
-        name = name if name.endswith("/") else f"{name}/"
-    # A URI is for copying, and stays whole.
-    if (room := console.terminal_columns() - len(size) - 2 * depth - 2) > 0 and depth:
-        name = terminal_text.clipped(name, room)
+def _text(line: _Line) -> str:
+    resource = line.resource
+    # An address is for copying, and stays whole.
+    address = uris.readable(resource["uri"])
     is_collection = resource["resourceType"] == "collection"
-    styled = console.emphasised(name) if is_collection else name
-    title = console.escaped(resource.get("title", ""))
-    if room > 0:
-        title = terminal_text.clipped(title, room - terminal_text.columns(name) - 2)
-    title = f"  {console.faint(title)}" if title else ""
-    return f"{console.faint(size)}  {'  ' * depth}{styled}{title}"
+    if is_collection and not address.endswith("/"):
+        address += "/"
+    count = f"{line.hidden:,} inside" if line.hidden else ""
+    words = "  ".join(filter(None, (count, console.escaped(resource.get("title", "")))))
+    size = _size(resource.get("size"))
+    if columns := console.terminal_columns():
+        room = columns - terminal_text.columns(size) - terminal_text.columns(address) - 4
+        words = terminal_text.clipped(words, max(room, len(count)))
+    styled = console.emphasised(address) if is_collection else address
+    return f"{console.faint(size)}  {styled}" + (f"  {console.faint(words)}" if words else "")
 
 
 def _size(count: int | None) -> str:

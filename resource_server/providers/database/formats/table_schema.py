@@ -239,7 +239,9 @@ def _comment(column: Column) -> str:
     if not column.values:
         return shown
     values = ", ".join(markdown.code(value, in_table=True) for value in column.values)
-    return f"{shown} One of {values}".lstrip()
+    # A SET of MariaDB holds any number of its members.
+    which = "Any of" if column.type.lower().startswith("set") else "One of"
+    return f"{shown} {which} {values}".lstrip()
 
 
 def _key(table: Table) -> str:

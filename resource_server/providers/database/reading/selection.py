@@ -217,7 +217,8 @@ def _values(column: Column, type: KeyType, text: str) -> list[object]:
             return [type.bind(each) for each in type.meanings(tag, body)]
         except (ValueError, LookupError, ArithmeticError):
             continue
-    values = f"; one of {', '.join(map(_echo, column.values[:10]))}" if column.values else ""
+    which = "any of" if column.type.lower().startswith("set") else "one of"
+    values = f"; {which} {', '.join(map(_echo, column.values[:10]))}" if column.values else ""
     raise InvalidParameter(shown + values)
 
 

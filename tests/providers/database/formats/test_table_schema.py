@@ -168,6 +168,16 @@ def test_a_table_without_columns_has_an_empty_column_list() -> None:
     assert schema_markdown(Table(TableName(None, "t"), "table", ())).count("|") == 14
 
 
+def test_a_set_holds_any_of_its_members() -> None:
+    columns = (
+        Column("size", "enum('S','L')", "text", values=("S", "L")),
+        Column("extras", "SET('x','y')", "text", values=("x", "y")),
+    )
+    shown = schema_markdown(Table(TableName(None, "t"), "table", columns))
+    assert "One of `S`, `L`" in shown
+    assert "Any of `x`, `y`" in shown
+
+
 def test_text_that_is_not_unicode_does_not_break_the_document() -> None:
     bad = "b\udcff"
     table = Table(
