@@ -21,6 +21,7 @@ from resource_server.providers.database.engines.reflection import Table, TableNa
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
+    FileIdentity,
     WriteAheadLog,
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
@@ -135,8 +136,8 @@ class SlowFile(DatabaseFile):
         super().__init__(path)
         self.is_open, self.may_go_on = threading.Event(), threading.Event()
 
-    def log(self) -> WriteAheadLog:
-        log = super().log()
+    def log(self, identity: FileIdentity) -> WriteAheadLog:
+        log = super().log(identity)
         self.is_open.set()
         self.may_go_on.wait(PATIENCE_S)
         return log

@@ -171,7 +171,7 @@ class _WatchConnection:
         database = hardened(self._file.uri(self._identity))
         try:
             database.execute("PRAGMA data_version").close()  # opens the log, if there is one
-            self._log = self._file.log()
+            self._log = self._file.log(self._identity)
         except BaseException:
             database.close()
             raise

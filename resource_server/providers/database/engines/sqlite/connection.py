@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 0.25
 """How long a connection waits for a writer's lock, in rollback journal mode."""
+_CLOSING_TIMEOUT_S = 5.0
+"""The same in WAL mode, where only a writer that closes the file, or recovers it, locks it."""
 _MAX_HEAP_BYTES = 256 * 1024 * 1024
 """Maximum memory of all SQLite connections of the process."""
 _MAX_VALUE_BYTES = 16 * 1024 * 1024
@@ -95,13 +97,13 @@ class StatementInterrupted(Exception):
 
 
 class SchemaChanged(Exception):
-    """The schema has changed, and the connection must be reopened."""
+    """The schema, or a file read as immutable, has changed: the connection must be reopened."""
 
 
 class SqliteConnection:
     """A connection that can only read one file.
 
-    `busy_timeout_s` is how long it waits for a writer's lock, in rollback journal mode.
+    `busy_timeout_s` is how long it waits for a writer's lock; None is the time for its journal.
     """
 
     def __init__(
@@ -111,12 +113,13 @@ class SqliteConnection:
         role: Role,
         readable: Readable,
         *,
-        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        busy_timeout_s: float | None = None,
     ) -> None:
+        self._file, self._identity = file, identity
         self.authorizer = Authorizer(role, SqliteSchema({}, {}), readable)
         self._version: object = None
         with errors_explained():
-            self.database = hardened(file.uri(identity), busy_timeout_s)
+            self.database = hardened(file.uri(identity), busy_timeout(file, busy_timeout_s))
             try:
                 # Names in the schema may hold any bytes.
                 self.database.text_factory = escaped
@@ -129,7 +132,7 @@ class SqliteConnection:
                 limit_statements(self.database)
                 self.database.set_authorizer(self.authorizer)
                 self.versions()
-                self.log = file.log()
+                self.log = file.log(identity)
             except BaseException:
                 self.database.close()
                 raise
@@ -142,12 +145,21 @@ class SqliteConnection:
             StatementRefused, StatementInterrupted, SchemaChanged: for the engine to handle.
         """
         try:
-            return function(self)
+            result = function(self)
         except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError) as error:
             explained = _explained(error)
+            if not self.is_unchanged() and not isinstance(explained, StatementInterrupted):
+                raise SchemaChanged from None
             if isinstance(explained, StatementRefused) and self.has_new_schema():
                 raise SchemaChanged from None
             raise explained from None
+        if not self.is_unchanged():
+            raise SchemaChanged
+        return result
+
+    def is_unchanged(self) -> bool:
+        """Return whether all that was read is of one state of the file."""
+        return self._file.is_unchanged(self._identity)
 
     def interrupt(self) -> None:
         """Stop the running statement at its next step; any thread may call this."""
@@ -357,6 +369,13 @@ def _harden(database: sqlite3.Connection) -> None:
     load_extensions = getattr(database, "enable_load_extension", None)
     if load_extensions is not None:
         load_extensions(False)
+
+
+def busy_timeout(file: DatabaseFile, given_s: float | None) -> float:
+    """Return how long a connection waits for a writer's lock, unless a time is given."""
+    if given_s is not None:
+        return given_s
+    return _CLOSING_TIMEOUT_S if file.has_log() else BUSY_TIMEOUT_S
 
 
 @contextmanager

@@ -121,6 +121,8 @@ class SqliteEngine:
             _, stuck = await asyncio.wait(retiring, timeout=_CLOSE_TIMEOUT_S)
             for task in stuck:
                 task.cancel()
+        if self._file.keeps_log():
+            await asyncio.to_thread(self._file.tidy)
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all tables and views. See `Engine.tables`."""

@@ -84,6 +84,8 @@ class InlineReader:
         except (SchemaChanged, RefusedStatement):
             self._reopen()
             return "hot"
+        if not connection.is_unchanged():
+            return "hot"
         if time.monotonic() - begun > _SLOW_S:
             self._rest()
         return rows or "hot"

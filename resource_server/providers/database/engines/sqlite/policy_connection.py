@@ -30,10 +30,10 @@ from resource_server.providers.database.engines.sqlite.authorizer import (
     folded,
 )
 from resource_server.providers.database.engines.sqlite.connection import (
-    BUSY_TIMEOUT_S,
     SchemaChanged,
     SqliteConnection,
     StatementRefused,
+    busy_timeout,
     errors_explained,
     escaped,
     hardened,
@@ -88,14 +88,15 @@ class PolicyConnection(SqliteConnection):
         identity: FileIdentity,
         policy: SqlPolicy,
         *,
-        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        busy_timeout_s: float | None = None,
     ) -> None:
+        self._file, self._identity = file, identity
         self._is_declared = policy.is_declared
         self._proved: dict[str, _Proof] = {}
         """Statements whose every access the authorizer has allowed, in the same schema."""
         self._version: object = None
         with errors_explained():
-            uri = file.uri(identity)
+            uri, busy_timeout_s = file.uri(identity), busy_timeout(file, busy_timeout_s)
             self.database = hardened(uri, busy_timeout_s)
             try:
                 schema, computed, encoding = self._examine()
@@ -116,7 +117,7 @@ class PolicyConnection(SqliteConnection):
                 fitting = (None, schema_state(self._version, identity))
                 if policy.schema_state not in fitting or not file.is_current(identity):
                     raise OutdatedPolicy
-                self.log = file.log()
+                self.log = file.log(identity)
             except BaseException:
                 self.database.close()
                 raise

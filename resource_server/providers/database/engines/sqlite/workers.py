@@ -280,8 +280,9 @@ class SqliteWorker:
         try:
             for _ in range(_MAX_ATTEMPTS):
                 self._breaker.check()
-                thread = await self._opened_thread(deadline)
+                thread: _ConnectionThread | None = None
                 try:
+                    thread = await self._opened_thread(deadline)
                     return await thread.run(function, deadline)
                 except _Superseded:
                     continue
@@ -310,6 +311,8 @@ class SqliteWorker:
                 raise DeadlineExceeded
         if thread.failure is not None:
             self.replace(thread)
+            if not self._file.is_current(thread.identity):
+                raise _Superseded
             raise thread.failure
         return thread
 
@@ -332,8 +335,10 @@ class SqliteWorker:
         if self._current is thread and not thread.opened.done():
             self.replace(thread, stuck=True)
 
-    def replace(self, thread: _ConnectionThread, *, stuck: bool = False) -> None:
+    def replace(self, thread: _ConnectionThread | None, *, stuck: bool = False) -> None:
         """Stop a thread, and let the next statement open another connection."""
+        if thread is None:
+            return
         if self._current is thread:
             self._current = None
         if thread.is_stopped:
