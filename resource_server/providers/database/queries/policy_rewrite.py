@@ -1,9 +1,10 @@
 """Declared queries of servers and DuckDB, confined to exposed rows and columns.
 
 Each restricted table of a query is replaced by a subquery: the rows that match `where`, the columns
-that are neither hidden nor masked. No condition of a query runs on a row that `where` hides. The
-manifest's author is trusted to mean no harm: views and functions may read whatever their owner lets
-them; in DuckDB, functions that read are refused. (On SQLite, the engine itself confines queries.)
+that are neither hidden nor masked. No condition of a query runs on a row that `where` hides.
+Functions that may read tables are refused (`called_functions`), and so is the catalog. The
+manifest's author is trusted to mean no harm: views may read whatever their owner lets them, and
+functions are what they are declared to be. (On SQLite, the engine itself confines queries.)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from resource_server.providers.database.engines.contract import Engine, Statemen
 from resource_server.providers.database.engines.duckdb import catalog, syntax
 from resource_server.providers.database.engines.reflection import TableName, quoted
 from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.queries import called_functions
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 
 if TYPE_CHECKING:
@@ -36,6 +38,15 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 LEFT JOIN pg_catalog.pg_class w ON c.relispartition AND w.oid = pg_catalog.pg_partition_root(c.oid)
 LEFT JOIN pg_catalog.pg_namespace wn ON wn.oid = w.relnamespace
 WHERE c.relname = ANY ($1::text[]) AND c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S')"""
+
+
+_READABLE = """
+SELECT n.nspname::text, c.relname::text
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname !~ '^(pg_|information_schema$)'
+  AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+  AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')"""
+_MYSQL_CATALOGS = frozenset(("information_schema", "mysql", "performance_schema", "sys"))
 
 
 class Rewritten(NamedTuple):
@@ -68,6 +79,7 @@ class QueryRewriter:
         self._exposed = exposed_tables
         self._database: str | None = None
         self._state: object = None
+        self._is_hiding: bool | None = None
         self._known: dict[str, tuple[Rewritten | None, str | None]] = {}
         """Rewritten queries by text, each with the reason if it is refused."""
 
@@ -85,7 +97,7 @@ class QueryRewriter:
         # The sequence is a new object after every change of the schema.
         state = await self._exposed.infos()
         if state is not self._state:
-            self._state, self._known = state, {}
+            self._state, self._known, self._is_hiding = state, {}, None
         known = self._known
         if text not in known:
             try:
@@ -102,6 +114,12 @@ class QueryRewriter:
         from resource_server.providers.database.queries.query_tree import QueryTree
 
         tree = QueryTree(text, self._engine.name)
+        function = await called_functions.reading(tree.functions(), self._engine.name, self._ask)
+        if function is not None and await self._hides():
+            raise ValueError(
+                f"calls {function}(), which may read what is hidden; write its SQL in the query, "
+                "or use a login that reads no more than is visible"
+            )
         names = await self._names(tree.tables())
         sources: dict[TablePath, str] = {}
         if tree.is_recursive:
@@ -109,24 +127,35 @@ class QueryRewriter:
             for name in tree.definitions():
                 self._refuse_definition(name, await self._names([(name,)]))
         for path in tree.tables():
-            table = names.resolve(path)
-            if table is None or not self._policy.restricts(table):
-                continue
-            body = await self._body(table)
-            if body is None:
-                rule = self._policy.rule(table) or "tables"
-                raise ValueError(f"reads {'.'.join(path)}, which is hidden ({rule})")
-            options = self._policy.of(table)
-            where = options.where if options is not None else None
-            for name in tree.definitions():
-                if where and re.search(rf"\b{re.escape(name)}\b", where, re.IGNORECASE):
-                    raise ValueError(
-                        f"defines {name}, a name in the `where` of {table.name}; choose another"
-                    )
-            sources[path] = f"({body})"
+            if (source := await self._source(path, names, tree)) is not None:
+                sources[path] = source
         if self._engine.name == "duckdb":
             await self._refuse_unseen(tree, sources)
         return Rewritten(*tree.replaced(sources)) if sources else None
+
+    async def _source(self, path: TablePath, names: _TableResolver, tree: QueryTree) -> str | None:
+        """Return the subquery that takes the place of a table, or None if the table stays.
+
+        Raises:
+            ValueError: as `rewritten`.
+        """
+        table = names.resolve(path)
+        if table is None and self._is_catalog(path) and await self._hides():
+            raise ValueError(f"reads {'.'.join(path)}, which may tell what is hidden")
+        if table is None or not self._policy.restricts(table):
+            return None
+        body = await self._body(table)
+        if body is None:
+            rule = self._policy.rule(table) or "tables"
+            raise ValueError(f"reads {'.'.join(path)}, which is hidden ({rule})")
+        options = self._policy.of(table)
+        where = options.where if options is not None else None
+        for name in tree.definitions():
+            if where and re.search(rf"\b{re.escape(name)}\b", where, re.IGNORECASE):
+                raise ValueError(
+                    f"defines {name}, a name in the `where` of {table.name}; choose another"
+                )
+        return f"({body})"
 
     def _refuse_definition(self, name: str, names: _TableResolver) -> None:
         try:
@@ -136,7 +165,38 @@ class QueryRewriter:
         if table is not None and self._policy.restricts(table):
             raise ValueError(f"defines {name}, which is also a table; choose another name")
 
+    async def _hides(self) -> bool:
+        """Return whether the login may read anything that the policy hides or masks."""
+        if self._is_hiding is None:
+            self._is_hiding = await self._may_read_hidden()
+        return self._is_hiding
+
+    async def _may_read_hidden(self) -> bool:
+        if self._engine.name == "postgresql":
+            found = await self._ask(_READABLE)
+            tables = [TableName(str(schema), str(name)) for schema, name in found]
+        else:
+            tables = [info.name for info in await self._engine.tables()]
+        for name in filter(self._policy.restricts, tables):
+            options = self._policy.of(name)
+            if options is None or options.where is not None:
+                return True
+            try:
+                table = await self._engine.table(name)
+            except ResourceNotFound:
+                return True
+            view = self._policy.view(table)
+            if view.masked or len(view.table.columns) < len(table.columns):
+                return True
+        return False
+
     # -- resolving names
+
+    def _is_catalog(self, path: TablePath) -> bool:
+        """Return whether a table that is none of the database's own is of its catalog."""
+        if self._engine.name == "postgresql":
+            return True
+        return self._is_mysql and path[0].casefold() in _MYSQL_CATALOGS
 
     @property
     def _is_mysql(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
+from resource_server.providers.database.queries.called_functions import CalledFunction
 from resource_server.providers.database.queries.sql_tree import SqlTree, definition
 
 TablePath: TypeAlias = tuple[str, ...]
@@ -25,6 +26,20 @@ class QueryTree(SqlTree):
     def tables(self) -> frozenset[TablePath]:
         """Return the tables that it reads, common table expressions excepted."""
         return frozenset([self._path(table) for table in self._real_tables(self._tree)])
+
+    def functions(self) -> frozenset[CalledFunction]:
+        """Return the functions that it calls, but those with a syntax of their own."""
+        found = set[CalledFunction]()
+        for call in self._tree.find_all(exp.Anonymous):
+            around = call.parent
+            schema = around.this.name if isinstance(around, exp.Dot) else ""
+            found.add(CalledFunction(schema.lower(), call.name))
+        for column in self._tree.find_all(exp.Column, exp.Dot):
+            name = column.expression if isinstance(column, exp.Dot) else column.this
+            is_of_row = isinstance(column, exp.Dot) or column.table
+            if is_of_row and isinstance(name, exp.Identifier):
+                found.add(CalledFunction("", name.name, is_attribute=True))
+        return frozenset(found)
 
     @property
     def is_recursive(self) -> bool:
