@@ -162,6 +162,11 @@ class Listing(msgspec.Struct, eq=False, gc=False):
         return len(self.names) > len(self.directories)
 
     @property
+    def has_document(self) -> bool:
+        """Whether an entry is no directory and no link."""
+        return len(self.names) > len(self.others)
+
+    @property
     def digest(self) -> int:
         """Hash of the names and their types; made on first use, since only a watcher needs it."""
         if self._digest is None:

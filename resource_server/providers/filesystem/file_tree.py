@@ -31,6 +31,7 @@ from resource_server.providers.filesystem.directory import (
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN
+from resource_server.providers.filesystem.lookahead import Lookahead
 from resource_server.providers.filesystem.root import Root, resource_error
 from resource_server.providers.filesystem.worker_threads import Steps, finish
 
@@ -169,6 +170,7 @@ class FileTree:
         """
         self.described_by: str | None = None
         """Name of the document whose content shows in listings of its directory, if any."""
+        self._lookahead = Lookahead(root, self.directories, self.directory)
         self._believed: dict[Path, _BelievedDirectory] = {}
         self.ignores_case = folds_names(root.path)
         """Whether the file system may find names in another case or normal form."""
@@ -187,15 +189,36 @@ class FileTree:
             ResourceNotFound: absent or not exposed.
             ResourceBusy: too many open files.
         """
-        return self._locate(path)[0]
+        entry = self._locate(path)[0]
+        if path and not self.leads_on(entry.directory):
+            raise ResourceNotFound
+        return entry
+
+    def directory(self, path: Path) -> Directory | None:
+        """Return the directory at a path, exposed or on the way to what may be; else None.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: as in `find`.
+        """
+        return self._locate(path)[0].directory
+
+    def leads_on(self, directory: Directory | None) -> bool:
+        """Return whether a directory is exposed as one that is included, or leads to what is."""
+        if directory is None or not directory.rules.is_open:
+            return True
+        return self._lookahead.leads_on(directory)
 
     def digest(self, directory: Directory, listing: Listing) -> int:
         """Return a hash of what clients see listed: names, types, and links that lead somewhere."""
-        if not listing.links:
+        doubtful = listing.others if directory.rules.is_open else listing.links
+        dead = frozenset(name for name in doubtful if not self._leads((*directory.path, name)))
+        if not dead:
             return listing.digest
-        dead = frozenset(name for name in listing.links if not self._leads((*directory.path, name)))
         names = tuple([name for name in listing.names if name not in dead])
-        return replace(listing, names=names, links=listing.links - dead, _digest=None).digest
+        directories, links = listing.directories - dead, listing.links - dead
+        return replace(
+            listing, names=names, directories=directories, links=links, _digest=None
+        ).digest
 
     def description(self, directory: Directory, listing: Listing) -> Stamp | None:
         """Return the stamp of the exposed document that describes a directory, if it has one."""
@@ -254,7 +277,7 @@ class FileTree:
         before = self._believed.get(path)
         if before is not None and now < before.until:
             return before
-        directory = self.find(path).directory
+        directory = self.directory(path)
         if directory is None:
             raise ResourceNotFound
         if len(self._believed) >= _MAX_BELIEVED:
@@ -357,6 +380,10 @@ class FileTree:
         entry, passed = self._locate(path)
         if entry.directory is None:
             raise NotACollection
+        if entry.directory.rules.is_open:
+            yield  # a look below directories takes its time
+            if path and not self.leads_on(entry.directory):
+                raise ResourceNotFound
         budget = ReadBudget()
         frame = yield from self._open(path, entry.directory, budget)
         found: list[Resource] = []
@@ -373,7 +400,7 @@ class FileTree:
         return found
 
     def names(self, path: Path) -> Steps[tuple[Directory, Listing]]:
-        """Return a directory and its listing; raises as `children`."""
+        """Return a directory, even one that leads to nothing, and its listing; raises as `children`."""
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection
@@ -491,6 +518,8 @@ class FileTree:
                 else:
                     yield from budget.passed()
             return found
+        if frame.directory.rules.is_open:
+            yield
         for name in self._inner(frame, last):
             if len(found) >= limit:
                 break
@@ -680,10 +709,12 @@ class FileTree:
             frame = yield from self._open_listed(parent, name, budget)
         if frame is None:
             entry = self._entry(parent, name, passed)
-        elif passed and _is_among(frame.directory, passed):
-            entry = None
         else:
-            entry = _entry_of(frame)
+            if frame.directory.rules.is_open:
+                yield
+            is_loop = bool(passed) and _is_among(frame.directory, passed)
+            leads_on = frame.listing.has_document or self.leads_on(frame.directory)
+            entry = None if is_loop or not leads_on else _entry_of(frame)
         if entry is None or not (entry.rules.listed or unlisted):
             if frame is not None:
                 frame.close()
@@ -741,6 +772,8 @@ class FileTree:
         except (OSError, ResourceNotFound):
             return None
         if directory is None or (passed and _is_among(directory, passed)):
+            return None
+        if not self.leads_on(directory):
             return None
         return TreeEntry(path, parent.prefix + name, directory.stamp, directory.rules, directory)
 

@@ -559,10 +559,12 @@ class Filesystem:
             directory, listing = yield from self._tree.names(path)
         except (ResourceNotFound, NotACollection):
             return ()
-        if len(listing.names) > _MANY_NAMES:
+        if len(listing.names) > _MANY_NAMES or directory.rules.is_open:
             yield
+        if path and not self._tree.leads_on(directory):
+            return ()
         # Without links and options for single directories, the listing alone decides.
-        plain = not self.directories and self.symlinks == "deny"
+        plain = not (self.directories or directory.rules.is_open) and self.symlinks == "deny"
         special = frozenset[str]() if plain else listing.links | listing.directories
         start = "".join(f"{segment}/" for segment in path)
         typed = as_typed(typed).casefold()

@@ -17,13 +17,23 @@ from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import finish
 
 
+_NOTHING_INCLUDED = "nothing in it is included"
+
+
 def hidden_entries(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
     """Return up to `limit` hidden entries, each with the rule that hides it. May take long.
 
     Entries below a hidden directory are left out.
     """
     found: list[tuple[Path, str]] = []
+    without: Path | None = None
     for each in exposed_directories(tree):
+        if without is not None and each.path[: len(without)] == without:
+            continue
+        if each.path and not tree.leads_on(each.directory):
+            without = each.path
+            found.append((without, _NOTHING_INCLUDED))
+            continue
         for name in sorted(each.names.keys() - set(each.listing.names)):
             path = (*each.path, name)
             reason = hidden_by(tree, each.directory, name, path)
@@ -45,7 +55,7 @@ class ExposedDirectory(NamedTuple):
 
 
 def exposed_directories(tree: FileTree) -> Iterator[ExposedDirectory]:
-    """Yield the exposed directories, but for those that cannot be listed."""
+    """Yield the exposed directories, and those that `include` leaves empty, if they can be listed."""
     pending: list[Path] = [()]
     while pending:
         path = pending.pop()
@@ -78,7 +88,7 @@ def explain(tree: FileTree, path: Path) -> str:
     """Return the rule that hides an entry or an ancestor of it, or `exposed`, as a sentence."""
     try:
         for depth, name in enumerate(path, 1):
-            parent = tree.find(path[: depth - 1]).directory
+            parent = tree.directory(path[: depth - 1])
             if parent is None:
                 return f"'{shown(path[: depth - 1])}' is a file: nothing lies below it"
             reason = hidden_by(tree, parent, name, path[:depth])
@@ -133,6 +143,8 @@ def hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str |
         return "no such file or directory"
     if modes.S_ISREG(mode) and (withheld := tree.exposure.withholds(parent.prefix, name, status)):
         return f"{withheld}, unless secrets: {{allow: [...]}} names it"
+    if modes.S_ISDIR(mode) and not tree.leads_on(tree.directory(path)):
+        return _NOTHING_INCLUDED
     if modes.S_ISREG(mode) or modes.S_ISDIR(mode):
         return None
     if not modes.S_ISLNK(mode):

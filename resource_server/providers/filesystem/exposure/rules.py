@@ -9,7 +9,8 @@ The first rule that applies hides an entry by its name:
    a mounted volume of Kubernetes, where links are followed: only links lead into it.
 4. `exclude`.
 5. Ignore files, unless `gitignore: false`; the nearest directory with a matching rule decides.
-6. `include`: files that match no pattern, and directories below which nothing can match.
+6. `include`: files that match no pattern, and directories below which nothing can match. What no
+   pattern matches itself is exposed only if something below is (`lookahead`).
 
 A withheld file is hidden under every name. Callers descend from the root and never enter a hidden
 directory, so nothing below it is served.
@@ -114,6 +115,11 @@ class DirectoryRules(msgspec.Struct, frozen=True, eq=False):
     encoding: str = ""
     reading: int = 0
     """Fingerprint of the options that decide what a read returns; the same in every process."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only what lies below tells if `include` exposes the directory."""
+        return self.include is not None and not self.included
 
 
 class ExposureRules:

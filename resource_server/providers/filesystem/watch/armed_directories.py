@@ -102,7 +102,7 @@ class ArmedDirectories:
     ) -> tuple[Directory, Listing]:
         if parent is not None:
             return self._tree.directories.read(parent, path[-1], status, fd)
-        directory = self._tree.find(path).directory
+        directory = self._tree.directory(path)
         if directory is None:
             raise ResourceNotFound
         return directory, self._tree.directories.listing(directory, fd)

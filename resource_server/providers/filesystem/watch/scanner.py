@@ -67,6 +67,8 @@ class DirectoryScanner:
         self._armed = ArmedDirectories(tree, source, self._demand)
         self._slow: dict[str, float] = {}
         """Scan times of slow directories, in seconds."""
+        self._ways: set[str] = set()
+        """Directories in those of which clients see only what leads to something included."""
         self._unopenable: set[str] = set()
         """Directories that exist but cannot be opened at present."""
         self._requests = deque[tuple[Iterator[Path], bool]]()
@@ -149,15 +151,23 @@ class DirectoryScanner:
         self._demand.remove(path)
         prefixes = prefixes_to(key)
         if not self._listing:
-            self._forget_unneeded((*prefixes, *link_prefixes(path, key)))
+            ways = self._ways.intersection(self._below(prefixes[-1])) if self._ways else ()
+            self._forget_unneeded((*prefixes, *link_prefixes(path, key), *ways))
         self._poller.forget(key)
         for prefix in prefixes[-2:]:
             if prefix in self._snapshots and not self._demand.needs_content(prefix):
                 self._schedule(prefix, arm=True)
 
     def _forget_unneeded(self, prefixes: Iterable[str]) -> None:
-        for prefix in [prefix for prefix in prefixes if not self._demand.needs(prefix)]:
+        for prefix in [prefix for prefix in prefixes if not self._is_needed(prefix)]:
             self._forget(prefix)
+
+    def _is_needed(self, prefix: str) -> bool:
+        """Return whether a directory has to be watched, for itself or since it is a way."""
+        return self._demand.needs(prefix) or (
+            prefix in self._ways
+            and any(self._demand.paths(each[:-1]) for each in prefixes_to(prefix[:-1]))
+        )
 
     def recheck_links(self, keys: Collection[str] | None = None) -> None:
         """Check whether subscribed paths resolve elsewhere through links now.
@@ -307,7 +317,7 @@ class DirectoryScanner:
     # -- one scan
 
     def _scan(self, prefix: str, parent: Directory | None, *, arm: bool) -> None:
-        if not (self._listing or self._demand.needs(prefix)):
+        if not (self._listing or self._is_needed(prefix)):
             return
         before = self._snapshots.get(prefix)
         if before is None and not self._has_room_for(prefix):
@@ -332,6 +342,13 @@ class DirectoryScanner:
             directories=listing.directories,
             description=self._tree.description(directory, listing),
         )
+        if directory.rules.is_open:
+            is_other = (
+                before.digest != now.digest if before else self._has_changed_unseen(directory)
+            )
+            above = prefix[: prefix.rfind("/", 0, -1) + 1]
+            if is_other and prefix and above in self._snapshots:
+                self._schedule(above)  # it may be seen there now, or no longer
         if prefix in self._armed:
             self._polled.discard(prefix)
         else:
@@ -408,11 +425,15 @@ class DirectoryScanner:
             below = f"{prefix}{name}/"
             if is_judged_alike and below in self._snapshots:
                 continue
-            if self._demand.needs(below):
+            if directory.rules.is_open:
+                self._ways.add(below)
+            if self._is_needed(below):
                 self._schedule(below)
                 self._queue.move_to_end(below, last=False)
             elif self._listing:
                 self._new[below] = directory
+            else:
+                self._ways.discard(below)
         for name in before.directories - listing.directories if before else ():
             self._drop(f"{prefix}{name}/")
 
@@ -435,6 +456,7 @@ class DirectoryScanner:
     def _forget(self, prefix: str) -> None:
         if self._snapshots.pop(prefix, None) is not None:
             self._polled.discard(prefix)
+            self._ways.discard(prefix)
             self._listed_as.pop(prefix, None)
             self._slow.pop(prefix, None)
             self._armed.disarm(prefix)

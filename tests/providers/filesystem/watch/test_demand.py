@@ -203,3 +203,20 @@ async def test_an_update_of_a_mounted_config_map_notifies_of_each_key(folder: Fo
         await scene.tells("app.yaml", "", LIST)
         folder.link("new.txt", "..data/new.txt")
         await scene.tells("", LIST)
+
+
+async def test_a_folder_that_gets_its_first_included_file_is_notified_of(folder: Folder) -> None:
+    folder.make("empty/deep/deeper")
+    folder.make("other")
+    async with watched(folder.root, EVERY, include=("*.md",)) as scene:
+        await scene.follow("")
+        folder.write("empty/deep/no.txt")
+        folder.make("other/more")
+        await scene.tells_nothing()
+        folder.write("empty/deep/deeper/first.md")
+        await scene.tells("", LIST)
+        folder.write("empty/second.md")
+        await scene.tells(LIST)
+        folder.remove("empty/second.md")
+        folder.remove("empty/deep/deeper")
+        await scene.tells("", LIST)
