@@ -400,7 +400,7 @@ class FileTree:
         return found
 
     def names(self, path: Path) -> Steps[tuple[Directory, Listing]]:
-        """Return a directory, even one that leads to nothing, and its listing; raises as `children`."""
+        """Return a directory, exposed or leading to nothing, and its listing; as `children`."""
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection

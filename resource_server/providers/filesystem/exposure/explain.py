@@ -16,7 +16,6 @@ from resource_server.providers.filesystem.file_tree import FileTree, TreeEntry
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import finish
 
-
 _NOTHING_INCLUDED = "nothing in it is included"
 
 
@@ -55,7 +54,7 @@ class ExposedDirectory(NamedTuple):
 
 
 def exposed_directories(tree: FileTree) -> Iterator[ExposedDirectory]:
-    """Yield the exposed directories, and those that `include` leaves empty, if they can be listed."""
+    """Yield the directories that can be listed and are exposed, or left empty by `include`."""
     pending: list[Path] = [()]
     while pending:
         path = pending.pop()
