@@ -95,6 +95,7 @@ _PREFIXES: Final = {
     f"{_ODF}xsl-fo-compatible:1.0": "fo",
     f"{_ODF}datastyle:1.0": "number",
     "http://www.w3.org/1999/xlink": "xlink",
+    "http://www.w3.org/1998/Math/MathML": "math",
     f"{_ODF}container": "container",
     "http://www.idpf.org/2007/opf": "opf",
     "http://purl.org/dc/elements/1.1/": "dc",

@@ -89,7 +89,7 @@ def _with_value(tag: re.Match[str]) -> str:
 
 def _bounded(html: str) -> str:
     """Return HTML without the tables that would be huge once all rows had the same length."""
-    if len(html) < _MAX_AREA // 100 and "colspan" not in html.lower():
+    if _greatest_area(html.lower()) <= _MAX_AREA:
         return html
     pieces: list[str] = []
     end = 0
@@ -98,6 +98,14 @@ def _bounded(html: str) -> str:
         pieces += [html[end:first], f"<p>{_LINES}</p><p>", rows, "</p>"]
         end = last
     return "".join((*pieces, html[end:]))
+
+
+def _greatest_area(html: str) -> int:
+    """Return the area that no table of a page in lower case exceeds."""
+    rows = html.split("<tr")
+    width = max(row.count("<td") + row.count("<th") for row in rows)
+    spans = (min(int(span), _MAX_SPAN) for span in _SPAN.findall(html))
+    return len(rows) * width * max(spans, default=1)
 
 
 def _line(tag: re.Match[str]) -> str:

@@ -179,9 +179,10 @@ class MarkdownText:
             said = "; ".join(title for title in titles if title)
             tables = [block for each in chart.iter("table:table") for block in self._table(each)]
             return [f"<p>[Chart: {said}]</p>" if said else "<p>[Chart]</p>", *tables]
-        formula = next(root.iter("math:annotation"), None) if root is not None else None
-        if formula is not None and (formula.text or "").strip():
-            return [f"<p><code>{escape(formula.text or '', quote=False)}</code></p>"]
+        if root is not None and root.tag.startswith("math:"):
+            source = next(root.iter("math:annotation"), root)  # as its author wrote it
+            text = "".join(source.itertext())
+            return [f"<p><code>{escape(' '.join(text.split()), quote=False)}</code></p>"]
         return ["<p>[Embedded object not shown]</p>"]
 
     def _paragraph(self, paragraph: Element) -> list[Item | str]:
