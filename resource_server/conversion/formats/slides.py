@@ -40,6 +40,8 @@ class _Slide:
     footers: list[str] = field(default_factory=list[str])
     comments: list[Item | str] = field(default_factory=list[Item | str])
     notes: str = ""
+    background: list[Item | str] = field(default_factory=list[Item | str])
+    """Texts of the layout and the master, if no slide before has these."""
     is_hidden: bool = False
 
 
@@ -59,6 +61,8 @@ def _markdown(number: int, slide: _Slide) -> str:
     pieces.append(text or "[This slide has no text.]")
     if slide.notes:
         pieces += ["#### Notes", markdown_of(slide.notes).strip()]
+    if slide.background:
+        pieces += ["#### Background", markdown_of(lists_of(slide.background)).strip()]
     if slide.comments:
         pieces += ["#### Comments", markdown_of(lists_of(slide.comments)).strip()]
     return "\n\n".join(pieces) + "\n"
@@ -98,11 +102,34 @@ class _PowerPoint:
         slide = _Slide(is_hidden=root.get("show") in ("0", "false"))
         for shape in _shapes(drawing, root):
             _add_shape(slide, shape, drawing)
+        if root.get("showMasterSp") not in ("0", "false"):
+            slide.background = [
+                block for part in self._masters.get(index, ()) for block in self._background(part)
+            ]
         for notes in self._archive.related(name, "notesSlide"):
             slide.notes += self._notes(notes)
         for comments in self._archive.related(name, "comments"):
             slide.comments += self._comments(comments)
         return slide
+
+    @functools.cached_property
+    def _masters(self) -> Mapping[int, list[str]]:
+        """The layouts and masters that no slide before has, by the index of the slide."""
+        found: dict[int, list[str]] = {}
+        seen: set[str] = set()
+        for index, name in enumerate(self._names):
+            for layout in self._archive.related(name, "slideLayout"):
+                if layout not in seen:
+                    masters = self._archive.related(layout, "slideMaster")
+                    found[index] = [each for each in (layout, *masters) if each not in seen]
+                    seen.update(found[index])
+        return found
+
+    def _background(self, name: str) -> Iterator[Item | str]:
+        drawing = Drawing(self._archive, name)
+        for shape in _shapes(drawing, self._archive.xml(name)):
+            if _placeholder(shape) is None and next(shape.iter("a:t"), None) is not None:
+                yield from drawing.blocks(shape)
 
     def _notes(self, name: str) -> str:
         drawing, notes = Drawing(self._archive, name), _Slide()
@@ -177,6 +204,8 @@ class _OpenSlides:
             for each in body
             if each.tag in ("presentation:footer-decl", "presentation:header-decl")
         }
+        masters = [page.get("draw:master-page-name", "") for page in self._pages]
+        self._first = {master: masters.index(master) for master in set(masters) if master}
         self._hidden = {
             style.get("style:name", "")
             for root in self._writer.roots
@@ -207,11 +236,26 @@ class _OpenSlides:
                 slide.footers += _margin(kind, flat(self._writer.block(element)))
             else:
                 slide.blocks += self._writer.block(element)
+        master = page.get("draw:master-page-name", "")
+        if self._first.get(master) == index:
+            slide.background = self._background(master)
         for kind in ("header", "footer"):
             declared = self._margins.get(page.get(f"presentation:use-{kind}-name", ""))
             if declared is not None:
                 slide.footers += _margin(kind, lines_of("".join(declared.itertext())))
         return slide
+
+    def _background(self, master: str) -> list[Item | str]:
+        pages = (page for root in self._writer.roots for page in root.iter("style:master-page"))
+        return [
+            block
+            for page in pages
+            if page.get("style:name") == master
+            for element in page
+            if "presentation:class" not in element.attrib
+            and next(element.iter("text:p"), None) is not None
+            for block in self._writer.block(element)
+        ]
 
 
 def _margin(kind: str, text: str) -> list[str]:

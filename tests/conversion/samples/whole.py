@@ -356,6 +356,8 @@ _PPTX_FACTS = (
     Placed("Slide 1", "Ada: an old comment"),
     Text("Bo: a new comment"),
     Text("Bo: its reply"),
+    Ordered(("Slide 1", "text of the layout", "text of the master", "Slide 2")),
+    Absent("Click to edit"),
     Placed("Slide 2", "[Chart: Waterfall]"),
     Cell("Opening", "Balance", "77.25"),
     Text("[Video not shown]"),
@@ -385,6 +387,9 @@ def _frame(content: str) -> str:
     )
 
 
+_LAYOUT = ("slideLayout", "../slideLayouts/layout1.xml")
+
+
 def _pptx() -> bytes:
     video = '<p:nvPicPr><p:cNvPr/><p:nvPr><a:videoFile r:link="r9"/></p:nvPr></p:nvPicPr>'
     view = '<p:pic><p:nvPicPr><p:cNvPr descr="another view"/></p:nvPicPr></p:pic>'
@@ -411,6 +416,10 @@ def _pptx() -> bytes:
                 f"<p:pic>{video}</p:pic>",
                 fallback,
             ),
+            "ppt/slideLayouts/layout1.xml": _tree(
+                "sldLayout", _shape("text of the layout"), _shape("Click to edit", "title")
+            ),
+            "ppt/slideMasters/master1.xml": _tree("sldMaster", _shape("text of the master")),
             "ppt/notesSlides/notes1.xml": _tree("notes", _shape("a pause here", "body")),
             "ppt/comments/comment1.xml": 'p:cmLst ><p:cm authorId="0"><p:text>an old comment'
             "</p:text></p:cm></p:cmLst>",
@@ -431,13 +440,14 @@ def _pptx() -> bytes:
             ],
             "ppt/slides/slide1.xml": [
                 *(("diagramData", "../diagrams/data1.xml"),),
-                *(("notesSlide", "../notesSlides/notes1.xml"),),
+                *(("notesSlide", "../notesSlides/notes1.xml"), _LAYOUT),
                 *(
                     ("comments", "../comments/comment1.xml"),
                     ("comments", "../comments/modern1.xml"),
                 ),
             ],
-            "ppt/slides/slide2.xml": [("chartEx", "../charts/chartEx1.xml")],
+            "ppt/slides/slide2.xml": [("chartEx", "../charts/chartEx1.xml"), _LAYOUT],
+            "ppt/slideLayouts/layout1.xml": [("slideMaster", "../slideMasters/master1.xml")],
         },
     )
 
@@ -556,7 +566,8 @@ _MARGINS = (
     '<office:master-styles><style:master-page style:name="Standard"><style:header><text:p>'
     "the running header</text:p></style:header><style:footer><text:p>Page <text:page-number>1"
     "</text:page-number></text:p></style:footer><style:header-first style:display='false'><text:p>"
-    "header of the first page</text:p></style:header-first></style:master-page>"
+    "header of the first page</text:p></style:header-first><draw:custom-shape><text:p>text of the "
+    "master</text:p></draw:custom-shape></style:master-page>"
     "</office:master-styles>"
 )
 _ODT = (
@@ -600,7 +611,8 @@ _ODS_FACTS = (
 )
 _ODP = (
     '<presentation:footer-decl presentation:name="f1">the footer</presentation:footer-decl>'
-    f'<draw:page presentation:use-footer-name="f1">{_SHAPES}{_annotation("Ada", "a doubt")}'
+    f'<draw:page presentation:use-footer-name="f1" '
+    f'draw:master-page-name="Standard">{_SHAPES}{_annotation("Ada", "a doubt")}'
     '<presentation:notes><draw:frame presentation:class="notes"><draw:text-box><text:p>'
     "a pause here</text:p></draw:text-box></draw:frame><draw:frame "
     'presentation:class="page-number"><draw:text-box><text:p>17 of 20</text:p></draw:text-box>'
@@ -610,6 +622,7 @@ _ODP_FACTS = (
     *_SHAPE_FACTS,
     Ordered(("Slide 1", "[Footer: the footer]", "a pause here", "Comments", "Slide 2", "the end")),
     Placed("Slide 1", "Ada: a doubt"),
+    Placed("Slide 1", "text of the master"),
     Absent("17 of 20"),
 )
 
