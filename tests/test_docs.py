@@ -187,6 +187,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     with process:
         assert process.stderr is not None
+        assert "http.auth.tokens" in process.stderr.readline()  # it is a sample
         yield process.stderr.readline().split()[-1]
         process.terminate()
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from resource_server.cli import console
+from resource_server.manifest import Manifest
 from resource_server.manifest.http import Http
 
 NO_TOKENS = "'access' has no effect: without 'http.auth', everybody can read everything"
@@ -60,10 +61,13 @@ class HttpOptions(NamedTuple):
                 reason = f"'{proxy.strip()}' is not an address, a network or *"
                 raise click.BadParameter(reason, param_hint="--forwarded-allow-ips") from None
 
-    def refusal(self, http: Http, *, is_loopback: bool) -> str | None:
+    def refusal(self, manifest: Manifest, *, is_loopback: bool) -> str | None:
         """Return why serving at this address is refused; None if it is allowed."""
         if is_loopback:
             return None
+        http = manifest.http
+        if published := manifest.published_secrets:
+            return f"refused to listen on {self.address} with a published secret: {published[0]}"
         if not http.auth and not self.is_insecure:
             return (
                 f"refused to listen on {self.address}, where any machine could read everything; "

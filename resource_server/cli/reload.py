@@ -88,6 +88,8 @@ class ReloadingServer:
         self.server.reloads = bool(followed)
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
         self._built = _Built(manifest, manifest, self.server)
+        self.takes_samples = True
+        """Whether a manifest with published secrets is served, as on this machine alone."""
         self._http = manifest.http if over_http else None
         """The HTTP options in force, fixed at start; None over stdio."""
         self._building = threading.Lock()
@@ -202,7 +204,10 @@ class ReloadingServer:
                 before if stamps.get(source) is None else self._read(source)
                 for source, before in zip(self._named, self._found, strict=True)
             ]
-            built = self._build(server_builder.joined_manifest(self._named, found))
+            manifest = server_builder.joined_manifest(self._named, found)
+            if not self.takes_samples and manifest.published_secrets:
+                raise ManifestError(manifest.published_secrets)
+            built = self._build(manifest)
         except ManifestError as error:
             diagnostics = error.diagnostics
         except Exception as error:

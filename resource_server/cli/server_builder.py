@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Self
@@ -9,12 +10,14 @@ from typing import Self
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount, describe_error, log_failure
-from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
+from resource_server.errors import IN_CHECK, ManifestError, MountUnavailable, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, ServerOptions, sources
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Content, Path, Provider, Resource, Template
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+
+logger = logging.getLogger(__name__)
 
 _PAGES = 63
 """Maximum pages of the global listing after the first one."""
@@ -77,6 +80,8 @@ def build_server(
     Mounts in `known` are reused if their specification is unchanged.
     """
     options = manifest.server
+    for problem in manifest.published_secrets:
+        logger.warning("%s", problem, extra=IN_CHECK)
     limits = CatalogLimits(
         page_size=options.page_size,
         next_page_size=_next_page_size(options),
@@ -166,7 +171,7 @@ def _locator(spec: MountSpec, manifest: Manifest) -> Callable[[str, str], str]:
     positions = (spec.origin or manifest).positions
 
     def located(option: str, problem: str) -> str:
-        return positions.problem(positions.named(spec.path, option), uris.display(problem))
+        return str(positions.problem(positions.named(spec.path, option), uris.display(problem)))
 
     return located
 

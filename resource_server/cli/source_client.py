@@ -9,6 +9,7 @@ from resource_server import uris
 from resource_server.catalog.near_resources import near_resources
 from resource_server.cli import addresses, console, runner, server_builder
 from resource_server.cli.source_arguments import SourceArguments
+from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
@@ -49,6 +50,24 @@ async def _run_session(
             return console.fail(await explained_error(server, error))
         finally:
             await server.catalog.wait_for_mistakes(_MISTAKES_S)
+
+
+def report_mistakes(sources: Sequence[str]) -> None:
+    """Log what is wrong with sources: their manifests, mounts that cannot start, and mistakes."""
+    try:
+        manifest = server_builder.load_manifest(*sources, allow_plugins=True)
+    except ManifestError as error:
+        console.fail(*map(str, error.diagnostics), prefix=False)
+        return
+    server = server_builder.build_server(manifest, allow_plugins=True)
+
+    async def start() -> int:
+        async with server:
+            await server.catalog.start()
+            await server.catalog.wait_for_mistakes(_MISTAKES_S)
+        return 0
+
+    runner.run(start())
 
 
 async def explained_error(server: Server, error: ErrorReply) -> str:

@@ -69,9 +69,9 @@ class Positions(Struct, frozen=True, kw_only=True):
         key = max(found, key=len)
         return self.named((*below, key), words[len(key) + 1 :])
 
-    def problem(self, path: DataPath, text: str) -> str:
-        """Return a problem of a value as one line, with its position."""
-        return str(Diagnostic(self.file, *self.value(path), dotted(path), text))
+    def problem(self, path: DataPath, text: str) -> Diagnostic:
+        """Return a problem of a value, with its position."""
+        return Diagnostic(self.file, *self.value(path), dotted(path), text)
 
     @staticmethod
     def _nearest(places: Mapping[DataPath, Place], path: DataPath) -> Place:

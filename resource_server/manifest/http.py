@@ -19,6 +19,15 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
 """The token syntax of `Authorization: Bearer` (RFC 6750, 2.1), too long to guess."""
 
 
+_PUBLISHED = re.compile(r"\s*change[-_ .]?(this|me|it)", re.IGNORECASE)
+"""The beginning of every sample secret in docs, examples and starter manifests."""
+
+
+def is_published(secret: str) -> bool:
+    """Return whether a token or key is a sample, which everybody may know."""
+    return _PUBLISHED.match(secret) is not None
+
+
 class HttpLimits(Struct, frozen=True, kw_only=True):
     """Limits of requests, sessions and streams."""
 

@@ -6,15 +6,16 @@ The docstrings of the options are the reference of the manifest; the JSON Schema
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from resource_server.access import OPEN, Access
+from resource_server.errors import Diagnostic
 from resource_server.manifest.data import DataPath, Positions
-from resource_server.manifest.http import Http
+from resource_server.manifest.http import Http, is_published
 from resource_server.manifest.prompts import Prompt
 from resource_server.provider import Annotations, ByteSize, Provider
 from resource_server.runtime.option_types import Duration
@@ -22,6 +23,7 @@ from resource_server.runtime.server_key import ServerKey, process_key
 
 _SHORTEST_KEY = 32
 _LONGEST_KEY_BYTES = 4096
+_PUBLISHED = "is a sample, which everybody may know; write one as 'openssl rand -hex 32' prints it"
 
 
 class Listing(Struct, frozen=True, kw_only=True):
@@ -89,13 +91,17 @@ class ServerOptions:
     key, masks of kind `hash` are the same after every start and in every replica, and every replica
     continues a call that another has begun with a question (MCP revision 2026-07-28)."""
     secret: ServerKey = field(init=False, repr=False, default_factory=process_key)
+    has_published_key: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
         if self.key is not None:
-            object.__setattr__(self, "secret", _server_key(self.key))
+            text = _key_text(self.key)
+            secret = ServerKey(text.encode("utf-8", "surrogateescape"))
+            object.__setattr__(self, "secret", secret)
+            object.__setattr__(self, "has_published_key", is_published(text))
 
 
-def _server_key(key: str | KeyFile) -> ServerKey:
+def _key_text(key: str | KeyFile) -> str:
     option, text = "key", key
     if isinstance(text, KeyFile):
         option, text = "key.file", _key_in(text.file)
@@ -107,7 +113,7 @@ def _server_key(key: str | KeyFile) -> ServerKey:
             f"{option}: is too short ({len(text)} characters; {_SHORTEST_KEY} or more are needed); "
             "write one as 'openssl rand -hex 32' prints it"
         )
-    return ServerKey(text.encode("utf-8", "surrogateescape"))
+    return text
 
 
 def _key_in(file: pathlib.Path) -> str:
@@ -229,6 +235,17 @@ class Manifest(Struct, frozen=True, kw_only=True):
     positions: Positions = Positions()
     withheld: Mapping[str, str] = {}
     """Absolute paths of files that no folder serves, each with the reason."""
+
+    @property
+    def published_secrets(self) -> Sequence[Diagnostic]:
+        """The problem of each token and key that is a sample, with its position."""
+        found: list[DataPath] = []
+        for number, each in enumerate(self.http.auth.tokens if self.http.auth else ()):
+            if is_published(each if isinstance(each, str) else each.token):
+                found.append(("http", "auth", "tokens", number))
+        if self.server.has_published_key:
+            found.append(("server", "key"))
+        return [self.positions.problem(path, _PUBLISHED) for path in found]
 
     def __repr__(self) -> str:
         # Options may hold secrets.

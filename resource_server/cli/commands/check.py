@@ -90,8 +90,15 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         reports, prompts, tools = await _look(server, manifest)
         converters = await _report_converters(reports)
     problem = media_types.magic_problem()
+    warnings = list(map(str, manifest.published_secrets))
     if as_json:
-        found = {"mounts": reports, "prompts": prompts, "tools": tools, "converters": converters}
+        found = {
+            "warnings": warnings,
+            "mounts": reports,
+            "prompts": prompts,
+            "tools": tools,
+            "converters": converters,
+        }
         console.print_indented_json({**found, "libmagicProblem": problem})
     else:
         for each in reports:
@@ -103,6 +110,8 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         if tools.count:
             console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
         for warning in tools.warnings:
+            console.print_line(f"  warning    {console.escaped(warning)}")
+        for warning in warnings:
             console.print_line(f"  warning    {console.escaped(warning)}")
         if problem is not None:
             console.note(problem)
@@ -262,7 +271,7 @@ def _report_client_roots(manifest: Manifest) -> list[MountReport]:
             all_go_to = spec.name
         report = _client_root_report(spec)
         positions = (spec.origin or manifest).positions
-        report.mistakes = [positions.problem(*problem) for problem in problems]
+        report.mistakes = [str(positions.problem(*problem)) for problem in problems]
         reports.append(report)
     return reports
 
@@ -438,7 +447,7 @@ async def _report_prompt(
 ) -> PromptReport:
     """Return the report of a prompt; the catalog's mounts must be started."""
     mistakes = [
-        positions.problem(at, uris.display(text))
+        str(positions.problem(at, uris.display(text)))
         async for at, text in _prompt_mistakes(catalog, ("prompts", name), prompt)
     ]
     return PromptReport(

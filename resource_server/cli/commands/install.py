@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from resource_server.cli import console, source_arguments
+from resource_server.cli import console, log_output, source_arguments, source_client
 from resource_server.cli.hosts import config_file, folders
 from resource_server.cli.hosts.config_change import ConfigChange, agreed
 from resource_server.cli.hosts.folders import Folders
@@ -96,6 +96,9 @@ def command(
     place = place_of(wanted, scope, here)
     if "_" in entry.name and not wanted.takes_underscores:
         raise console.usage_error(f"a name in {wanted.title} has no '_'; --name gives another")
+    if url is None:
+        log_output.log_to_stderr(0)
+        source_client.report_mistakes(words)
     if prints:
         _print(wanted, entry, scope, folders.shown(place.file, here))
         return 0

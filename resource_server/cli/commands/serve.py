@@ -154,8 +154,9 @@ def _over_http(
         *named, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
     )
     http = served.manifest.http
-    if reason := options.refusal(http, is_loopback=address.is_loopback):
+    if reason := options.refusal(served.manifest, is_loopback=address.is_loopback):
         return console.fail(reason)
+    served.takes_samples = address.is_loopback
     if served.server.catalog.visibility.scopes and not http.auth:
         console.note(NO_TOKENS)
 
