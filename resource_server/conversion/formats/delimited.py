@@ -8,11 +8,15 @@ import functools
 import io
 import itertools
 import json
+import math
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, cast
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, BinaryIO, TypedDict, cast
 
 from resource_server.conversion.formats import encodings, row_tables
 from resource_server.conversion.formats.row_tables import Row, RowTable
@@ -27,12 +31,28 @@ _MAX_CELL = 4 * 1024 * 1024
 _MAX_COLUMNS = 10_000
 _COUNTED_BYTES = 32 * 1024 * 1024
 """Size up to which the rows after a range are counted."""
-_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 _TYPES = (
     *row_tables.TYPES.items(),
     ("date", re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")),
     ("time", re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9][0-9:.Z+-]*")),
 )
+_NO_DELIMITER = "\x1f"
+"""Delimiter of a table of one column, which hardly any text has."""
+_DELIMITERS = {
+    **{",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"},
+    _NO_DELIMITER: "none",
+}
+_PROSE_COMMA = re.compile(r",(?! )")
+"""A comma that is more than a mark between words."""
+_MAX_ABOVE = 50
+"""Rows above a header."""
+_CHUNK_LINES = 2000
+_MAX_UNCLOSED = 1000
+"""Lines whose quotes are never closed; with more of them, quotes are letters."""
+_FEW_LINES = 8
+"""Lines read at once after one whose quotes are wrong: others may follow."""
+_MAX_OPEN_LINES = 64 * _CHUNK_LINES
+"""Lines of one row; a quote that is not closed within them stands for itself."""
 _ESCAPED_QUOTE = re.compile(r'\\"(?![,;\t|\r\n]|$)')
 _DOUBLED_QUOTE = re.compile(r'(?<![,;\t|\r\n])""(?![,;\t|\r\n]|$)')
 """Inside a cell: two quotes between delimiters are an empty one."""
@@ -73,31 +93,172 @@ def _total(size: int, rows: Iterator[Row], read: int) -> int | None:
 # CSV
 
 
-def _csv(file: BinaryIO, size: int, first: int, request: ConversionRequest) -> RowTable:
+class _Options(TypedDict):
+    """Options of `csv.reader`."""
+
+    delimiter: str
+    doublequote: bool
+    escapechar: str | None
+    skipinitialspace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """How a delimited text is written, and what its header says."""
+
+    encoding: str
+    options: _Options
+    above: Sequence[str]
+    """Lines above the header: a title, or comments."""
+    head: int
+    """Number of rows up to the header, with it, that are none of the table."""
+    names: Sequence[str]
+    """The header, or nothing."""
+    sample: Sequence[Sequence[str]]
+    """The first rows."""
+
+    @property
+    def note(self) -> str:
+        """What is found, for a reader."""
+        delimiter = self.options["delimiter"]
+        found = f"Delimiter: {_DELIMITERS.get(delimiter, delimiter)}; encoding: {self.encoding}"
+        found = found if self.names else f"{found}; no header"
+        return f"{found}; above the header: {' / '.join(self.above)}" if self.above else found
+
+
+def read_dialect(file: BinaryIO, media_type: str, *, encoding_bytes: float = math.inf) -> Delimited:
+    """Return how a text is written; bytes of another encoding are looked for in so many of it.
+
+    Raises:
+        ConversionError: it is no text in a known encoding, or has too many columns.
+    """
     csv.field_size_limit(_MAX_CELL)
     sample = file.read(_SAMPLE_BYTES)
     is_whole = len(sample) < _SAMPLE_BYTES
-    encoding = _encoding(file, sample, is_whole)
+    encoding = _encoding(file, sample, is_whole, encoding_bytes)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample, is_whole)
     declared = re.match(r"sep=([^\w\s\"]|\t)\r?\n", text)  # Excel's own line
     text = text[declared.end() :] if declared else text
-    delimiter = declared[1] if declared else _delimiter(text, request.media_type)
+    delimiter = declared[1] if declared else _delimiter(text, media_type)
     options = _options(text, delimiter)
     rows = _sample_rows(text, options, _SAMPLE_ROWS, is_whole=is_whole)
-    if any(len(row) > _MAX_COLUMNS for row in rows):
+    first = _first_row(rows)
+    above = [delimiter.join(row) for row in rows[:first] if row]
+    found = [row for row in rows[first:] if row]
+    if any(len(row) > _MAX_COLUMNS for row in found):
         raise ConversionError(f"it has more than {_MAX_COLUMNS} columns")
-    has_header = _has_header(rows)
-    head = has_header + (declared is not None)
-    columns = _columns(rows, has_header=has_header)
-    skipped = _skip(file, encoding, first - 1, head, is_quoted=True) if first > _SAMPLE_ROWS else 0
-    if not skipped:
-        file.seek(0)
-    reader = (row for row in csv.reader(_lines(file, encoding), **options) if row)
-    found = itertools.islice(reader, 0 if skipped else head, None)
-    note = f"Delimiter: {_DELIMITERS.get(delimiter, delimiter)}; encoding: {encoding}"
-    note = note if has_header else f"{note}; no header"
-    types = _types(rows[has_header:], columns)
-    return RowTable(found, columns, types, note, functools.partial(_total, size, found), skipped)
+    has_header = _has_header(found)
+    head = (declared is not None) + len(above) + has_header
+    names = tuple(found[0]) if has_header else ()
+    return Delimited(encoding, options, above, head, names, found[has_header:])
+
+
+def read_rows(file: BinaryIO, found: Delimited, unclosed: list[int]) -> Iterator[list[str]]:
+    """Yield the rows below the header; `unclosed` gets the lines whose quotes are never closed.
+
+    Raises:
+        csv.Error: a cell is too large.
+    """
+    file.seek(0)
+    rows = _records(_lines(file, found.encoding), found.options, unclosed)
+    return itertools.islice(rows, found.head, None)
+
+
+def _records(
+    lines: Iterator[str],
+    options: _Options,
+    unclosed: list[int],
+    *,
+    keeps_empty: bool = False,
+) -> Iterator[list[str]]:
+    """Yield the cells of each row; empty lines are none, or with `keeps_empty` rows of none.
+
+    A quote that is never closed would take all rows that follow; it stands for itself.
+    """
+    held: list[str] = []
+    number = at = 0  # lines before those held, and those read of them
+    most, is_end = _CHUNK_LINES, False
+    while True:
+        if len(held) - at < most and not is_end:
+            del held[:at]
+            number, at = number + at, 0
+            wanted = max(most, _CHUNK_LINES) - len(held)
+            more = list(itertools.islice(lines, wanted))
+            held += more
+            is_end = len(more) < wanted
+        part = held[at : at + most]
+        if not part:
+            return
+        rows, used, is_open = _closed_rows(part, options)
+        yield from rows if keeps_empty else filter(None, rows)
+        at += used
+        has_more = not is_end or at + len(part) < len(held)
+        if used == len(part):
+            most = min(most * 4, _CHUNK_LINES)
+        elif used:
+            most = _FEW_LINES
+        elif is_open and has_more and most < _MAX_OPEN_LINES:
+            most *= 4
+        else:
+            row, is_closed = _single_row(part[0], options)
+            if row:
+                yield row
+            at, most = at + 1, _FEW_LINES
+            if not is_closed:
+                unclosed.append(number + at)
+            if len(unclosed) > _MAX_UNCLOSED:
+                yield from filter(None, _unquoted(itertools.chain(held[at:], lines), options))
+                return
+
+
+def _closed_rows(lines: Sequence[str], options: _Options) -> tuple[list[list[str]], int, bool]:
+    """Return the first rows, their number of lines, and whether the next one is not closed."""
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows += csv.reader(lines, strict=True, **options)
+        return rows, len(lines), False
+    rows, used = [], 0
+    reader = csv.reader(lines, strict=True, **options)
+    with suppress(csv.Error):
+        for row in reader:
+            rows.append(row)
+            used = reader.line_num
+    return rows, used, reader.line_num == len(lines)
+
+
+def _single_row(line: str, options: _Options) -> tuple[list[str], bool]:
+    """Return the cells of a line, and whether it has another quote for each."""
+    row, *rest = csv.reader([line, "\n"], **options)
+    if rest:
+        return row, True
+    return next(_unquoted([line], options)), False
+
+
+def _unquoted(lines: Iterable[str], options: _Options) -> Iterator[list[str]]:
+    plain: _Options = {**options, "escapechar": None}
+    return csv.reader(lines, quoting=csv.QUOTE_NONE, **plain)
+
+
+def _csv(file: BinaryIO, size: int, first: int, request: ConversionRequest) -> RowTable:
+    found = read_dialect(file, request.media_type, encoding_bytes=_COUNTED_BYTES)
+    columns = row_tables.unique_names(found.names, _width(found))
+    skipped = 0
+    if first > _SAMPLE_ROWS:
+        skipped = _skip(file, found.encoding, first - 1, found.head, is_quoted=True)
+    if skipped:
+        rows = _records(_lines(file, found.encoding), found.options, [])
+    else:
+        rows = read_rows(file, found, [])
+    types = {
+        name: _type_of([row[at] for row in found.sample if at < len(row)])
+        for at, name in enumerate(columns)
+    }
+    total = functools.partial(_total, size, rows)
+    return RowTable(rows, columns, types, found.note, total, skipped)
+
+
+def _width(found: Delimited) -> int:
+    return max((len(found.names), *map(len, found.sample)))
 
 
 def _lines(file: BinaryIO, encoding: str) -> Iterator[str]:
@@ -110,7 +271,7 @@ def _lines(file: BinaryIO, encoding: str) -> Iterator[str]:
         lines.detach()
 
 
-def _encoding(file: BinaryIO, sample: bytes, is_whole: bool) -> str:
+def _encoding(file: BinaryIO, sample: bytes, is_whole: bool, most: float = _COUNTED_BYTES) -> str:
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (codecs.BOM_UTF16_LE, "utf-16"),
@@ -122,7 +283,7 @@ def _encoding(file: BinaryIO, sample: bytes, is_whole: bool) -> str:
     while not is_whole and sample.isascii() and b"\0" not in sample:
         following = file.read(_BLOCK_BYTES)
         blocks += 1
-        if not following or blocks * _BLOCK_BYTES > _COUNTED_BYTES:
+        if not following or blocks * _BLOCK_BYTES > most:
             break
         sample = following
     if not is_whole:
@@ -143,16 +304,18 @@ def _delimiter(text: str, media_type: str) -> str:
         return "\t"
     best, best_share = ",", 0.0
     for delimiter in "\t;,|":
-        rows = _sample_rows(text, _options(text, delimiter), 200)
+        rows = [row for row in _sample_rows(text, _options(text, delimiter), 200) if row]
         widths = Counter(map(len, rows))
         width, count = max(widths.items(), key=lambda item: item[1], default=(0, 0))
         share = count / len(rows) if width > 1 else 0.0
         if share > best_share + 0.02:
             best, best_share = delimiter, share
+    if not best_share and "," in text and not _PROSE_COMMA.search(text):
+        return _NO_DELIMITER
     return best
 
 
-def _options(text: str, delimiter: str) -> dict[str, Any]:
+def _options(text: str, delimiter: str) -> _Options:
     """Return the options of `csv.reader`."""
     is_escaped = bool(_ESCAPED_QUOTE.search(text)) and not _DOUBLED_QUOTE.search(text)
     return {
@@ -164,12 +327,53 @@ def _options(text: str, delimiter: str) -> dict[str, Any]:
 
 
 def _sample_rows(
-    text: str, options: dict[str, Any], count: int, *, is_whole: bool = False
+    text: str, options: _Options, count: int, *, is_whole: bool = False
 ) -> list[list[str]]:
-    """Return the first rows; without the last one of a sample, which may be half a row."""
-    reader = csv.reader(io.StringIO(text, newline=""), **options)
-    rows = list(itertools.islice((row for row in reader if row), count))
-    return rows if is_whole or len(rows) in (1, count) else rows[:-1]
+    """Return the first rows and empty lines; without the last of a sample, which may be half."""
+    lines = io.StringIO(text, newline="")
+    rows: list[list[str]] = []
+    for row in _records(lines, options, [], keeps_empty=True):
+        rows.append(row)
+        if len(rows) == count:
+            return rows
+    return rows if is_whole or len(rows) == 1 else rows[:-1]
+
+
+def _first_row(rows: Sequence[Sequence[str]]) -> int:
+    """Return the place of the first row of the table, below a title or comments.
+
+    Nothing but what cannot be a row of it is above it.
+    """
+    widths = Counter(len(row) for row in rows if row)
+    width = max(widths, key=lambda each: (widths[each], each), default=0)
+    start = 0
+    for at, row in enumerate(rows[:_MAX_ABOVE]):
+        if row and not (row[0][:1] == "#" and (len(row) < width or row[0][:2] == "# ")):
+            start = at
+            break
+    below = [row for row in rows[start:] if row]
+    if start and width > 1 and not _has_header(below):
+        named = [at for at in range(start) if len(rows[at]) == width]
+        start = named[-1] if named else start
+    first = next((at for at in range(start, len(rows)) if len(rows[at]) == width), start)
+    if first == start or any(len(row) > width for row in rows[start:first]) or width < 2:
+        return start
+    below = [row for row in rows[first:] if row]
+    is_apart = not all(rows[start:first])
+    is_title = _has_header(below) and (is_apart or _is_above_data(below))
+    return first if is_title and first < _MAX_ABOVE else start
+
+
+def _is_above_data(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row is text above values of another type."""
+    return any(
+        cell and _type_of([cell]) == "text" and _type_of(_below(rows, at)) != "text"
+        for at, cell in enumerate(rows[0])
+    )
+
+
+def _below(rows: Sequence[Sequence[str]], at: int) -> list[str]:
+    return [row[at] for row in rows[1:] if at < len(row)]
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -177,35 +381,17 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(rows) < 2:
         return bool(rows) and not any(_type_of([cell]) != "text" for cell in rows[0] if cell)
     for at, cell in enumerate(rows[0]):
-        if _YEAR.fullmatch(cell.strip()):
+        own = _type_of([cell])
+        if own == "text" or _YEAR.fullmatch(cell.strip()):
             continue
-        below = _type_of([row[at] for row in rows[1:] if at < len(row)])
-        if below != "text" and cell and _type_of([cell]) in (below, "integer", "number"):
+        below = [each for each in _below(rows, at) if each]
+        kind = _type_of(below)
+        alike = sum(_type_of([each]) in (own, "integer", "number") for each in below)
+        if kind != "text" and own in (kind, "integer", "number"):
             return False
+        if below and alike * 2 >= len(below):
+            return False  # a value, though others below are text
     return any(cell.strip() for cell in rows[0])
-
-
-def _columns(rows: Sequence[Sequence[str]], *, has_header: bool) -> list[str]:
-    width = max(map(len, rows), default=0)
-    given = rows[0] if has_header else ()
-    columns: list[str] = []
-    taken: set[str] = set()
-    for at in range(width):
-        plain = " ".join(given[at].split()) if at < len(given) else ""
-        name, copy = plain or f"column{at + 1}", 1
-        while name in taken:
-            copy += 1
-            name = f"{plain or f'column{at + 1}'}_{copy}"
-        taken.add(name)
-        columns.append(name)
-    return columns
-
-
-def _types(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> Mapping[str, str]:
-    return {
-        name: _type_of([row[at] for row in rows if at < len(row)])
-        for at, name in enumerate(columns)
-    }
 
 
 def _type_of(cells: Sequence[str]) -> str:
@@ -284,6 +470,18 @@ def _json_lines(file: BinaryIO, size: int, first: int) -> RowTable:
     return RowTable(rows, columns, types, note, total, skipped)
 
 
+def _number(text: str) -> float | str:
+    """Return a number with a fraction; as text if it has more digits than a number keeps."""
+    number = float(text)
+    with suppress(ArithmeticError):
+        if str(number) == text or Decimal(text) == Decimal(str(number)):
+            return number
+    return text
+
+
+_JSON = json.JSONDecoder(parse_float=_number, parse_constant=str)
+
+
 def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[Row, None, None]:
     """Yield the values of each line by columns; new ones are added as they come."""
     places = {name: at for at, name in enumerate(columns)}
@@ -293,7 +491,7 @@ def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[Row, None,
         if not text:
             continue
         try:
-            value: Any = json.loads(text)
+            value: Any = _JSON.decode(text)
             readable += 1
         except (ValueError, RecursionError):
             if not readable and number > 20:

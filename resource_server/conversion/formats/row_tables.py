@@ -21,10 +21,10 @@ Row: TypeAlias = Sequence[Any]
 _PART_ROWS = 1000
 TYPES = {
     "integer": re.compile(r"-?(?:0|[1-9][0-9]{0,14})"),
-    "number": re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?"),
-    "boolean": re.compile(r"true|false", re.IGNORECASE),
+    "number": re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.(?:0|[0-9]{0,14}[1-9]))?"),
+    "boolean": re.compile(r"true|false"),
 }
-"""Types of JSON's values, as text writes them."""
+"""Types of JSON's values, as text writes them: `1.10` and `007` are other texts than 1.1 and 7."""
 
 
 @dataclass(slots=True)
@@ -40,6 +40,28 @@ class RowTable:
     """Returns the number of all rows, given that of the last one read; None if it is unknown."""
     skipped: int = 0
     """Number of rows that `rows` does not have any more."""
+
+
+def unique_names(given: Sequence[str], width: int, taken: Iterable[str] = ()) -> list[str]:
+    """Return a name for each column: its own, numbered where letters in other cases are the same.
+
+    A column without one is `column` with its number.
+    """
+    seen = dict.fromkeys(map(_folded, taken), 1)
+    names: list[str] = []
+    for at in range(width):
+        name = plain = (" ".join(given[at].split()) if at < len(given) else "") or f"column{at + 1}"
+        while (copy := seen.get(_folded(name))) is not None:
+            seen[_folded(plain)] = copy = max(copy, seen.get(_folded(plain), 1)) + 1
+            name = f"{plain}_{copy}"
+        seen[_folded(name)] = 1
+        names.append(name)
+    return names
+
+
+def _folded(name: str) -> bytes:
+    """Return a name as databases compare it: without the case of ASCII letters."""
+    return name.encode("utf-8", "surrogatepass").lower()
 
 
 def parts(table: RowTable, request: ConversionRequest) -> Iterator[Part]:
@@ -127,7 +149,8 @@ def _value(cell: Any, kind: str) -> Any:
         return None
     if not TYPES[kind].fullmatch(cell):
         return cell
-    return json.loads(cell.lower()) if kind == "boolean" else json.loads(cell)
+    value = json.loads(cell)
+    return value if json.dumps(value) == cell else cell
 
 
 def csv_text(rows: Iterable[Sequence[str]]) -> str:

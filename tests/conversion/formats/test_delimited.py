@@ -87,7 +87,7 @@ def test_excels_own_line_names_the_delimiter() -> None:
 def test_columns_have_types() -> None:
     table = _text(
         b"i,n,b,d,t,code,mixed,empty\n"
-        b"1,1.5,true,2026-01-02,2026-01-02T10:00:00Z,007,1,\n-2,2e3,FALSE,2026-02-03,,08,x,\n"
+        b"1,1.5,true,2026-01-02,2026-01-02T10:00:00Z,007,1,\n-2,2,false,2026-02-03,,08,x,\n"
     )
     for name in ("i (integer)", "n (number)", "b (boolean)", "d (date)", "t (time)"):
         assert name in table
@@ -96,13 +96,17 @@ def test_columns_have_types() -> None:
 
 
 def test_json_has_numbers_where_nothing_is_lost() -> None:
-    data = b"i,n,b,code\n1,1.5,true,007\n,2e3,False,12345678901234567890\n"
+    data = b"i,n,b,code\n1,1.5,true,007\n,2,false,12345678901234567890\n"
     assert _json(data)["rows"] == [
         [1, 1.5, True, "007"],
-        [None, 2000.0, False, "12345678901234567890"],
+        [None, 2, False, "12345678901234567890"],
     ]
     lines = b'{"id": 9007199254740993, "x": 0.1}\n'
     assert _json(lines, _JSON_LINES)["rows"] == [["9007199254740993", 0.1]]
+    as_written = [["1.10", "2e3", "True", "123456789012345.123456789012345"]]
+    assert (
+        _json(("\n".join(("a,b,c,d", *map(",".join, as_written)))).encode())["rows"] == as_written
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,7 +312,7 @@ def test_half_a_surrogate_pair_does_not_make_json_lines_unreadable() -> None:
 
 def test_infinity_and_nan_are_text_in_json() -> None:
     text = "".join(str(part.data) for part in _parts(b"[NaN, [-1e999]]\n", _JSON_LINES, "json"))
-    assert '["NaN", ["-Infinity"]]' in text
+    assert '["NaN", ["-1e999"]]' in text
 
 
 @pytest.mark.parametrize("depth", [*range(900, 1000, 7), 5000])
