@@ -189,8 +189,8 @@ def _records(
         part = held[at : at + most]
         if not part:
             return
-        rows, used, is_open = _closed_rows(part, options)
-        yield from rows if keeps_empty else filter(None, rows)
+        rows, used, is_open = _closed_rows(part, options, keeps_empty=keeps_empty)
+        yield from rows
         at += used
         has_more = not is_end or at + len(part) < len(held)
         if used == len(part):
@@ -211,17 +211,20 @@ def _records(
                 return
 
 
-def _closed_rows(lines: Sequence[str], options: _Options) -> tuple[list[list[str]], int, bool]:
+def _closed_rows(
+    lines: Sequence[str], options: _Options, *, keeps_empty: bool
+) -> tuple[list[list[str]], int, bool]:
     """Return the first rows, their number of lines, and whether the next one is not closed."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
-        rows += csv.reader(lines, strict=True, **options)
+        read = csv.reader(lines, strict=True, **options)
+        rows += read if keeps_empty else filter(None, read)
         return rows, len(lines), False
     rows, used = [], 0
     reader = csv.reader(lines, strict=True, **options)
     with suppress(csv.Error):
         for row in reader:
-            rows.append(row)
+            rows += [row] if row or keeps_empty else []
             used = reader.line_num
     return rows, used, reader.line_num == len(lines)
 
@@ -451,12 +454,29 @@ def _end_of_line(block: bytes, number: int) -> int:
 # JSON Lines
 
 
-def _json_lines(file: BinaryIO, size: int, first: int) -> RowTable:
+def read_json_lines(file: BinaryIO, columns: list[str], broken: list[int]) -> Iterator[Row]:
+    """Yield the values of each line, by `columns`, which get the names as they come.
+
+    `broken` gets the numbers of the lines that are no JSON; their text is in the column `value`.
+
+    Raises:
+        ConversionError: hardly any line is JSON, or there are too many columns.
+    """
+    encoding = _json_encoding(file, math.inf)
+    return _json_rows(_lines(file, encoding), columns, broken)
+
+
+def _json_encoding(file: BinaryIO, most: float) -> str:
     sample = file.read(_SAMPLE_BYTES)
-    encoding = _encoding(file, sample, len(sample) < _SAMPLE_BYTES)
+    encoding = _encoding(file, sample, len(sample) < _SAMPLE_BYTES, most)
     file.seek(0)
+    return encoding
+
+
+def _json_lines(file: BinaryIO, size: int, first: int) -> RowTable:
+    encoding = _json_encoding(file, _COUNTED_BYTES)
     columns: list[str] = []
-    reader = _json_rows(_lines(file, encoding), columns)
+    reader = _json_rows(_lines(file, encoding), columns, [])
     head = list(itertools.islice(reader, _SAMPLE_ROWS))
     types = {name: _json_type(head, at) for at, name in enumerate(columns)}
     rows, skipped = itertools.chain(head, reader), 0
@@ -465,7 +485,7 @@ def _json_lines(file: BinaryIO, size: int, first: int) -> RowTable:
         skipped = _skip(file, encoding, first - 1, 0, is_quoted=False)
         if not skipped:
             file.seek(0)
-        rows = _json_rows(_lines(file, encoding), columns)
+        rows = _json_rows(_lines(file, encoding), columns, [])
     note, total = f"JSON lines; encoding: {encoding}", functools.partial(_total, size, rows)
     return RowTable(rows, columns, types, note, total, skipped)
 
@@ -482,7 +502,9 @@ def _number(text: str) -> float | str:
 _JSON = json.JSONDecoder(parse_float=_number, parse_constant=str)
 
 
-def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[Row, None, None]:
+def _json_rows(
+    lines: Iterator[str], columns: list[str], broken: list[int]
+) -> Generator[Row, None, None]:
     """Yield the values of each line by columns; new ones are added as they come."""
     places = {name: at for at, name in enumerate(columns)}
     readable = 0
@@ -497,6 +519,7 @@ def _json_rows(lines: Iterator[str], columns: list[str]) -> Generator[Row, None,
             if not readable and number > 20:
                 raise ConversionError("its lines are no JSON") from None
             value = f"[no JSON] {text}"
+            broken.append(number)
         members = _members(value)
         for name in members:
             if name not in places:

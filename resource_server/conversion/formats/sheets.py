@@ -11,6 +11,7 @@ import io
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import BinaryIO, Final, TypeAlias, TypeVar
@@ -470,8 +471,14 @@ def _open_value(cell: Element) -> Cell:
     kind = cell.get("office:value-type")
     shown = "\n".join("".join(_shown(text)) for text in cell.findall("text:p"))
     if kind == "date":
-        return cell.get("office:date-value", shown).replace("T", " ")
-    if kind in ("float", "currency") and not shown.startswith(("#", "Err:")):
+        given = cell.get("office:date-value", shown)
+        with suppress(ValueError):
+            parse = datetime.datetime if "T" in given else datetime.date
+            return parse.fromisoformat(given)
+        return given.replace("T", " ")
+    if kind == "boolean" and (given := cell.get("office:boolean-value")) in ("true", "false"):
+        return given == "true"
+    if kind in ("float", "currency", "percentage") and not shown.startswith(("#", "Err:")):
         try:
             return float(cell.get("office:value", ""))
         except ValueError:

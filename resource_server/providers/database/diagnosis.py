@@ -61,7 +61,7 @@ class Diagnosis:
             ("", f"the login may do more than read: {privilege.name}")
             for privilege in await self._engine.privileges()
         ]
-        found += [("", f"a data file is left out: {each}") for each in self._engine.left_out]
+        found += [("", each) for each in self._engine.left_out]
         if missing := " and ".join(self._engine.unenforced):
             found.append(
                 ("", f"this system does not confine the process that reads it by {missing}")

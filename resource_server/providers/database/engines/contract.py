@@ -199,8 +199,11 @@ class Engine(Protocol):
         """Return a table's row count from statistics, or None without statistics."""
         ...
 
-    async def schema_state(self) -> object:
-        """Return a value that changes whenever a table is created, altered or dropped."""
+    async def schema_state(self, name: TableName | None = None) -> object:
+        """Return a value that changes whenever a table is created, altered or dropped.
+
+        For a table by `name`, it may be older, as long as that one has not changed.
+        """
         ...
 
     async def privileges(self) -> Sequence[Privilege]:
@@ -209,7 +212,7 @@ class Engine(Protocol):
 
     @property
     def left_out(self) -> Sequence[str]:
-        """Names of data files that cannot be read as tables, each with the reason."""
+        """What is wrong with data files: they are left out or unusual, each with the reason."""
         ...
 
     @property

@@ -251,7 +251,7 @@ class ServerEngine(ABC):
         """Return the row count from statistics, or None without statistics."""
 
     @abstractmethod
-    async def schema_state(self) -> object:
+    async def schema_state(self, name: TableName | None = None) -> object:
         """Return a value that changes whenever a table is created, altered or dropped."""
 
     @abstractmethod

@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -540,7 +541,7 @@ class ExposedTableCache:
         self._infos: Sequence[TableInfo] | None = None
         self._state: object = None
         self._fresh_until = 0.0
-        self._checking = asyncio.Lock()
+        self._checking = WeakValueDictionary[TableName | None, asyncio.Lock]()
 
     async def infos(self) -> Sequence[TableInfo]:
         """Return every exposed table, in the order of the engine."""
@@ -577,7 +578,7 @@ class ExposedTableCache:
         Raises:
             ResourceNotFound: there is no such table, or it is not exposed.
         """
-        await self._refresh()
+        await self._refresh(name)
         known = self._known.get(name)
         if known is not None:
             self._known.move_to_end(name)
@@ -604,16 +605,17 @@ class ExposedTableCache:
             self._known.popitem(last=False)
         return exposed
 
-    async def _refresh(self) -> None:
-        """Drop the caches if the schema has changed."""
+    async def _refresh(self, name: TableName | None = None) -> None:
+        """Drop the caches if the schema has changed, at least that of a table."""
         if time.monotonic() >= self._fresh_until:
-            await settle(self._check_schema())
+            await settle(self._check_schema(name))
 
-    async def _check_schema(self) -> None:
-        async with self._checking:
+    async def _check_schema(self, name: TableName | None) -> None:
+        # A table whose file is being read again keeps no other waiting.
+        async with self._checking.setdefault(name, asyncio.Lock()):
             if time.monotonic() < self._fresh_until:
                 return
-            state = await self._engine.schema_state()
+            state = await self._engine.schema_state(name)
             if state != self._state:
                 if self._policy.has_rules:
                     await self._examine()

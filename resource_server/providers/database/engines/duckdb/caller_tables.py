@@ -13,7 +13,6 @@ from typing import Final
 import duckdb
 
 from resource_server.providers.database.engines.duckdb import catalog, messages, value_readers
-from resource_server.providers.database.engines.duckdb.data_tables import quoted
 from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
     ROW,
@@ -21,6 +20,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Visible,
     VisibleRelation,
 )
+from resource_server.providers.database.engines.duckdb.text_columns import quoted
 from resource_server.providers.database.masks import Masker
 
 SEARCH_PATH: Final = "SET search_path = 'memory.main'"

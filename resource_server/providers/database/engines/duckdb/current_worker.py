@@ -17,9 +17,11 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     FilesSource,
     State,
     settling_s,
+    state_of,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
     VISIBLE_BYTES,
+    DataTable,
     Failed,
     Open,
     Opened,
@@ -46,7 +48,7 @@ CLOSING: Final = "the database is being closed"
 _CHANGES: Final = "the database changes faster than it can be read; try again"
 _ENDS: Final = "the process that reads the database ends again and again; try again"
 _DAMAGED_FILE: Final = "a data file is damaged, or not what its name says"
-_SHEETS: Final = "one of the spreadsheets ends the process that reads them; move it away"
+_ENDS_WORKER: Final = "it ends the process that reads it, or takes too long; replace or remove it"
 _REASONS: Final[Mapping[RefusalReason, str]] = {
     "damaged": "the database file is damaged, encrypted, or no DuckDB database",
     "version": "the database file is of a version of DuckDB that cannot be read",
@@ -80,7 +82,11 @@ class CurrentWorker:
         self.opened = Opened((), "")
         """What the worker said of them."""
         self.left_out: Sequence[str] = ()
-        """Data files that cannot be read, each with the reason."""
+        """Data files that are left out or unusual, each with the reason."""
+        self._tables: Sequence[tuple[DataTable, State]] = ()
+        """The data tables that the worker has open, each with the state of its files."""
+        self._fatal: set[tuple[DataTable, State]] = set()
+        """Data tables that have ended a worker."""
         self.is_known = visible is not None
         """Whether the files were there: they may be gone then."""
         self._starting: asyncio.Task[WorkerProcess] | None = None
@@ -88,6 +94,8 @@ class CurrentWorker:
         self._idle: asyncio.TimerHandle | None = None
         self._refused: tuple[State, Exception] | None = None
         self._is_closed = False
+        self._is_outdated = False
+        """Whether other files match the pattern than the worker has open."""
         self._next_walk = 0.0
 
     @property
@@ -118,8 +126,10 @@ class CurrentWorker:
         if self._ending:
             await asyncio.wait(tuple(self._ending))
 
-    async def refresh(self) -> None:
+    async def refresh(self, table: str | None = None) -> None:
         """Have the files open as they are now, and the files that match the pattern now.
+
+        With a `table` whose files have not changed, the others are opened meanwhile.
 
         Raises:
             MountUnavailable, ResourceBusy: they cannot be opened.
@@ -128,6 +138,11 @@ class CurrentWorker:
         # Whoever starts a worker looks for the files.
         if has_files and time.monotonic() >= self._next_walk:
             await self._find_files()
+        place = None if table is None else self.opened.sources.get(table.lower())
+        if self._serving() and place is not None and self._is_as_opened((place,)):
+            if self._usable() is None:
+                self._start_soon()
+            return
         await self._current()
 
     def look_soon(self) -> None:
@@ -144,11 +159,14 @@ class CurrentWorker:
         told = _CHANGES
         broken: State | None = None
         lost = 0
+        is_patient = False
         if self._worker is not None and not self.state:
             await self._find_files()  # none was left
         for _ in range(_MAX_ATTEMPTS):
-            worker = await self._current()
-            state = self.state
+            # Tables of the files that did not change need no worker with the others.
+            worker = None if is_patient else self._serving()
+            worker = worker or await self._current()
+            tables, state = self._tables, self.state
             is_copy = self.opened.is_copy
             if is_copy and self._source.state() != state:
                 continue  # copied while they changed
@@ -163,17 +181,17 @@ class CurrentWorker:
                 continue
             finally:
                 self._end_when_idle()
-            if not is_copy and self._source.state() != state:
-                told = _CHANGES
+            read = answer.sources if isinstance(answer, Result) else None
+            if not is_copy and not self._is_as_opened(read, tables, state):
+                told, is_patient = _CHANGES, True
                 continue
             if isinstance(answer, Result) or answer.failure != "broken":
-                return answer
+                return _of_sound_files(answer)
             self._replace(worker)
             if self._visible is not None:
                 return answer
             if state == broken:
-                is_file = isinstance(self._source, DatabaseSource)
-                raise MountUnavailable(_REASONS["damaged"] if is_file else _DAMAGED_FILE)
+                raise MountUnavailable(_REASONS["damaged"])
             broken = state
         raise ResourceBusy(told)
 
@@ -187,13 +205,32 @@ class CurrentWorker:
         ended = time.monotonic()
         self._next_walk = ended + (ended - begun) * _WALK_SHARE
         if found != self.state:
-            self._replace()
+            self._is_outdated = True
 
     # -- the worker
 
+    def _serving(self) -> WorkerProcess | None:
+        """Return the worker that has data files open, though some may have changed."""
+        worker = self._worker
+        is_there = worker is not None and not worker.is_lost and bool(self._tables)
+        return worker if is_there and not self.opened.is_copy else None
+
+    def _is_as_opened(
+        self,
+        places: Sequence[int] | None,
+        tables: Sequence[tuple[DataTable, State]] | None = None,
+        state: State | None = None,
+    ) -> bool:
+        """Return whether the files of these data tables, or all files, are as they were opened."""
+        tables = self._tables if tables is None else tables
+        if not tables:
+            return self._source.state() == state
+        chosen = tables if places is None else [tables[place] for place in places]
+        return all(state_of((table,)) == opened for table, opened in chosen)
+
     def _usable(self) -> WorkerProcess | None:
         worker = self._worker
-        is_current = worker is not None and not worker.is_lost
+        is_current = worker is not None and not worker.is_lost and not self._is_outdated
         return worker if is_current and self._source.state() == self.state else None
 
     async def _current(self) -> WorkerProcess:
@@ -204,17 +241,26 @@ class CurrentWorker:
         worker = self._usable()
         if worker is not None:
             return worker
-        if self._starting is None or self._starting.done():
-            self._replace()
-            if self._is_closed:
-                raise ResourceBusy(CLOSING)
-            self._starting = asyncio.get_running_loop().create_task(self._started())
-            self._starting.add_done_callback(_seen)
-        starting = self._starting
+        starting = self._start_soon()
         await asyncio.wait((starting,))
         if starting.cancelled():
             raise ResourceBusy(CLOSING)
         return starting.result()
+
+    def _start_soon(self) -> asyncio.Task[WorkerProcess]:
+        """Return the start of a worker that has the files open as they are now.
+
+        Raises:
+            ResourceBusy: no more workers are started.
+        """
+        if self._starting is None or self._starting.done():
+            if self._is_closed:
+                raise ResourceBusy(CLOSING)
+            if self._serving() is None:
+                self._replace()
+            self._starting = asyncio.get_running_loop().create_task(self._started())
+            self._starting.add_done_callback(_seen)
+        return self._starting
 
     async def _started(self) -> WorkerProcess:
         try:
@@ -232,44 +278,52 @@ class CurrentWorker:
             state, opening = await asyncio.to_thread(look)
         if self._refused is not None and self._refused[0] == state:
             raise self._refused[1]
+        states = [(table, state_of((table,))) for table in opening.tables]
         opening = msgspec.structs.replace(opening, visible=self._visible)
         try:
-            worker, answer, problems = await self._open(opening)
+            worker, answer, tables = await self._open(opening, states)
         except InvalidParameter as error:
             self._refused = state, error
             raise
+        self._replace(is_gentle=True)
         self._worker, self.state, self.opened = worker, state, answer
+        self._tables, self._is_outdated = tables, False
+        lost = [each for each in states if each not in tables]
+        left = [f"a data file is left out: {table.name}: {_ENDS_WORKER}" for table, _ in lost]
+        problems = [*answer.problems, *left]
         if problems != self.left_out:
             self.left_out = problems
             for problem in problems if self._visible is None else ():
-                _log.warning("a data file is left out: %s", problem, extra=IN_CHECK)
+                _log.warning("%s", problem, extra=IN_CHECK)
         self._end_when_idle()
         return worker
 
-    async def _open(self, opening: Open) -> tuple[WorkerProcess, Opened, Sequence[str]]:
-        """Return a worker with an open database, and the problems of data files.
+    async def _open(
+        self, opening: Open, states: Sequence[tuple[DataTable, State]]
+    ) -> tuple[WorkerProcess, Opened, Sequence[tuple[DataTable, State]]]:
+        """Return a worker with an open database, and the data tables that it has.
 
-        A damaged spreadsheet may end the worker; then it is opened without any.
+        A data file that ends the worker is left out from then on.
 
         Raises:
             MountUnavailable, ResourceBusy, InvalidParameter: it cannot be opened.
         """
-        worker = WorkerProcess()
-        try:
-            answer = await worker.open(opening)
-        except WorkerLost:
-            self._end(worker)
-            sheets = [each for each in opening.tables if each.kind == "sheets"]
-            if not sheets:
-                raise MountUnavailable("the database cannot be opened") from None
-            others = [each for each in opening.tables if each not in sheets]
-            rest = msgspec.structs.replace(opening, tables=tuple(others))
-            worker, opened, problems = await self._open(rest)
-            lost = [f"{each.name}: {_SHEETS}" for each in sheets]
-            return worker, opened, [*problems, *lost]
-        except BaseException:
-            self._end(worker)
-            raise
+        self._fatal &= set(states)
+        while True:
+            tables = [each for each in states if each not in self._fatal]
+            opening = msgspec.structs.replace(opening, tables=tuple(table for table, _ in tables))
+            worker = WorkerProcess()
+            try:
+                answer = await worker.open(opening)
+                break
+            except WorkerLost:
+                self._end(worker)
+                if worker.opening is None:
+                    raise MountUnavailable("the database cannot be opened") from None
+                self._fatal.add(tables[worker.opening])
+            except BaseException:
+                self._end(worker)
+                raise
         if isinstance(answer, Refused):
             self._end(worker)
             told = _REASONS[answer.reason]
@@ -280,17 +334,18 @@ class CurrentWorker:
                     raise InvalidParameter(told)
                 case _:
                     raise MountUnavailable(told)
-        return worker, answer, answer.problems
+        return worker, answer, tables
 
-    def _replace(self, worker: WorkerProcess | None = None) -> None:
-        """End the current worker, if it is this one."""
+    def _replace(self, worker: WorkerProcess | None = None, *, is_gentle: bool = False) -> None:
+        """End the current worker, if it is this one; if `is_gentle`, after its statements."""
         current = self._worker
         if current is not None and worker in (None, current):
             self._worker = None
-            self._end(current)
+            self._end(current, is_gentle=is_gentle)
 
-    def _end(self, worker: WorkerProcess) -> None:
-        task = asyncio.get_running_loop().create_task(worker.end())
+    def _end(self, worker: WorkerProcess, *, is_gentle: bool = False) -> None:
+        end = worker.end_when_done() if is_gentle else worker.end()
+        task = asyncio.get_running_loop().create_task(end)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -305,6 +360,17 @@ class CurrentWorker:
             self._end_when_idle()
         else:
             self._replace()
+
+
+def _of_sound_files(answer: Result | Failed) -> Result | Failed:
+    """Return an answer.
+
+    Raises:
+        MountUnavailable: a data file is damaged where it was read.
+    """
+    if isinstance(answer, Failed) and answer.failure == "damaged":
+        raise MountUnavailable(_DAMAGED_FILE)
+    return answer
 
 
 def _seen(starting: asyncio.Task[WorkerProcess]) -> None:

@@ -1,4 +1,4 @@
-"""Tables of data files: CSV, JSON and Parquet as views, short ones and spreadsheets in memory.
+"""Tables of data files: CSV, JSON Lines and sheets as our reader reads them, Parquet as it is.
 
 Each has two relations of its name: in the schema `main` the columns of the file, for queries; in
 the schema `NUMBERED` also `ROW`, the number of each row from 1, which is the key of its pages.
@@ -6,82 +6,83 @@ the schema `NUMBERED` also `ROW`, the number of each row from 1, which is the ke
 
 from __future__ import annotations
 
+import csv
+import gzip
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import duckdb
-import msgspec
 
 from resource_server.conversion import sandbox
+from resource_server.conversion.formats import delimited, row_tables
 from resource_server.errors import ConversionError
+from resource_server.providers.database.engines.duckdb import csv_views, text_columns
 from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
     ROW,
     DataFile,
     DataTable,
 )
+from resource_server.providers.database.engines.duckdb.text_columns import (
+    STAGE,
+    Texts,
+    literal,
+    quoted,
+)
 
 _LOADED_BYTES: Final = 64 * 1024 * 1024
-"""Size of the files that are loaded into memory, all together; longer ones are read as needed."""
+"""Size of the CSV files that are loaded into memory, all together; longer ones are views."""
 _MAX_CELLS: Final = 5_000_000
 """Cells of a sheet."""
 _UNREADABLE: Final = (
     duckdb.Error,
     OSError,
+    EOFError,
+    zlib.error,
+    csv.Error,
     ValueError,
+    RecursionError,
     MemoryError,
     ImportError,
     ConversionError,
 )
-_PADDING: Final = ", null_padding = true, parallel = false"
-"""Options for rows of different lengths; a parallel reader cannot pad line breaks in quotes."""
-_CHUNK_ROWS: Final = 4096
 _FOUND_ROW: Final = "file_row_number"
+_PARQUET: Final = b"PAR1"
+_ENCRYPTED: Final = b"PARE"
+_MAX_NAMED: Final = 5
+"""Lines that a problem names."""
 
 
-def make(database: duckdb.DuckDBPyConnection, tables: Sequence[DataTable]) -> list[str]:
-    """Create the tables; return the problems of those that cannot be read."""
-    problems: list[str] = []
-    room = _LOADED_BYTES
+class Made(NamedTuple):
+    """Tables made of data files."""
+
+    problems: list[str]
+    """What is left out, or unusual, of each file."""
+    sources: dict[str, int]
+    """Place of the data table that each was made of, by its name in lower case."""
+
+
+def make(
+    database: duckdb.DuckDBPyConnection,
+    tables: Sequence[DataTable],
+    begin: Callable[[int], None] = lambda _: None,
+) -> Made:
+    """Create the tables of all files that can be read.
+
+    `begin` gets the place of each data table before it is made, and at last their number.
+    """
+    maker = _Maker(database)
     database.execute(f"CREATE SCHEMA {quoted(NUMBERED)}")
-    for table in tables:
-        try:
-            if table.kind == "sheets":
-                _load_sheets(database, table)
-                continue
-            size = sum(file.size for file in table.files)
-            is_loaded = table.kind != "parquet" and size <= room
-            room -= size * is_loaded
-            try:
-                _create(database, table, is_loaded=is_loaded)
-            except duckdb.Error:
-                bad = _unreadable(database, table)
-                files = [file for file in table.files if file.name not in bad]
-                if not bad or not files:
-                    raise
-                problems += [f"{name}: {reason}" for name, reason in bad.items()]
-                rest = msgspec.structs.replace(table, files=tuple(files))
-                _create(database, rest, is_loaded=is_loaded)
-        except _UNREADABLE as error:
-            name = table.name if table.files[1:] else table.files[0].name
-            problems.append(f"{name}: {_reason(error)}")
-    return problems
-
-
-def _unreadable(database: duckdb.DuckDBPyConnection, table: DataTable) -> dict[str, str]:
-    """Return why files of a table of several cannot be read, by their names."""
-    found: dict[str, str] = {}
-    for file in table.files if table.files[1:] else ():
-        try:
-            source = _source(database, msgspec.structs.replace(table, files=(file,)))
-            database.execute(f"SELECT count(COLUMNS(*)) FROM ({source})").fetchall()  # noqa: S608
-        except _UNREADABLE as error:
-            found[file.name] = _reason(error)
-    return found
+    for place, table in enumerate(tables):
+        begin(place)
+        maker.make(place, table)
+    begin(len(tables))
+    return maker.made
 
 
 def allowed_paths(tables: Sequence[DataTable]) -> str:
@@ -105,106 +106,222 @@ def opened(file: DataFile) -> int:
     return fd
 
 
-def _create(database: duckdb.DuckDBPyConnection, table: DataTable, *, is_loaded: bool) -> None:
-    source = _source(database, table)
-    columns = [str(row[0]) for row in database.execute(f"DESCRIBE {source}").fetchall()]
-    if ROW in columns:
-        raise ValueError(f"it has a column '{ROW}', a reserved name")
-    is_numbered = table.kind == "parquet" and len(table.files) == 1 and _FOUND_ROW not in columns
-    number = f"{_FOUND_ROW} + 1" if is_numbered else "row_number() OVER ()"
-    select = f"SELECT {number} AS {quoted(ROW)}, * {source[len('SELECT *') :]}"
-    if is_loaded:
-        with suppress(duckdb.OutOfMemoryException):
-            database.execute(f"CREATE TABLE {_numbered(table.name)} AS {select}")
-            _show(database, table.name)
+class _Maker:
+    """Makes tables one after the other, within one amount of memory."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._database = database
+        self._room = _LOADED_BYTES
+        self._place = 0
+        self.made = Made([], {})
+
+    def make(self, place: int, table: DataTable) -> None:
+        """Create one table, or those of the sheets of a file."""
+        self._place = place
+        self._database.execute(f"ATTACH ':memory:' AS {STAGE} (COMPRESS)")
+        try:
+            match table.kind:
+                case "parquet":
+                    self._make_parquet(table)
+                case "sheets":
+                    with self._left_out(table.files[0].name):
+                        self._make_sheets(table)
+                case _:
+                    self._make_texts(table)
+        finally:
+            self._database.execute(f"DETACH {STAGE}")
+
+    @contextmanager
+    def _left_out(self, name: str) -> Generator[None]:
+        try:
+            yield
+        except _UNREADABLE as error:
+            self.made.problems.append(f"a data file is left out: {name}: {_reason(error)}")
+
+    def _note(self, name: str, notes: Sequence[str]) -> None:
+        self.made.problems.extend(f"{name}: {note}" for note in notes)
+
+    def _create(self, name: str, select: str, *, is_loaded: bool) -> None:
+        """Create both relations of a table.
+
+        Raises:
+            ValueError: there is one of its name.
+        """
+        if name.lower() in self.made.sources:
+            raise ValueError("another file has this name, in other letter cases; rename one")
+        own = _numbered(name)
+        self._database.execute(f"CREATE {'TABLE' if is_loaded else 'VIEW'} {own} AS {select}")
+        self._database.execute(
+            f"CREATE VIEW main.{quoted(name)} AS "  # noqa: S608
+            f"SELECT * EXCLUDE ({quoted(ROW)}) FROM {own}"
+        )
+        self.made.sources[name.lower()] = self._place
+
+    def _make_parquet(self, table: DataTable) -> None:
+        files: list[DataFile] = []
+        for file in table.files:
+            with self._left_out(file.name):
+                _check_parquet(file)
+                self._database.execute(f"DESCRIBE {_parquet([file])}")
+                files.append(file)
+        if not files:
             return
-    database.execute(f"CREATE VIEW {_numbered(table.name)} AS {select}")
-    _show(database, table.name)
+        with self._left_out(table.name if files[1:] else files[0].name):
+            source = _parquet(files)
+            described = self._database.execute(f"DESCRIBE {source}").fetchall()
+            columns = [str(row[0]).lower() for row in described]
+            if ROW in columns:
+                raise ValueError(f"it has a column '{ROW}', a reserved name")
+            is_numbered = len(files) == 1 and _FOUND_ROW not in columns
+            number = f"{_FOUND_ROW} + 1" if is_numbered else "row_number() OVER ()"
+            rows = source.removeprefix("SELECT ")
+            self._create(table.name, f"SELECT {number} AS {quoted(ROW)}, {rows}", is_loaded=False)
+
+    def _make_texts(self, table: DataTable) -> None:
+        """Make one table of files of text, whose columns go by name."""
+        size = sum(file.size for file in table.files)
+        is_view = table.kind == "csv" and size > self._room
+        parts: list[Texts] = []
+        for number, file in enumerate(table.files):
+            with self._left_out(file.name):
+                part = self._read(file, table.kind, f"s{number}", is_view=is_view)
+                if not part.columns:
+                    raise ValueError("it is empty")
+                parts.append(part)
+                self._note(file.name, part.notes)
+        if parts:
+            with self._left_out(table.name if parts[1:] else table.files[0].name):
+                loaded = self._create_typed(table.name, text_columns.united(parts))
+                self._room -= size * loaded
+
+    def _read(self, file: DataFile, kind: str, stage: str, *, is_view: bool) -> Texts:
+        """Return the rows of a file; CSV that does not fit into memory as DuckDB reads it."""
+        with _stream(file) as stream:
+            if kind == "json":
+                return _json_texts(self._database, stage, stream)
+            media_type = "text/tab-separated-values" if ".tsv" in file.name.lower() else "text/csv"
+            found = delimited.read_dialect(stream, media_type)
+            if is_view:
+                part = csv_views.view(self._database, file.path, stream, found)
+                if part is not None:
+                    return part
+            unclosed: list[int] = []
+            rows = delimited.read_rows(stream, found, unclosed)
+            try:
+                part = text_columns.stage_rows(self._database, stage, found.names, rows)
+            except duckdb.OutOfMemoryException:
+                part = None if is_view else csv_views.view(self._database, file.path, stream, found)
+                if part is None:
+                    raise
+            note = "a quote is never closed; the line is read as it stands"
+            return part._replace(notes=(*part.notes, *_of_lines(unclosed, note)))
+
+    def _create_typed(self, name: str, texts: Texts) -> bool:
+        """Create a table of texts with the types that fit them; return whether it is loaded."""
+        types = text_columns.typed(self._database, texts)
+        select = f"SELECT row_number() OVER () AS {quoted(ROW)}, {types} FROM ({texts.select})"  # noqa: S608
+        self._create(name, select, is_loaded=texts.is_loaded)
+        if texts.is_loaded:
+            counted = f"SELECT count(*) FROM {_numbered(name)}"  # noqa: S608
+            ((count,),) = self._database.execute(counted).fetchall()
+            if count != texts.rows:
+                self._note(name, [f"{count:,} rows are served of {texts.rows:,} in the file"])
+        return texts.is_loaded
+
+    def _make_sheets(self, table: DataTable) -> None:
+        """Load each sheet of a spreadsheet as a table; its first row names the columns."""
+        from resource_server.conversion.formats import sheets
+
+        with Path(table.files[0].path).open("rb") as file:
+            workbook = sheets.workbook(file)
+            for place, sheet_name in enumerate(workbook.names):
+                name = f"{table.name}.{sheet_name}" if workbook.names[1:] else table.name
+                sheet = workbook.sheet(place)
+                rows = iter(cast("Any", sheet.rows))
+                head = [text_columns.text_of(cell, "") for cell in next(rows, ())]
+                if not head:
+                    continue
+                texts = text_columns.stage_values(
+                    self._database,
+                    f"s{place}",
+                    _bounded(rows, len(head)),
+                    lambda width, head=head: row_tables.unique_names(
+                        head, max(width, len(head)), (ROW,)
+                    ),
+                    null="",
+                )
+                self._create_typed(name, texts)
+                notes = [text for text, holds in _notes(sheet) if holds]
+                if notes:
+                    comment = literal(f"{'; '.join(notes)}.")
+                    kinds = (("TABLE", _numbered(name)), ("VIEW", f"main.{quoted(name)}"))
+                    for kind, relation in kinds:
+                        self._database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
 
 
-def _show(database: duckdb.DuckDBPyConnection, name: str) -> None:
-    database.execute(
-        f"CREATE VIEW main.{quoted(name)} AS "  # noqa: S608
-        f"SELECT * EXCLUDE ({quoted(ROW)}) FROM {_numbered(name)}"
+def _json_texts(database: duckdb.DuckDBPyConnection, stage: str, stream: BinaryIO) -> Texts:
+    names: list[str] = []
+    broken: list[int] = []
+    rows = delimited.read_json_lines(stream, names, broken)
+    texts = text_columns.stage_values(
+        database, stage, rows, lambda width: row_tables.unique_names(names, width, (ROW,))
     )
+    note = "the line is no JSON; it is text in the column `value`"
+    return texts._replace(notes=(*texts.notes, *_of_lines(broken, note)))
 
 
-def _source(database: duckdb.DuckDBPyConnection, table: DataTable) -> str:
-    """Return a SELECT of all columns of the files."""
-    paths = f"[{', '.join(literal(file.path) for file in table.files)}]"
-    match table.kind:
-        case "parquet":
-            return f"SELECT * FROM read_parquet({paths}, union_by_name = true)"  # noqa: S608
-        case "json":
-            return f"SELECT * FROM read_json({paths}, union_by_name = true)"  # noqa: S608
-        case _:
-            return _csv_source(database, [file.path for file in table.files])
+def _of_lines(numbers: Sequence[int], note: str) -> Sequence[str]:
+    """Return a note about lines, by their numbers."""
+    if not numbers:
+        return ()
+    named = ", ".join(map(str, numbers[:_MAX_NAMED]))
+    more = f" and {len(numbers) - _MAX_NAMED} more" if len(numbers) > _MAX_NAMED else ""
+    return (f"line{'s' if numbers[1:] else ''} {named}{more}: {note}",)
 
 
-class _CsvDialect(NamedTuple):
-    """What DuckDB finds in a CSV file by all of its rows."""
+@contextmanager
+def _stream(file: DataFile) -> Generator[BinaryIO]:
+    with Path(file.path).open("rb") as stream:
+        if file.name.lower().endswith(".gz"):
+            with gzip.GzipFile(fileobj=stream) as inside:
+                yield cast("BinaryIO", inside)
+        else:
+            yield stream
 
-    names: Sequence[str]
-    has_header: bool
-    skipped: int
-    """Lines before the header."""
-    source: str
-    """A SELECT of all columns, which does not look for the dialect again."""
+
+def _parquet(files: Sequence[DataFile]) -> str:
+    paths = ", ".join(literal(file.path) for file in files)
+    return f"SELECT * FROM read_parquet([{paths}], union_by_name = true)"  # noqa: S608
 
 
-def _csv_source(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> str:
-    """Return a SELECT of all columns of CSV files.
+def _check_parquet(file: DataFile) -> None:
+    """Check the signs at both ends of a Parquet file.
 
-    Rows are padded only where a row of fewer or more values than the header hides the others.
-    Padding everywhere would take a title above the header for the header.
+    Raises:
+        ValueError: they are missing.
     """
-    found = _csv_dialect(database, paths[0], "")
-    padding = ""
-    if _may_hide_rows(database, found):
-        padded = _csv_dialect(database, paths[0], _PADDING)
-        if len(padded.names) > 1 and padded.names[1] != "column1":
-            found, padding = padded, _PADDING
-    if paths[1:]:
-        files = f"[{', '.join(map(literal, paths))}]"
-        return f"SELECT * FROM read_csv({files}, union_by_name = true{padding})"  # noqa: S608
-    return found.source
+    with Path(file.path).open("rb") as stream:
+        begin = stream.read(len(_PARQUET))
+        stream.seek(max(file.size - len(_PARQUET), 0))
+        ends = {begin, stream.read(len(_PARQUET))}
+    if _ENCRYPTED in ends:
+        raise ValueError("it is encrypted")
+    if begin != _PARQUET:
+        raise ValueError("it is no Parquet: it begins otherwise")
+    if ends != {_PARQUET}:
+        raise ValueError("its end is missing; it was not written whole")
 
 
-def _csv_dialect(database: duckdb.DuckDBPyConnection, path: str, options: str) -> _CsvDialect:
-    sniff = "SELECT Columns, HasHeader, SkipRows, Prompt FROM sniff_csv"
-    rows = database.execute(f"{sniff}({literal(path)}, sample_size = -1{options})").fetchall()
-    for columns, has_header, skipped, prompt in rows:
-        # DuckDB writes the path as it is, with its quotes.
-        _, written, rest = str(prompt).partition(f"FROM read_csv('{path}'")
-        if written:
-            names = [str(column["name"]) for column in columns]
-            source = f"SELECT * FROM read_csv({literal(path)}{rest.rstrip(';')}"  # noqa: S608
-            return _CsvDialect(names, bool(has_header), int(skipped), source)
-    raise ValueError("its dialect is not found")
+def _bounded(rows: Iterator[Sequence[Any]], width: int) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a sheet.
 
-
-def _may_hide_rows(database: duckdb.DuckDBPyConnection, found: _CsvDialect) -> bool:
-    """Return whether lines are one value each, or the lines above the rows may be rows, too."""
-    if len(found.names) == 1 or (found.skipped and not found.has_header):
-        return True
-    return bool(found.skipped) and not database.execute(f"{found.source} LIMIT 1").fetchall()
-
-
-def _load_sheets(database: duckdb.DuckDBPyConnection, table: DataTable) -> None:
-    """Load each sheet of a spreadsheet as a table; its first row names the columns."""
-    from resource_server.conversion.formats import sheets
-
-    with Path(table.files[0].path).open("rb") as file:
-        workbook = sheets.workbook(file)
-        for place, name in enumerate(workbook.names):
-            own = f"{table.name}.{name}" if workbook.names[1:] else table.name
-            sheet = workbook.sheet(place)
-            _load_sheet(database, own, sheet.rows)
-            notes = [text for text, holds in _notes(sheet) if holds]
-            if notes:
-                comment = literal(f"{'; '.join(notes)}.")
-                for kind, relation in (("TABLE", _numbered(own)), ("VIEW", f"main.{quoted(own)}")):
-                    database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
+    Raises:
+        ValueError: there are too many.
+    """
+    for count, row in enumerate(rows):
+        if count * max(width, len(row)) > _MAX_CELLS:
+            raise ValueError(f"it has more than {_MAX_CELLS:,} cells")
+        yield row
 
 
 def _notes(sheet: Any) -> Iterator[tuple[str, bool]]:
@@ -212,123 +329,29 @@ def _notes(sheet: Any) -> Iterator[tuple[str, bool]]:
     yield "Empty rows and columns are left out", sheet.is_compacted
 
 
-def _load_sheet(
-    database: duckdb.DuckDBPyConnection, name: str, given: Iterable[Sequence[Any]]
-) -> None:
-    # The rows of an ODS differ in length; others are as long as the sheet is wide.
-    width = max(map(len, given), default=0) if isinstance(given, list) else 0
-    rows = iter(given)
-    head = next(rows, None)
-    if head is None:
-        return
-    names = _unique_names([*head, *[None] * (width - len(head))])
-    texts: list[list[str | None]] = [[] for _ in names]
-    count = 0
-    raw = f"{quoted(NUMBERED)}.{quoted('~loaded')}"
-    columns = ", ".join(f"{quoted(each)} VARCHAR" for each in names)
-    database.execute(f"CREATE OR REPLACE TABLE {raw} ({quoted(ROW)} BIGINT, {columns})")
-
-    def insert() -> None:
-        first = count - len(texts[0]) + 1
-        numbers = list(range(first, count + 1))
-        places = ", ".join(["unnest(?)"] * (len(names) + 1))
-        database.execute(f"INSERT INTO {raw} SELECT {places}", [numbers, *texts])
-        for each in texts:
-            each.clear()
-
-    for row in rows:
-        if count * len(names) > _MAX_CELLS:
-            raise ValueError(f"it has more than {_MAX_CELLS:,} cells")
-        for place, values in enumerate(texts):
-            values.append(_text(row[place]) if place < len(row) else None)
-        count += 1
-        if count % _CHUNK_ROWS == 0:
-            insert()
-    if texts[0]:
-        insert()
-    casts = ", ".join(
-        f"TRY_CAST({quoted(each)} AS {_type(database, raw, each)}) AS {quoted(each)}"
-        for each in names
-    )
-    database.execute(
-        f"CREATE TABLE {_numbered(name)} AS SELECT {quoted(ROW)}, {casts} FROM {raw} "  # noqa: S608
-        f"ORDER BY {quoted(ROW)}"
-    )
-    database.execute(f"DROP TABLE {raw}")
-    _show(database, name)
-
-
-def _type(database: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
-    """Return the narrowest type that holds every value of a column of texts."""
-    name = quoted(column)
-    for type in ("BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "TIME", "BOOLEAN"):
-        # Only digits: DuckDB would round "1.5" to an integer.
-        fits = f"TRY_CAST({name} AS {type}) IS NOT NULL"
-        if type == "BIGINT":
-            fits = f"({fits} AND regexp_full_match({name}, '-?(0|[1-9][0-9]*)'))"
-        if type == "DATE":  # which DuckDB also makes of a time of a day
-            fits = (
-                f"({fits} AND CAST(TRY_CAST({name} AS DATE) AS TIMESTAMP) = "
-                f"TRY_CAST({name} AS TIMESTAMP))"
-            )
-        ((unfit, held),) = database.execute(
-            f"SELECT count(*) FILTER (NOT {fits}), count({name}) FROM {table} "  # noqa: S608
-            f"WHERE {name} IS NOT NULL"
-        ).fetchall()
-        if held and not unfit:
-            return type
-    return "VARCHAR"
-
-
-def _text(value: Any) -> str | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return str(value)
-
-
-def _unique_names(head: Sequence[Any]) -> list[str]:
-    """Return a name for each column: its cell in the first row, or `column` with its number."""
-    names: list[str] = []
-    taken = {ROW}
-    for place, value in enumerate(head, 1):
-        name = given = _text(value) or f"column{place}"
-        number = 1
-        while name.casefold() in taken:
-            number += 1
-            name = f"{given}_{number}"
-        taken.add(name.casefold())
-        names.append(name)
-    return names
-
-
 def _reason(error: Exception) -> str:
-    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
-        return "it needs too much memory"
-    if isinstance(error, duckdb.Error):
-        text = str(error)
-        if isinstance(error, duckdb.CatalogException) and "already exists" in text:
-            return "another file has this name, in other letter cases; rename one"
-        if "utf-8" in text.lower() or "unicode" in text.lower():
-            return "its text is not UTF-8; save it as UTF-8"
-        return "it is damaged, or not what its name says; replace or remove it"
-    if isinstance(error, ImportError):
-        return "spreadsheets need the extra `documents`"
-    return str(error) if isinstance(error, ValueError | ConversionError) else "it cannot be read"
+    match error:
+        case MemoryError() | duckdb.OutOfMemoryException():
+            return "it needs too much memory"
+        case duckdb.Error():
+            return "it is damaged, or not what its name says; replace or remove it"
+        case gzip.BadGzipFile() | zlib.error():
+            return "its compressed data is damaged"
+        case EOFError():
+            return "its compressed data ends early; it was not written whole"
+        case RecursionError():
+            return "it is nested too deeply"
+        case csv.Error():
+            return "a cell is too large"
+        case ImportError():
+            return "spreadsheets need the extra `documents`"
+        case UnicodeError():
+            return "its text encoding is damaged"
+        case ValueError() | ConversionError():
+            return str(error)
+        case _:
+            return "it cannot be read"
 
 
 def _numbered(name: str) -> str:
     return f"{quoted(NUMBERED)}.{quoted(name)}"
-
-
-def quoted(name: str) -> str:
-    """Return a name as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return a text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"

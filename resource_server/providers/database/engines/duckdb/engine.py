@@ -120,7 +120,8 @@ class DuckdbEngine:
             raise MountUnavailable(str(error)) from None
         # An empty database is one; data files without a table are none.
         if not self.has_schemas and not self._worker.opened.has_tables:
-            told = "; ".join(self.left_out[:_MAX_TOLD]) or "they are empty"
+            problems = [each.removeprefix("a data file is left out: ") for each in self.left_out]
+            told = "; ".join(problems[:_MAX_TOLD]) or "they are empty"
             raise MountUnavailable(f"no data file can be read as a table: {told}")
         self._worker.is_known = True
 
@@ -195,18 +196,18 @@ class DuckdbEngine:
         rows = await self._ask(catalog.ESTIMATE, name.schema or NUMBERED, name.name)
         return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
-    async def schema_state(self) -> object:
+    async def schema_state(self, name: TableName | None = None) -> object:
         """Return a digest of the definitions. See `Engine.schema_state`."""
         try:
-            await settle(self._refresh())
+            await settle(self._refresh(None if name is None else name.name))
         except TimeoutError:
             raise DeadlineExceeded from None
         return self._worker.opened.schema
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, table: str | None = None) -> None:
         """Let the worker have the files open as they are now; with a timeout, so in a task."""
         async with asyncio.timeout(_OPEN_TIMEOUT_S):
-            await self._worker.refresh()
+            await self._worker.refresh(table)
 
     async def privileges(self) -> Sequence[Privilege]:
         """Return none: DuckDB has no logins, and the worker cannot write."""
@@ -214,7 +215,7 @@ class DuckdbEngine:
 
     @property
     def left_out(self) -> Sequence[str]:
-        """Data files that cannot be read as tables. See `Engine.left_out`."""
+        """Data files that are no tables, or unusual ones. See `Engine.left_out`."""
         return self._worker.left_out
 
     @property

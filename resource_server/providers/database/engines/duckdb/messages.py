@@ -34,9 +34,12 @@ NUMBERED: Final = "~numbered"
 ROW: Final = "~row"
 """Column of that number."""
 
-Failure: TypeAlias = Literal["refused", "missing", "unfit", "stopped", "memory", "broken"]
+Failure: TypeAlias = Literal[
+    "refused", "missing", "unfit", "stopped", "memory", "broken", "damaged"
+]
 """Why a statement failed: the database refuses it, or a table or column is missing, a value does
-not fit, it was cancelled, it needs too much memory, or the worker must be replaced."""
+not fit, it was cancelled, it needs too much memory, the worker must be replaced, or a data file is
+damaged."""
 
 
 RefusalReason: TypeAlias = Literal["locked", "damaged", "version", "missing", "extra", "memory"]
@@ -110,6 +113,12 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     id: int
 
 
+class Opening(msgspec.Struct, frozen=True, tag=True):
+    """A data file is being read, by its place among the tables of `Open`."""
+
+    place: int
+
+
 class Opened(msgspec.Struct, frozen=True, tag=True):
     """The database is open, and the worker is confined."""
 
@@ -117,7 +126,9 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     schema: str
     """Differs if tables, views or columns differ."""
     problems: tuple[str, ...] = ()
-    """Data files that cannot be read, each with the reason and the remedy."""
+    """Data files that are left out or unusual, each with the reason."""
+    sources: dict[str, int] = {}
+    """Place of the data table that each table was made of, by its name in lower case."""
     has_tables: bool = True
     """Whether there is a table or a view."""
     is_copy: bool = False
@@ -139,6 +150,8 @@ class Result(msgspec.Struct, frozen=True, tag=True):
     more: bool = False
     truncated: dict[int, dict[int, int]] = {}
     """Sizes of truncated values, by row and column."""
+    sources: tuple[int, ...] | None = None
+    """Places of the data tables that were read; None if they are not known."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -155,7 +168,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 Request: TypeAlias = Open | Run | Cancel
-Answer: TypeAlias = Opened | Refused | Result | Failed
+Answer: TypeAlias = Opening | Opened | Refused | Result | Failed
 
 _WRITERS: Mapping[type, Callable[[Any], Ext]] = {
     Decimal: lambda value: Ext(1, str(value).encode()),

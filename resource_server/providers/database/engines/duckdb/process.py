@@ -13,10 +13,12 @@ from resource_server.conversion import process
 from resource_server.providers.database.engines.duckdb.messages import (
     LENGTH,
     MAX_MESSAGE_BYTES,
+    Answer,
     Cancel,
     Failed,
     Open,
     Opened,
+    Opening,
     Refused,
     Result,
     Run,
@@ -28,6 +30,9 @@ _MODULE = "resource_server.providers.database.engines.duckdb.worker"
 _GRACE_S = 1.0
 """Time for a cancelled statement to end; then its worker is killed."""
 _END_S = 5.0
+_LAST_STATEMENT_S = 10.0
+_FILE_S = 60.0
+"""Time to read one data file."""
 
 
 class WorkerLost(Exception):
@@ -45,6 +50,8 @@ class WorkerProcess:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self.is_lost = False
+        self.opening: int | None = None
+        """Place of the data table that is being read, or was when the worker ended."""
 
     async def open(self, opening: Open) -> Opened | Refused:
         """Open the database.
@@ -55,8 +62,12 @@ class WorkerProcess:
         try:
             reader, self._writer = await asyncio.open_connection(sock=self._channel)
             self._writer.write(framed(opening))
-            answer = decode_answer(await _message(reader))
-        except (OSError, EOFError, msgspec.MsgspecError):
+            answer = await self._answer(reader)
+            while isinstance(answer, Opening):
+                has_more = answer.place < len(opening.tables)
+                self.opening = answer.place if has_more else None
+                answer = await self._answer(reader)
+        except (OSError, EOFError, TimeoutError, msgspec.MsgspecError):
             self.is_lost = True
             raise WorkerLost from None
         if not isinstance(answer, Opened | Refused):
@@ -64,6 +75,11 @@ class WorkerProcess:
         if isinstance(answer, Opened):
             self._reading = asyncio.create_task(self._read(reader))
         return answer
+
+    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
+        """Return the next message; while a data file is read, within the time of one."""
+        async with asyncio.timeout(None if self.opening is None else _FILE_S):
+            return decode_answer(await _message(reader))
 
     async def run(self, job: Run) -> Result | Failed:
         """Run a statement; cancelling this stops it.
@@ -124,6 +140,12 @@ class WorkerProcess:
             if not each.done():
                 each.set_exception(WorkerLost())
                 each.exception()  # nobody may be waiting any more
+
+    async def end_when_done(self) -> None:
+        """Let the statements end that are running, then kill the process."""
+        if self._waiting:
+            await asyncio.wait(tuple(self._waiting.values()), timeout=_LAST_STATEMENT_S)
+        await self.end()
 
     async def end(self) -> None:
         """Kill the process, and wait for its end."""

@@ -8,6 +8,7 @@ each in a thread of its own. A database file that changes needs a new worker.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import queue
 import re
@@ -16,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -30,6 +31,8 @@ from resource_server.providers.database.engines.duckdb import (
     catalog,
     data_tables,
     parsed_query,
+    syntax,
+    text_columns,
     value_readers,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
@@ -44,6 +47,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Failure,
     Open,
     Opened,
+    Opening,
     RefusalReason,
     Refused,
     Request,
@@ -123,7 +127,7 @@ _FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
     (duckdb.Error, "refused"),
     (MemoryError, "memory"),
 )
-_OF_THE_PROCESS: Final = ("stopped", "memory", "broken")
+_OF_THE_PROCESS: Final = ("stopped", "memory", "broken", "damaged")
 """Failures that are no mistakes of a statement."""
 
 
@@ -133,7 +137,7 @@ def main() -> None:
     with suppress(EOFError, OSError):
         opening = _take(channel)
         if isinstance(opening, Open):
-            opened = _opened(opening)
+            opened = _opened(opening, lambda place: channel.sendall(framed(Opening(place))))
             if isinstance(opened, Refused):
                 channel.sendall(framed(opened))
             else:
@@ -243,6 +247,8 @@ class _Worker:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
             failure = _failure(error)
+            if isinstance(error, duckdb.IOException) and self._opened.answer.sources:
+                failure = "damaged"
             if self._opened.known is None and failure not in _OF_THE_PROCESS:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
             return Failed(job.id, failure, str(error) if job.is_author else "")
@@ -258,6 +264,7 @@ class _Worker:
         prepared = self._prepared(connection, job)
         connection.execute(prepared.sql, list(job.parameters))
         result = _result(connection, job, prepared)
+        result = msgspec.structs.replace(result, sources=prepared.sources)
         if result.more and known is None:
             connection.execute("SELECT NULL")  # frees the memory of the rest
         return result
@@ -274,24 +281,39 @@ class _Worker:
         sql = job.sql
         if any(readers):
             names = [f"v{place}" for place in range(len(columns))]
+            quoted = text_columns.quoted
             each = ", ".join(
-                f"{name if reader is None else reader.select(name)} AS {data_tables.quoted(column)}"
+                f"{name if reader is None else reader.select(name)} AS {quoted(column)}"
                 for name, reader, (column, _) in zip(names, readers, columns, strict=True)
             )
             sql = f"SELECT {each} FROM ({job.sql}\n) AS v({', '.join(names)})"  # noqa: S608
-        prepared = _Prepared(sql, tuple(name for name, _ in columns), readers)
+        names = tuple(name for name, _ in columns)
+        prepared = _Prepared(sql, names, readers, self._sources(connection, job))
         if len(self._statements) >= _MAX_STATEMENTS:
             self._statements.clear()
         self._statements[key] = prepared
         return prepared
 
+    def _sources(self, connection: duckdb.DuckDBPyConnection, job: Run) -> tuple[int, ...] | None:
+        """Return the places of the data tables that a statement names."""
+        known = self._opened.answer.sources
+        ((text,),) = connection.execute(syntax.PARSE, [job.sql]).fetchall() if known else ((None,),)
+        if text is None:
+            return None
+        read = syntax.reads(json.loads(str(text)))
+        if read.is_anything and (job.is_author or self._opened.known is None):
+            return None
+        # Other names are those of the catalog, and of common table expressions.
+        return tuple({known[name] for name in read.tables if name in known})
+
 
 class _Prepared(NamedTuple):
-    """A statement as it is run, its columns, and the readers of their values."""
+    """A statement as it is run, its columns, the readers of their values, and what it reads."""
 
     sql: str
     columns: tuple[str, ...]
     readers: Sequence[value_readers.Reader | None]
+    sources: tuple[int, ...] | None
 
 
 def _take(channel: socket.socket) -> Request:
@@ -308,7 +330,7 @@ def _take(channel: socket.socket) -> Request:
     return decode_request(exactly(length))
 
 
-def _opened(opening: Open) -> _Database | Refused:
+def _opened(opening: Open, begin: Callable[[int], None] = lambda _: None) -> _Database | Refused:
     """Confine this process and open the database."""
     try:
         files = _reachable(opening)
@@ -323,9 +345,9 @@ def _opened(opening: Open) -> _Database | Refused:
         os.close(file)
     try:
         if opening.visible is not None:
-            opened = _opened_for_callers(opening, opening.visible, protections)
+            opened = _opened_for_callers(opening, opening.visible, protections, begin)
         else:
-            opened = _opened_whole(opening, protections)
+            opened = _opened_whole(opening, protections, begin)
         return opened._replace(statm=statm)
     except caller_tables.TooLarge:
         return Refused("memory")
@@ -333,12 +355,14 @@ def _opened(opening: Open) -> _Database | Refused:
         return Refused(_reason(error))
 
 
-def _opened_whole(opening: Open, protections: tuple[str, ...]) -> _Database:
+def _opened_whole(
+    opening: Open, protections: tuple[str, ...], begin: Callable[[int], None]
+) -> _Database:
     """Open the database for our own statements and queries of the manifest."""
-    problems: Sequence[str] = ()
+    made = data_tables.Made([], {})
     if opening.database is None:
         database = duckdb.connect(config=_CONFIGURATION)
-        problems = data_tables.make(database, opening.tables)
+        made = data_tables.make(database, opening.tables, begin)
         path, schema = f"SET search_path = '{NUMBERED}'", "main"
     else:
         database = duckdb.connect(opening.database, read_only=True, config=_CONFIGURATION)
@@ -356,14 +380,16 @@ def _opened_whole(opening: Open, protections: tuple[str, ...]) -> _Database:
         connection.execute(path)
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
-    answer = Opened(protections, digest, tuple(problems), bool(known.tables))
+    answer = Opened(protections, digest, tuple(made.problems), made.sources, bool(known.tables))
     return _Database(database, connections, known, answer)
 
 
-def _opened_for_callers(opening: Open, visible: Visible, protections: tuple[str, ...]) -> _Database:
+def _opened_for_callers(
+    opening: Open, visible: Visible, protections: tuple[str, ...], begin: Callable[[int], None]
+) -> _Database:
     """Copy what is visible of the database, and close it."""
     database = duckdb.connect(config=_CALLER_CONFIGURATION)
-    problems: Sequence[str] = ()
+    made = data_tables.Made([], {})
     is_database = opening.database is not None
     if opening.database is not None:
         source = _attached(database, opening.database)
@@ -372,7 +398,7 @@ def _opened_for_callers(opening: Open, visible: Visible, protections: tuple[str,
         source = _FILES
         database.execute(f"ATTACH ':memory:' AS {source}")
         database.execute(f"USE {source}")
-        problems = data_tables.make(database, opening.tables)
+        made = data_tables.make(database, opening.tables, begin)
     database.execute(_search_path(database, source))
     is_copy = caller_tables.make(database, source, visible, is_database=is_database)
     if is_copy:
@@ -384,7 +410,7 @@ def _opened_for_callers(opening: Open, visible: Visible, protections: tuple[str,
     allowed = () if is_copy else opening.tables
     for sql in (data_tables.allowed_paths(allowed), *_LOCKS):
         database.execute(sql)
-    answer = Opened(protections, "", tuple(problems), is_copy=is_copy)
+    answer = Opened(protections, "", tuple(made.problems), made.sources, is_copy=is_copy)
     paths = [file.path for table in opening.tables for file in table.files]
     paths += [opening.database] if opening.database is not None else []
     return _Database(database, connections, None, answer, paths)
@@ -392,7 +418,7 @@ def _opened_for_callers(opening: Open, visible: Visible, protections: tuple[str,
 
 def _attached(database: duckdb.DuckDBPyConnection, path: str) -> str:
     """Attach a file, and return the name that it has in SQL."""
-    attach = f"ATTACH {data_tables.literal(path)}"
+    attach = f"ATTACH {text_columns.literal(path)}"
     try:
         database.execute(f"{attach} (READ_ONLY)")
     except duckdb.BinderException:  # it has the name of the database in memory
@@ -414,9 +440,9 @@ def _unlock(path: str) -> None:
 def _search_path(database: duckdb.DuckDBPyConnection, name: str) -> str:
     """Return the statement by which built-in functions precede macros of an open database."""
     schemas = [str(schema) for (schema,) in database.execute(_SCHEMAS, [name]).fetchall()]
-    quoted = data_tables.quoted
+    quoted = text_columns.quoted
     path = ["system.main", *(f"{quoted(name)}.{quoted(schema)}" for schema in schemas)]
-    return f"SET search_path = {data_tables.literal(','.join(path))}"
+    return f"SET search_path = {text_columns.literal(','.join(path))}"
 
 
 def _reachable(opening: Open) -> list[int]:

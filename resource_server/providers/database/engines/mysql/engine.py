@@ -184,7 +184,7 @@ class MysqlEngine(ServerEngine):
         value = rows[0][0] if rows else None
         return value if isinstance(value, int) else None
 
-    async def schema_state(self) -> object:
+    async def schema_state(self, name: TableName | None = None) -> object:
         """Return a value that changes whenever a table is created, altered or dropped."""
         definitions, rows = await self._ask((catalog.DEFINITIONS,), (self._schema_state_query,))
         self._definitions = definitions

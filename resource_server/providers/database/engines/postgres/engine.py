@@ -158,7 +158,7 @@ class PostgresEngine(ServerEngine):
         value = rows[0][0] if rows else None
         return int(value) if isinstance(value, float) and value >= 0 else None
 
-    async def schema_state(self) -> object:
+    async def schema_state(self, name: TableName | None = None) -> object:
         """Return a value that changes whenever a table is created, altered or dropped.
 
         Reads the catalog only if something was committed since the last call.

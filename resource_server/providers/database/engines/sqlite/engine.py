@@ -206,7 +206,7 @@ class SqliteEngine:
         """Return the row count that the last ANALYZE stored. See `Engine.estimate`."""
         return await self._ask(lambda connection: self._catalog.estimate(connection, name.name))
 
-    async def schema_state(self) -> object:
+    async def schema_state(self, name: TableName | None = None) -> object:
         """Return the schema version, and the file it belongs to. See `Engine.schema_state`."""
         version = await self._ask(self._catalog.version)
         identity = self._catalog_worker.identity

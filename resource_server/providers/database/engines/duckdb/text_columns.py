@@ -1,0 +1,313 @@
+"""Columns of texts, and the types that spell every one of their values as it is.
+
+A number spells `00123`, `+4912`, `1.10` and `1_000` otherwise, a boolean `t`: they stay text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from typing import Any, Final, NamedTuple
+
+import duckdb
+
+from resource_server.conversion.formats import encodings, row_tables
+from resource_server.providers.database.engines.duckdb.messages import ROW
+
+STAGE: Final = '"~stage"'
+"""Attached database of the texts, as long as tables are made of them; it compresses."""
+_ROW_END: Final = "\x1e"
+_CELL_END: Final = "\x1f"
+_EMPTY: Final = "\x1d"
+"""Begins an empty text, where nothing stands for NULL; and one that begins so itself."""
+_MAX_ROWS: Final = 20_000
+_MAX_CELLS: Final = 200_000
+"""Rows and cells of one statement."""
+_SAMPLE_ROWS: Final = 200
+_COLUMNS_AT_ONCE: Final = 100
+_UNFIT: Final = "\ufffd"
+
+_SPELT: Final = "CAST(TRY_CAST({0} AS {1}) AS VARCHAR) = {0}"
+_FITS: Final = "TRY_CAST({0} AS {1}) IS NOT NULL"
+_NUMBER: Final = (
+    "(isfinite(TRY_CAST({0} AS DOUBLE))"
+    " AND CAST(TRY_CAST({0} AS DOUBLE) AS VARCHAR) IN ({0}, {0} || '.0'))"
+)
+_BY_SPELLING: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
+    "BIGINT": (_SPELT, re.compile(r"-?[0-9]{1,19}")),
+    "DOUBLE": (_NUMBER, re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?")),
+    "BOOLEAN": (_SPELT, re.compile(r"true|false")),
+    "DATE": (f"(length({{0}}) = 10 AND {_SPELT})", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
+    "TIMESTAMP": (
+        "(length({0}) >= 19"
+        " AND CAST(TRY_CAST({0} AS TIMESTAMP) AS VARCHAR) = replace({0}, 'T', ' '))",
+        re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]{8,}"),
+    ),
+    "TIME": (f"({{0}} < '24' AND {_SPELT})", re.compile(r"[0-9]{2}:[0-9:.]+")),
+}
+"""For each type, whether it spells a text as it is; and the form of such texts."""
+_BY_KIND: Final[Mapping[frozenset[str], Mapping[str, str]]] = {
+    frozenset(("number",)): {"BIGINT": _SPELT, "HUGEINT": _SPELT, "DOUBLE": _NUMBER},
+    frozenset(("boolean",)): {"BOOLEAN": _FITS},
+    frozenset(("date",)): {"DATE": _FITS},
+    frozenset(("datetime",)): {"TIMESTAMP": _FITS},
+    frozenset(("date", "datetime")): {"TIMESTAMP": _FITS},
+    frozenset(("time",)): {"TIME": _FITS},
+    frozenset(("nested",)): {"JSON": _FITS},
+}
+"""The same for values that have a type where they come from; others together are text."""
+_KINDS: Final[Mapping[type, str]] = {
+    **{bool: "boolean", int: "number", float: "number", list: "nested", dict: "nested"},
+    **{date: "date", datetime: "datetime", time: "time"},
+}
+
+
+class Column(NamedTuple):
+    """A column of texts, and what its types may be."""
+
+    name: str
+    checks: Mapping[str, str]
+    """The condition that a value is of a type, by candidates, the narrowest first."""
+
+
+class Texts(NamedTuple):
+    """Rows of texts that DuckDB reads."""
+
+    select: str
+    columns: Sequence[Column]
+    rows: int
+    """Number of rows, as their reader counts them."""
+    notes: Sequence[str] = ()
+    """What is unusual about them, for the operator."""
+    is_loaded: bool = True
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def stage_rows(
+    database: duckdb.DuckDBPyConnection,
+    table: str,
+    names: Sequence[str],
+    rows: Iterator[list[str]],
+) -> Texts:
+    """Stage rows of texts, such as those of CSV; an empty text is NULL.
+
+    `names` are those of the first columns.
+    """
+    stage = _Stage(database, table)
+    samples: list[list[str]] = []
+    for chunk in _chunks(rows, len(names)):
+        samples = samples or chunk[:_SAMPLE_ROWS]
+        stage.add(chunk)
+    width = max(stage.width, len(names))
+    columns = [
+        Column(name, spelt_types([row[at] for row in samples if at < len(row)]))
+        for at, name in enumerate(row_tables.unique_names(names, width, (ROW,)))
+    ]
+    return stage.texts(columns)
+
+
+def spelt_types(cells: Iterable[str]) -> Mapping[str, str]:
+    """Return the types that a column may have, by the form of its first texts."""
+    filled = [cell for cell in cells if cell]
+    return {
+        type: check
+        for type, (check, form) in _BY_SPELLING.items()
+        if all(map(form.fullmatch, filled))
+    }
+
+
+def stage_values(
+    database: duckdb.DuckDBPyConnection,
+    table: str,
+    rows: Iterator[Sequence[Any]],
+    names: Callable[[int], Sequence[str]],
+    *,
+    null: object = None,
+) -> Texts:
+    """Stage rows of values that have types, such as those of JSON and sheets.
+
+    Args:
+        database: the connection, with `STAGE` attached.
+        table: the name of the table in it.
+        rows: the rows, each as long as the columns known by then.
+        names: returns the names of so many columns.
+        null: the value that is NULL, besides None.
+    """
+    stage = _Stage(database, table)
+    kinds: list[set[str]] = []
+    for chunk in _chunks(rows, 1):
+        width = max(map(len, chunk))
+        kinds += [set[str]() for _ in range(len(kinds), width)]
+        columns: list[tuple[Any, ...]] = list(itertools.zip_longest(*chunk))
+        for at, column in enumerate(columns):
+            kinds[at] |= {_KINDS.get(each, "text") for each in _types(column, null)}
+        texts = [[text_of(value, null) for value in column] for column in columns]
+        stage.add([list(row) for row in zip(*texts, strict=True)], has_empty=null is None)
+    found = [
+        Column(name, _BY_KIND.get(frozenset(kind), {}))
+        for name, kind in zip(names(len(kinds)), kinds, strict=True)
+    ]
+    return stage.texts(found)
+
+
+def _chunks(rows: Iterator[Sequence[Any]], width: int) -> Iterator[list[Any]]:
+    size = 1000
+    while chunk := list(itertools.islice(rows, size)):
+        width = max(width, len(chunk[-1]))
+        size = max(1, min(_MAX_ROWS, _MAX_CELLS // max(width, 1)))
+        yield chunk
+
+
+def _types(column: Sequence[Any], null: object) -> set[type]:
+    """Return the types of the values of a column that are not NULL."""
+    found = set(map(type, column)) - {type(None)}
+    is_null = null is not None and str in found
+    if is_null and all(each == null for each in column if isinstance(each, str)):
+        found.discard(str)
+    return found
+
+
+def text_of(value: Any, null: object) -> str:
+    """Return the text of a value as its type spells it; nothing for NULL."""
+    match value:
+        case str():
+            return "" if value == null else _EMPTY + value if value[:1] in ("", _EMPTY) else value
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            is_whole = value.is_integer() and abs(value) < 2**53
+            return str(int(value)) if is_whole else str(value)
+        case list() | dict():
+            return json.dumps(value, ensure_ascii=False)
+        case datetime():
+            return value.isoformat(" ")
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+class _Stage:
+    """A table of texts in `STAGE`, which gets wider as longer rows come."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, table: str) -> None:
+        self._database = database
+        self._table = f"{STAGE}.main.{quoted(table)}"
+        self._name = table
+        self.width = 0
+        self.rows = 0
+        self._unread: int | None = None
+        """Number of the first row with a character that could not be read."""
+
+    def add(self, rows: list[list[str]], *, has_empty: bool = False) -> None:
+        """Add rows; with `has_empty`, empty texts begin with `_EMPTY`."""
+        self._widen(max(map(len, rows)))
+        if any(len(row) != self.width for row in rows):
+            rows = [[*row, *[""] * (self.width - len(row))] for row in rows]
+        text = _ROW_END.join(map(_CELL_END.join, rows))
+        if self._unread is None and _UNFIT in text:
+            self._unread = self.rows + text[: text.index(_UNFIT)].count(_ROW_END) + 1
+        self.rows += len(rows)
+        places = range(1, self.width + 1)
+        ends = text.count(_ROW_END), text.count(_CELL_END)
+        if ends == (len(rows) - 1, len(rows) * (self.width - 1)):
+            cell = "nullif(s[{0}], '')"
+            if has_empty:
+                cell = f"if(starts_with(s[{{0}}], chr(29)), substr(s[{{0}}], 2), {cell})"
+            cells = ", ".join(map(cell.format, places))
+            split = "SELECT string_split(unnest(string_split(?, chr(30))), chr(31)) AS s"
+            insert = f"INSERT INTO {self._table} SELECT {cells} FROM ({split})"  # noqa: S608
+            self._database.execute(insert, [encodings.sendable(text)])
+            return
+        values = [
+            [None if cell == "" else encodings.sendable(cell) for cell in column]
+            for column in zip(*rows, strict=True)
+        ]
+        if has_empty:
+            values = [[cell and cell.removeprefix(_EMPTY) for cell in each] for each in values]
+        listed = ", ".join("unnest(?)" for _ in places)
+        self._database.execute(f"INSERT INTO {self._table} SELECT {listed}", values)
+
+    def _widen(self, width: int) -> None:
+        if not self.width and width:
+            columns = ", ".join(f"c{at} VARCHAR" for at in range(width))
+            self._database.execute(f"CREATE TABLE {self._table} ({columns})")
+        elif width > self.width:
+            for at in range(self.width, width):
+                self._database.execute(f"ALTER TABLE {self._table} ADD COLUMN c{at} VARCHAR")
+        self.width = max(self.width, width)
+
+    def texts(self, columns: Sequence[Column]) -> Texts:
+        """Return what was added, whose columns have these names and may have these types."""
+        self._widen(len(columns))
+        renamed = ", ".join(f"c{at} AS {quoted(each.name)}" for at, each in enumerate(columns))
+        notes = () if self._unread is None else (f"row {self._unread}: a character is unreadable",)
+        return Texts(f"SELECT {renamed} FROM {self._table}", columns, self.rows, notes)  # noqa: S608
+
+
+def united(parts: Sequence[Texts]) -> Texts:
+    """Return the rows of several tables, whose columns go by name."""
+    if not parts[1:]:
+        return parts[0]
+    checks: dict[bytes, Column] = {}
+    for column in itertools.chain.from_iterable(part.columns for part in parts):
+        key = column.name.encode("utf-8", "surrogatepass").lower()
+        known = checks.get(key, column)
+        common = {type: check for type, check in known.checks.items() if type in column.checks}
+        checks[key] = Column(known.name, common)
+    return Texts(
+        " UNION ALL BY NAME ".join(part.select for part in parts),
+        list(checks.values()),
+        sum(part.rows for part in parts),
+        is_loaded=all(part.is_loaded for part in parts),
+    )
+
+
+def typed(database: duckdb.DuckDBPyConnection, texts: Texts) -> str:
+    """Return the expressions of the columns, each of the type that fits all of its texts."""
+    found = [quoted(column.name) for column in texts.columns]
+    left = {at: iter(column.checks.items()) for at, column in enumerate(texts.columns)}
+    while left:
+        tried = {at: check for at, checks in left.items() if (check := next(checks, None))}
+        left = {at: checks for at, checks in left.items() if at in tried}
+        for begin in range(0, len(tried), _COLUMNS_AT_ONCE):
+            chosen = list(tried.items())[begin : begin + _COLUMNS_AT_ONCE]
+            for at, type in _fitting(database, texts, chosen):
+                del left[at]
+                if type is not None:
+                    name = quoted(texts.columns[at].name)
+                    found[at] = f"CAST({name} AS {type}) AS {name}"
+    return ", ".join(found)
+
+
+def _fitting(
+    database: duckdb.DuckDBPyConnection,
+    texts: Texts,
+    tried: Sequence[tuple[int, tuple[str, str]]],
+) -> Iterator[tuple[int, str | None]]:
+    """Yield the columns whose texts are all of the type that is tried, or that have none."""
+    names = [quoted(texts.columns[at].name) for at, _ in tried]
+    counts = ", ".join(
+        f"count({name}), count(*) FILTER (WHERE {check.format(name, type)})"
+        for name, (_, (type, check)) in zip(names, tried, strict=True)
+    )
+    counted = f"SELECT {counts} FROM ({texts.select})"  # noqa: S608
+    row: Iterator[int] = iter(database.execute(counted).fetchall()[0])
+    for at, (type, _) in tried:
+        held, fitting = next(row), next(row)
+        if held == fitting:
+            yield at, type if held else None
