@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from fnmatch import translate
 from hashlib import blake2b
 from itertools import product
@@ -15,6 +15,7 @@ from resource_server.providers.database.engines.contract import EngineName, View
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
+    Index,
     Key,
     Table,
     TableName,
@@ -363,16 +364,7 @@ class Policy:
                 [_column(c, hidden, maskers) for c in table.columns if c.name not in hidden]
             ),
             foreign_keys=tuple(foreign_keys),
-            indexes=tuple(
-                [
-                    index
-                    for index in table.indexes
-                    # An expression or a condition may name a hidden column. The manifest decides,
-                    # not whether the column exists: that would show.
-                    if not options.columns.hide
-                    or not (index.partial or None in index.columns or hidden & set(index.columns))
-                ]
-            ),
+            indexes=_indexes(table, hidden) if options.columns.hide else table.indexes,
             # It names the hidden tables and columns that it refers to.
             ddl=None if self._hides else table.ddl,
         )
@@ -527,6 +519,20 @@ def _same(written: str, name: str) -> bool:
 
 def _has(names: Iterable[str], name: str) -> bool:
     return any(_same(each, name) for each in names)
+
+
+def _indexes(table: Table, hidden: Set[str]) -> tuple[Index, ...]:
+    """Return the indexes of visible columns, without names, where columns are hidden.
+
+    An expression or a condition may name a hidden column, and a name may tell of one: engines
+    number theirs (`sqlite_autoindex_codes_2`). The manifest decides, not whether the column exists.
+    """
+    shown = [
+        Index("", index.columns, index.unique)
+        for index in table.indexes
+        if not (index.partial or None in index.columns or hidden & set(index.columns))
+    ]
+    return tuple(sorted(shown, key=lambda index: (index.columns, index.unique)))
 
 
 def _column(column: Column, hidden: set[str], maskers: Mapping[str, Masker]) -> Column:

@@ -288,6 +288,27 @@ async def test_every_spelling_of_a_key_has_one_canonical_address(owner: Owner) -
             assert (await it.entry(path)).uri == it.base + canonical, path
 
 
+async def test_no_name_of_an_index_tells_that_a_hidden_column_is_unique(owner: Owner) -> None:
+    columns = "code varchar(20) unique, card varchar(20) {}, mail varchar(20) unique"
+    hiding = {"codes": TableOptions(columns=ColumnOptions(hide=("card",)))}
+    shown: list[str] = []
+    for unique in ("", "unique"):
+        await owner.run("drop table if exists codes")
+        await owner.run(f"create table codes (id integer primary key, {columns.format(unique)})")
+        if unique:
+            await owner.run("create index card_and_code on codes (card, code)")
+        await owner.run("create index mail_beside_card on codes (mail)")
+        async with served(owner, tables=hiding) as it:
+            shown.append(
+                await it.text("codes/~schema") + await it.text("codes/~schema?format=json")
+            )
+    assert shown[0] == shown[1]
+    assert "card" not in shown[0]
+    assert '{"columns":["mail"],"unique":false}' in shown[0]
+    async with served(owner) as it:
+        assert "mail_beside_card" in await it.text("codes/~schema")
+
+
 async def test_a_cell_is_read_in_full(owner: Owner) -> None:
     declared = {"mariadb": "longtext"}.get(owner.engine, "text")
     await owner.run(f"create table t (id integer primary key, x {declared})")

@@ -139,7 +139,7 @@ def test_a_table_whose_name_has_wildcards_is_matched_by_its_exact_name() -> None
 def test_a_hidden_column_leaves_no_trace() -> None:
     view = policy({"orders": hiding("card_number")}).view(ORDERS)
     assert view.table.column_names == ("id", "email", "total", "customer_id")
-    assert view.table.indexes == (Index("by_email", ("email",)),)
+    assert view.table.indexes == (Index("", ("email",)),)
     assert view.table.ddl is None
     assert view.table.key_kind == "primary"
     assert "card" not in repr(view.table)
@@ -176,7 +176,8 @@ def test_definitions_are_hidden_if_anything_is_hidden(type: TableType) -> None:
 def test_a_hidden_column_that_does_not_exist_changes_nothing_more_than_one_that_does() -> None:
     absent = policy({"orders": hiding("other")}).view(ORDERS)
     assert absent.table.column_names == ORDERS.column_names
-    assert absent.table.indexes == ORDERS.indexes[:2]
+    named = [Index("", index.columns, index.unique) for index in ORDERS.indexes[:2]]
+    assert sorted(absent.table.indexes, key=str) == sorted(named, key=str)
     assert absent.table.ddl is None
 
 

@@ -91,6 +91,7 @@ class Index(msgspec.Struct, frozen=True):
     """An index; an indexed expression has None for its column."""
 
     name: str
+    """Empty if it may tell of hidden columns."""
     columns: tuple[str | None, ...]
     unique: bool = False
     partial: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from resource_server import uris
 from resource_server.provider import Format
@@ -72,9 +73,9 @@ class _ForeignKeyJson(msgspec.Struct, omit_defaults=True):
 
 
 class _IndexJson(msgspec.Struct):
-    name: str
     columns: tuple[str | None, ...]
     unique: bool
+    name: str | UnsetType = UNSET
 
 
 class _TableJson(msgspec.Struct, omit_defaults=True, rename="camel", kw_only=True):
@@ -165,7 +166,8 @@ def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKeyJson:
 
 
 def _index(index: Index) -> _IndexJson:
-    return _IndexJson(uris.display(index.name), tuple(map(_text, index.columns)), index.unique)
+    name = uris.display(index.name) if index.name else UNSET
+    return _IndexJson(tuple(map(_text, index.columns)), index.unique, name)
 
 
 def schema_markdown(
@@ -267,5 +269,6 @@ def _indexes(table: Table) -> str:
     lines = ["## Indexes\n"]
     for index in table.indexes:
         unique = ", unique" if index.unique else ""
-        lines.append(f"- {markdown.code(index.name)}: {_codes(index.columns)}{unique}")
+        name = f"{markdown.code(index.name)}: " if index.name else ""
+        lines.append(f"- {name}{_codes(index.columns)}{unique}")
     return "\n".join(lines)
