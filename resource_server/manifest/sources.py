@@ -57,7 +57,7 @@ def manifest_file(source: str | None = None) -> pathlib.Path | None:
     Raises:
         ManifestError: a folder has several manifests.
     """
-    if source is not None and is_database_url(source):
+    if source is not None and is_database_url(source, is_source=True):
         return None
     path = pathlib.Path(source or ".")
     if path.is_dir():
@@ -71,7 +71,7 @@ def database_of(source: str) -> DatabaseUrl | None:
     Raises:
         ManifestError: the database cannot be read.
     """
-    if is_database_url(source):
+    if is_database_url(source, is_source=True):
         try:
             url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
         except ValueError as error:

@@ -360,3 +360,12 @@ def test_a_file_that_is_compressed_is_a_data_file_only_by_its_whole_name(
 ) -> None:
     (tmp_path / "sales.gz").write_bytes(b"")
     assert "neither a manifest" in refusal(str(tmp_path / "sales.gz"))
+
+
+@pytest.mark.parametrize("url", ["postgresql://localhost/shop", "mysql://db/shop"])
+def test_a_server_is_a_source_without_a_login_and_a_port(url: str) -> None:
+    found = sources.database_of(url)
+    assert found is not None
+    assert (found.text, found.database) == (url, "shop")
+    assert sources.manifest_file(url) is None
+    assert not sources.is_source(url)  # beside URIs, it is one

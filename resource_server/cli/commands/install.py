@@ -154,7 +154,7 @@ class _Source:
 
 
 def _source(word: str) -> _Source:
-    if is_database_url(word):
+    if is_database_url(word, is_source=True):
         try:
             url = resolve_database_url(parse_database_url(word), pathlib.Path.cwd())
         except ValueError as error:

@@ -242,7 +242,7 @@ def _connecting(named: Sequence[str]) -> Sequence[str]:
 
 def _absolute(source: str) -> str:
     """Return a source as it is named from every folder, without a password."""
-    if not is_database_url(source):
+    if not is_database_url(source, is_source=True):
         return str(pathlib.Path(source).absolute())
     url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
     return redacted_url(url.text)

@@ -76,11 +76,14 @@ class DatabaseUrl:
         return f"{self.engine}:///{quote(os.fsencode(path))}"
 
 
-def is_database_url(argument: str) -> bool:
+def is_database_url(argument: str, *, is_source: bool = False) -> bool:
     """Return whether an argument is a database URL, not a resource URI like `sqlite://shop/…`.
 
-    A database URL has a driver, a third slash, a login, a port or parameters.
+    A database URL has a driver, a third slash, a login, a port or parameters; one of a server
+    needs none of them where an argument is a source (`is_source`) and cannot be a URI.
     """
+    if is_source and argument.partition("://")[0].lower() in SCHEMES:
+        return "://" in argument
     return bool(_SOURCE.match(argument)) or is_server_url(argument)
 
 
