@@ -27,9 +27,17 @@ IGNORED = (
 
 @contextlib.contextmanager
 def pgbouncer(
-    database: Database, folder: Path, *, mode: str = "transaction", ignored: str = ""
+    database: Database,
+    folder: Path,
+    *,
+    mode: str = "transaction",
+    ignored: str = "",
+    certificate: Path | None = None,
 ) -> Generator[str]:
-    """Run PgBouncer with two sessions for each database and login; yield the database's URL."""
+    """Run PgBouncer with two sessions for each database and login; yield the database's URL.
+
+    With a certificate, the key of which is in the same file, it takes encrypted connections only.
+    """
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("PgBouncer is not installed")
@@ -45,6 +53,12 @@ def pgbouncer(
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         f"auth_type = trust\nauth_file = {folder}/users\npool_mode = {mode}\n"
         f"default_pool_size = 2\nignore_startup_parameters = {ignored}\n"
+        + (
+            f"client_tls_sslmode = require\nclient_tls_key_file = {certificate}\n"
+            f"client_tls_cert_file = {certificate}\n"
+            if certificate
+            else ""
+        )
     )
     user = ["-u", "nobody"] if getpass.getuser() == "root" else []
     with subprocess.Popen(

@@ -12,6 +12,7 @@ from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.providers.database.engines.contract import CommitDetection, Statement
 from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from resource_server.providers.database.provider import Database as Provider
+from tests.cli.test_http_options import write_certificate
 from tests.providers.database import postgres_databases
 from tests.providers.database.engines.postgres.test_postgres_hostile import (
     ENDLESS,
@@ -147,3 +148,38 @@ async def test_tables_are_served_from_behind_a_pooler(pooled: str) -> None:
         assert "name 7" in str(row.data)
         with pytest.raises(ResourceError):
             await provider.read(("public", "victims", "7000"), {})
+
+
+def certificate(folder: Path) -> Path:
+    """Make a certificate of this machine that proves itself, with its key."""
+    folder.mkdir(mode=0o755)
+    both = folder / "both.pem"
+    both.write_bytes(b"".join(path.read_bytes() for path in write_certificate(folder)))
+    both.chmod(0o644)
+    return both
+
+
+async def test_the_parameters_of_libpq_for_tls_are_honoured(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own, other = certificate(tmp_path / "own"), certificate(tmp_path / "other")
+    with pgbouncer(database, tmp_path, certificate=own) as url:
+        for query, says in {
+            "sslmode=require": None,
+            "ssl=true": None,
+            f"sslmode=verify-full&sslrootcert={own}": None,
+            f"sslmode=verify-ca&sslrootcert={own}&sslnegotiation=postgres": None,
+            "sslmode=disable": ".",
+            f"sslmode=verify-ca&sslrootcert={other}": "certificate",
+            "sslmode=verify-full&sslrootcert=system": "certificate",
+            "sslmode=verify-full": "certificate",
+            f"sslmode=verify-full&sslrootcert={tmp_path}/none.pem": "sslrootcert: there is no file",
+        }.items():
+            engine = PostgresEngine(f"{url}?{query}")
+            if says is None:
+                await engine.open()
+            else:
+                with pytest.raises(MountUnavailable, match=says):
+                    await engine.open()
+            await engine.close()
