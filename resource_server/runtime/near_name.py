@@ -40,5 +40,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{near}'?" if near else ""
 
 
+def sentences(problem: str, then: str) -> str:
+    """Return a problem, which may end in "did you mean", and what follows from it, if anything."""
+    if not then:
+        return problem
+    return f"{problem} {then}" if problem.endswith("?") else f"{problem}. {then}"
+
+
 def _folded(name: str) -> str:
     return re.sub("[-_ ]", "", name[:_MAX_LENGTH].casefold())

@@ -29,15 +29,15 @@ PATTERN_DRAFTZ = "roots:\n  r:\n    path: docs\n    exclude: [draftz/]\n"
 
 NO_TABLE = (
     "mcp-resources.yaml:5:17: databases.shop.tables.customer: no table 'customer'; did you mean "
-    "'customers'?; nothing of the database is served until this is right, or has `optional: true` "
+    "'customers'? Nothing of the database is served until this is right, or has `optional: true` "
 )
 NO_COLUMN = (
     "mcp-resources.yaml:5:35: databases.shop.tables.customers.columns.hide: no column 'notacol' in "
-    "table 'customers'; the table is not served until this is right"
+    "table 'customers'. The table is not served until this is right"
 )
 NO_FOLDER = (
     "mcp-resources.yaml:5:15: roots.r.directories.draftz: no such directory; did you mean "
-    "'drafts'?; nothing of the folder is served until this is right, or has `optional: true` "
+    "'drafts'? Nothing of the folder is served until this is right, or has `optional: true` "
 )
 NO_MATCH = "mcp-resources.yaml:4:14: roots.r.exclude: 'draftz/' matches nothing"
 

@@ -23,7 +23,7 @@ from resource_server.providers.database.engines.reflection import (
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.runtime.near_name import did_you_mean
+from resource_server.runtime.near_name import did_you_mean, sentences
 from resource_server.runtime.server_key import ServerKey, process_key
 
 _HASH_PURPOSE = "mask: hash"
@@ -32,12 +32,12 @@ _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
 _WILD = re.compile(r"[*?\[\]]")
 _STOPPED = (
-    "; nothing of the database is served until this is right, or has `optional: true` for a table "
+    "Nothing of the database is served until this is right, or has `optional: true` for a table "
     "that may come later"
 )
-_WITHHELD = (
-    "; the table is not served until this is right",
-    "; these tables are not served until this is right",
+WITHHELD = (
+    "The table is not served until this is right",
+    "These tables are not served until this is right",
 )
 _MAX_DECIDED = 50_000
 """Maximum number of tables whose matching rule is cached; pattern matching is slow."""
@@ -409,8 +409,8 @@ class Policy:
             if fitting:
                 shown = [name for name in fitting if rule.protects and self._is_exposed(name)]
                 text = "is never used; an earlier entry matches the same tables"
-                ending = _WITHHELD[len(shown) > 1] if shown else ""
-                found.append((Problem(f"tables.{rule.pattern}", f"{text}{ending}"), shown))
+                ending = WITHHELD[len(shown) > 1] if shown else ""
+                found.append((Problem(f"tables.{rule.pattern}", sentences(text, ending)), shown))
             elif not rule.is_optional and (problem := self._misnamed(rule, names)) is not None:
                 found.append((problem, ()))
         return found
@@ -423,9 +423,8 @@ class Policy:
         if rule.options is None and not stops and self._engine not in ("sqlite", "duckdb"):
             return None  # a server lists no table that the login may not read
         what = "table matches this pattern" if rule.expression else f"table '{rule.pattern}'"
-        return Problem(
-            f"tables.{rule.pattern}", f"no {what}{meant}{_STOPPED if stops else ''}", stops
-        )
+        text = sentences(f"no {what}{meant}", _STOPPED if stops else "")
+        return Problem(f"tables.{rule.pattern}", text, stops)
 
     def _is_exposed(self, name: TableName) -> bool:
         rule = self._rule(name)
@@ -602,8 +601,8 @@ def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequ
             stopped = [each.name for each in group if each.unread is not None]
             known = [column for each in group for column in each.column_names]
             where = f"table '{group[0].name.name}'" if len(group) == 1 else "any such table"
-            ending = "" if not stopped else _WITHHELD[len(group) > 1]
-            text = f"no column '{name}' in {where}{did_you_mean(name, known)}{ending}"
+            ending = "" if not stopped else WITHHELD[len(group) > 1]
+            text = sentences(f"no column '{name}' in {where}{did_you_mean(name, known)}", ending)
             yield Problem(f"tables.{rule.pattern}.{option}", text), stopped
 
 

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
 from resource_server.providers.database.engines.reflection import Table, TableName, quoted
-from resource_server.providers.database.policy import Policy, Problem, Rule, lacking
+from resource_server.providers.database.policy import WITHHELD, Policy, Problem, Rule, lacking
 from resource_server.runtime.eager import settle
+from resource_server.runtime.near_name import sentences
 
 _MAX_REFLECTED = 500
 """Maximum tables of a pattern in which its columns are looked for; `check` looks into all."""
@@ -53,7 +54,7 @@ async def _problems(
     for name in names:
         refused = await _refusal(engine, rule, name, options.where)
         if refused is not None:
-            text = f"of '{name.name}': {refused}; the table is not served until this is right"
+            text = sentences(f"of '{name.name}': {refused}", WITHHELD[0])
             yield Problem(f"tables.{rule.pattern}.where", text), [name]
 
 
@@ -76,7 +77,7 @@ async def _refusal(engine: Engine, rule: Rule, name: TableName, where: str) -> s
         await engine.fetch(Statement(sql), limit=1, within=_WHERE_S)
         columns = (await settle(engine.table(name))).column_names if rule.quoted else ()
     except ValueError as error:
-        return str(error)
+        return str(error).partition("\n")[0]  # the rest of DuckDB's shows where
     except ResourceNotFound:
         return "the database refuses it"
     known = {column.casefold() for column in (*columns, name.name)}

@@ -478,17 +478,17 @@ def test_misspelt_names_are_reported_with_suggestions() -> None:
             "audit_*": False,
         }
     )
-    withheld = "; the table is not served until this is right"
+    withheld = "The table is not served until this is right"
     assert rules.problems([ORDERS.name], [ORDERS]) == [
         Problem("tables.ordres", "no table 'ordres'; did you mean 'orders'?"),
         Problem("tables.audit_*", "no table matches this pattern"),
         Problem(
             "tables.orders.columns.hide",
-            f"no column 'cardnumber' in table 'orders'; did you mean 'card_number'?{withheld}",
+            f"no column 'cardnumber' in table 'orders'; did you mean 'card_number'? {withheld}",
         ),
         Problem(
             "tables.orders.columns.mask",
-            f"no column 'emial' in table 'orders'; did you mean 'email'?{withheld}",
+            f"no column 'emial' in table 'orders'; did you mean 'email'? {withheld}",
         ),
         Problem("tables.orders.key", "no column 'idd' in table 'orders'; did you mean 'id'?"),
         Problem("tables.orders.change.column", "no column 'updated_at' in table 'orders'"),
@@ -579,7 +579,7 @@ def test_a_column_of_a_pattern_needs_to_exist_in_only_one_of_its_tables() -> Non
     assert rules.problems([ORDERS.name, other.name], [ORDERS, other]) == [
         Problem(
             "tables.o*.columns.hide",
-            "no column 'absent' in any such table; these tables are not served until this is right",
+            "no column 'absent' in any such table. These tables are not served until this is right",
         ),
     ]
 

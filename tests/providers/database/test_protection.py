@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
+from resource_server.access import Access
+from resource_server.catalog.catalog import Catalog
 from resource_server.errors import InvalidParameter, ResourceError, RuleUnmatched
 from resource_server.errors import ResourceNotFound as NotFound
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
-from tests.listeners import BASE
+from resource_server.runtime.eager import TimeLimit, settle
+from resource_server.testing.tool_rules import SilentToolRequest
+from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner, owner_of
-from tests.providers.database.served import FRESH, Served, served
+from tests.providers.database.served import FRESH, Served, served, timed_database
+from tests.providers.database.servers import unique_name, with_parts
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +43,10 @@ def hiding(*names: str, **more: Any) -> TableOptions:
 
 def masking(name: str) -> TableOptions:
     return TableOptions(columns=ColumnOptions(mask={name: "hash"}))
+
+
+def prefix(owner: Owner) -> tuple[str, ...]:
+    return tuple(owner.prefix.split("/")[:-1])
 
 
 async def assert_gone(it: Served, table: str = "customers") -> None:
@@ -75,14 +84,14 @@ async def assert_gone(it: Served, table: str = "customers") -> None:
     ("entries", "says"),
     [
         ({"customers": hiding("sn")}, "hide: no column 'sn' in table 'customers'; did you mean"),
-        ({"customers": hiding("notacol")}, "hide: no column 'notacol' in table 'customers'; the t"),
+        ({"customers": hiding("notacol")}, "hide: no column 'notacol' in table 'customers'. The t"),
         ({"customers": masking("snn")}, "mask: no column 'snn' in table 'customers'; did you"),
         ({"cust*": hiding("snn")}, "hide: no column 'snn' in table 'customers'; did you mean"),
         ({"customers": TableOptions(where="tenant = 1")}, "where: of 'customers': "),
         # Never used, as the pattern comes first.
         (
             {"cust*": TableOptions(title="C"), "customers": hiding("ssn")},
-            "tables.customers: is never used; an earlier entry matches the same tables; the table",
+            "tables.customers: is never used; an earlier entry matches the same tables. The table",
         ),
     ],
 )
@@ -100,11 +109,7 @@ async def test_a_table_is_not_served_if_a_rule_would_not_protect_it(
         assert "not served until this is right" in told[0]
         # What is not served is not counted as hidden by a rule.
         assert [path for path, _ in await provider.hides(limit=9) if "customers" in path] == []
-        path = (
-            (*owner.prefix.strip("/").split("/"), "customers", "1")
-            if owner.prefix
-            else ("customers", "1")
-        )
+        path = (*prefix(owner), "customers", "1")
         assert "does not hold" in await provider.explain(path)
 
 
@@ -145,6 +150,7 @@ async def test_a_table_goes_when_its_hidden_column_is_renamed_and_comes_back(
     tables = {"customers": hiding("ssn")}
     async with served(owner, tables=tables, queries=QUERIES, timing=FRESH) as it:
         assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
+        await it.catalog.wait_for_mistakes(20)
         with caplog.at_level(logging.WARNING):
             await owner.run("drop view cards", "alter table customers rename column ssn to social")
             await assert_gone(it)
@@ -153,8 +159,8 @@ async def test_a_table_goes_when_its_hidden_column_is_renamed_and_comes_back(
             await assert_gone(it)
         told = [text for text in caplog.messages if text.startswith("tables.")]
         assert told == [
-            "tables.customers.columns.hide: no column 'ssn' in table 'customers'; "
-            "the table is not served until this is right"
+            "tables.customers.columns.hide: no column 'ssn' in table 'customers'. "
+            "The table is not served until this is right"
         ]
         await owner.run("drop view seen", "alter table customers rename column social to ssn")
         assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
@@ -196,3 +202,91 @@ async def test_sqlite_takes_no_quoted_name_of_a_missing_column_for_text(tmp_path
         entry = TableOptions(where="\"Name\" <> 'draft'")
         async with served(owner, tables={"customers": entry}, timing=FRESH) as it:
             assert await it.json("customers/1")
+
+
+@pytest.mark.parametrize("url", ["sqlite", "duckdb"], indirect=True)
+async def test_sql_of_callers_finds_no_table_that_is_not_protected(owner: Owner) -> None:
+    await owner.run(*PEOPLE[:-1])
+    tables = {"customers": hiding("ssn"), "orders": TableOptions()}
+    async with served(owner, tables=tables, sql=True, timing=FRESH) as it:
+        provider = it.catalog.mounts[0].provider
+
+        async def rows(sql: str) -> str:
+            called = {"sql": sql}
+            request, limit = SilentToolRequest(), TimeLimit(20)
+            return str(await provider.call_tool("query_database", called, request, limit))
+
+        assert "Ann" in await rows("select * from customers")
+        await owner.run("alter table customers rename column ssn to social")
+        for sql in ("select * from customers", "select social from customers"):
+            with pytest.raises(InvalidParameter, match="no such table"):
+                await rows(sql)
+        assert "5" in await rows("select total from orders")
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_hidden_column_that_the_login_may_not_read_is_no_mistake(owner: Owner) -> None:
+    """The login that `resource-server sql --role` advises has no right to hidden columns."""
+    is_postgres = owner.engine == "postgresql"
+    if is_postgres:
+        from tests.providers.database.postgres_databases import ADMIN
+    else:
+        from tests.providers.database.mysql_databases import ADMIN
+    await owner.run(*PEOPLE[:-1])
+    name, database = unique_name(), owner.url.rpartition("/")[2]
+    user = (
+        f"create role {name} login password" if is_postgres else f"create user {name} identified by"
+    )
+    dropped = f"drop owned by {name}; drop role {name}" if is_postgres else f"drop user {name}"
+    async with owner_of(with_parts(ADMIN, database=database)) as admin:
+        await admin.run(
+            f"{user} 'hunter2secret'",
+            *([f"grant usage on schema public to {name}"] if is_postgres else ()),
+            f"grant select (id, name) on customers to {name}",
+            f"grant select on orders to {name}",
+        )
+        try:
+            url = with_parts(owner.url, login=f"{name}:hunter2secret")
+            tables = {"customers": hiding("ssn"), "orders": hiding("totl")}
+            async with Database(url=url, tables=tables) as reader:
+                found = dict(await reader.warnings(thorough=False))
+                assert "tables.orders.columns.hide" in found
+                assert not is_postgres or len(found) == 1
+                await settle(reader.metadata((*prefix(owner), "customers", "1")))
+                with pytest.raises(NotFound):
+                    await reader.metadata((*prefix(owner), "orders", "1"))
+        finally:
+            await admin.run(dropped)
+
+
+async def test_data_files_follow_the_same_gate(tmp_path: Path) -> None:
+    file = tmp_path / "customers.csv"
+    file.write_text("id,name,ssn\n1,Ann,4711\n")
+    tables = {"customers": hiding("ssn")}
+    url = f"files:{tmp_path}/*.csv"
+    provider = timed_database(FRESH, url=url, tables=tables)
+    async with Catalog([mounted(provider)]) as catalog:
+        assert await catalog.start() == {}
+        it = Served(catalog, "")
+        assert await it.json("customers/1") == {"name": "Ann", "id": 1}
+        file.write_text("id,name,social\n1,Ann,4711\n")
+        with pytest.raises(NotFound):
+            await it.read("customers/1")
+    with pytest.raises(RuleUnmatched):
+        async with Database(url=url, tables={"customer": hiding("ssn")}):
+            pass
+
+
+async def test_callers_with_fewer_scopes_meet_the_same_gate(owner: Owner) -> None:
+    await owner.run(*PEOPLE[:-1])
+    tables = {
+        "customers": hiding("snn"),
+        "orders": TableOptions(access=Access(scopes=("sales",))),
+    }
+    async with Database(url=owner.url, tables=tables) as whole:
+        async with whole.narrowed(frozenset()) as database:
+            assert await database.list((), after=None, limit=9) == []
+        async with whole.narrowed(frozenset({"sales"})) as database:
+            assert await database.metadata((*prefix(owner), "orders"))
+            with pytest.raises(NotFound):
+                await database.metadata((*prefix(owner), "customers"))

@@ -630,14 +630,14 @@ class ExposedTableCache:
         before = self._policy.unprotected
         found = await protection.unprotected(self._engine, self._policy, [i.name for i in every])
         self._policy.unprotected = found
+        # At the start, the mount reports what is wrong.
+        if self._state is not None and self.is_reporting:
+            for problem in dict.fromkeys(found[name] for name in found if name not in before):
+                _log.warning("%s: %s", problem.option, problem.message)
         if self._refuses_views:
             views = [info.name for info in every if info.type in _EXAMINED]
             self._policy.refuse_views(views, await self._engine.view_reads(views))
         self._names = frozenset([info.name for info in every])
-        if self._state is None or not self.is_reporting:
-            return  # at the start, the mount reports what is wrong
-        for problem in dict.fromkeys(found[name] for name in found if name not in before):
-            _log.warning("%s: %s", problem.option, problem.message)
 
     @property
     def known_state(self) -> object:

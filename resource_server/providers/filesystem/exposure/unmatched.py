@@ -20,10 +20,10 @@ from resource_server.providers.filesystem.exposure.patterns import Pattern, byte
 from resource_server.providers.filesystem.exposure.rules import EVERYTHING, Selection, selection
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.options import DirectoryOptions
-from resource_server.runtime.near_name import as_typed, near_name
+from resource_server.runtime.near_name import as_typed, near_name, sentences
 
 _STOPPED = (
-    "; nothing of the folder is served until this is right, or has `optional: true` for a "
+    "Nothing of the folder is served until this is right, or has `optional: true` for a "
     "directory that may come later"
 )
 
@@ -50,7 +50,8 @@ def directories(tree: FileTree, written: Iterable[str]) -> Iterator[Unmatched]:
         found = _misnamed(tree, tuple(key.split("/")), options)
         if found is not None:
             problem, stops = found
-            yield Unmatched(f"directories.{option}", problem + _STOPPED * stops, stops)
+            text = sentences(problem, _STOPPED if stops else "")
+            yield Unmatched(f"directories.{option}", text, stops)
 
 
 def _misnamed(tree: FileTree, path: Path, options: DirectoryOptions) -> tuple[str, bool] | None:

@@ -41,7 +41,9 @@ def root(tmp_path: Path) -> Path:
 async def test_the_folder_is_not_served_if_directories_names_draftz_beside_drafts(
     root: Path, key: str, options: DirectoryOptions
 ) -> None:
-    with pytest.raises(RuleUnmatched, match=r"no such directory; did you mean '.*; not") as found:
+    with pytest.raises(
+        RuleUnmatched, match=r"no such directory; did you mean '.*'[?] Not"
+    ) as found:
         async with Filesystem(root, directories={key: options}):
             pass
     assert found.value.option == f"directories.{key}"
