@@ -188,7 +188,7 @@ def _key_column(table: Table) -> str | None:
     names = [
         column.name
         for column in table.columns
-        if column.key_type is not None and _is_text(column.name) and not _is_private(column.name)
+        if column.is_address and _is_text(column.name) and not _is_private(column.name)
     ]
     if table.key_kind != "none" or not names:
         return None

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-EngineName: TypeAlias = Literal["sqlite", "postgresql", "mariadb"]
+EngineName: TypeAlias = Literal["sqlite", "postgresql", "mariadb", "duckdb"]
 
 
 def quoted(engine: EngineName, name: str) -> str:
@@ -51,6 +51,7 @@ LONG = {
     "sqlite": "hex(zeroblob(5000))",
     "postgresql": "repeat('x', 9000)",
     "mariadb": "repeat('x', 9000)",
+    "duckdb": "repeat('x', 9000)",
 }
 """Texts that are too long for a URI; indexes store them, compressed."""
 
@@ -77,6 +78,23 @@ def around(*bits: int, unsigned: bool = False) -> tuple[str, ...]:
 _REALS = (
     *("0", "-0.0", "1", "-1", "0.1", "1.5", "1e300", "-1e300", "1e-300", "5e-324", "1e15", "1e16"),
     *("123456789.125", "9007199254740993", "0.30000000000000004", "3.4028235e38", "1e22", "1e23"),
+)
+_JSON = _quote_all(
+    *(
+        "{}",
+        "[]",
+        "1",
+        "1.0",
+        "null",
+        '"null"',
+        '"a"',
+        '"1"',
+        '{"a": 1}',
+        '[1, "x"]',
+        "1e400",
+        "true",
+    ),
+    *('{"$blob": "QQ=="}', '{"$text": "a", "characters": 9}', '{"$json": "1"}', "9007199254740993"),
 )
 _DECIMALS = ("0", "-0", "1", "1.0", "1.10", "-1.1", "0.0001", "12345.6", "99999999.99", "-5", "1e5")
 
@@ -184,11 +202,9 @@ _POSTGRES_TYPES: tuple[ColumnType, ...] = (
     ColumnType("macaddr8", _quote_all("08:00:2b:01:02:03:04:05", "ff:ff:ff:ff:ff:ff:ff:ff")),
     ColumnType("bit(3)", _quote_all("000", "101", "111")),
     ColumnType("varbit(9)", _quote_all("", "0", "1", "01", "101010101")),
-    ColumnType("json", _quote_all("{}", "1", "null", '"a"')),
-    ColumnType(
-        "jsonb",
-        _quote_all("{}", "[]", "1", "1.0", "null", '"a"', '{"a": 1}', '{"a": 1.0}', "1e400"),
-    ),
+    ColumnType("json", _JSON),
+    ColumnType("jsonb", (*_JSON, "'{\"a\": 1.0}'")),
+    ColumnType("jsonb[]", _quote_all("{}", "{1}", "{NULL,null}", '{"\\"x\\"",1}')),
     ColumnType("integer[]", _quote_all("{}", "{1}", "{1,2}", "{NULL}", "{{1},{2}}", "[0:1]={1,2}")),
     ColumnType("text[]", _quote_all("{}", "{a}", "{NULL}", '{"NULL"}', '{"a,b"}', '{""}')),
     ColumnType("int4range", _quote_all("empty", "[1,2)", "(,)", "[1,)", "(,5]")),
@@ -369,7 +385,7 @@ _MARIADB_TYPES: tuple[ColumnType, ...] = (
     ColumnType("bit(9)", ("0", "1", "511", "256")),
     ColumnType("bit(64)", ("0", "1", "18446744073709551615")),
     ColumnType("boolean", ("true", "false", "2")),
-    ColumnType("json", ("'{}'", "'1'", "'null'", "'{\"a\": 1}'", "'[]'")),
+    ColumnType("json", _JSON),
     ColumnType("inet6", ("'::1'", "'::'", "'::ffff:1.2.3.4'", "'2001:db8::1'")),
     ColumnType("inet4", ("'0.0.0.0'", "'10.0.0.1'", "'255.255.255.255'")),
     ColumnType(
@@ -385,7 +401,90 @@ _MARIADB_TYPES: tuple[ColumnType, ...] = (
     ColumnType("point", ("ST_GeomFromText('POINT(0 0)')", "ST_GeomFromText('POINT(1 2)')")),
 )
 
-TYPES = {"postgresql": _POSTGRES_TYPES, "sqlite": _SQLITE_TYPES, "mariadb": _MARIADB_TYPES}
+# DuckDB reads a quoted literal as a value of any type, too.
+_DUCKDB_TYPES: tuple[ColumnType, ...] = (
+    ColumnType("TINYINT", around(8)),
+    ColumnType("SMALLINT", around(16)),
+    ColumnType("INTEGER", around(32)),
+    ColumnType("BIGINT", around(53, 64)),
+    ColumnType("HUGEINT", around(64, 128)[:-4] + _quote_all(*around(128))),
+    ColumnType("UTINYINT", around(8, unsigned=True)),
+    ColumnType("UINTEGER", around(32, unsigned=True)),
+    ColumnType("UBIGINT", _quote_all(*around(63, 64, unsigned=True))),
+    ColumnType("UHUGEINT", _quote_all(*around(63, 64, 127, 128, unsigned=True))),
+    ColumnType("BIGNUM", _quote_all(*around(64, 128), "9" * 60)),
+    ColumnType(
+        "FLOAT", _quote_all("0", "-0", "1", "0.1", "1e30", "NaN", "inf", "-inf", "16777217")
+    ),
+    ColumnType("DOUBLE", _quote_all(*_REALS, "NaN", "inf", "-inf")),
+    ColumnType("DECIMAL(10,2)", _quote_all("0", "1", "1.10", "-1.1", "99999999.99", "-5")),
+    ColumnType("DECIMAL(38,10)", _quote_all("0", "1.10", "9" * 28, "0.0000000001")),
+    ColumnType("VARCHAR", _text_literals("duckdb", long=True)),
+    ColumnType("VARCHAR COLLATE NOCASE", _text_literals("duckdb")),
+    ColumnType("ENUM({labels})", _text_literals("duckdb")),
+    ColumnType("BLOB", ("''", "'a'::BLOB", "'\\x00'::BLOB", "'\\xFF'::BLOB", "'abcd'::BLOB")),
+    ColumnType("BOOLEAN", ("true", "false")),
+    ColumnType(
+        "DATE",
+        _quote_all(
+            *("2026-11-20", "0001-01-01", "9999-12-31", "10000-01-01", "0001-01-01 (BC)"),
+            *("0044-03-15 (BC)", "infinity", "-infinity", "1970-01-01", "5877642-06-25 (BC)"),
+            *("5881580-07-10",),
+        ),
+    ),
+    ColumnType("TIME", _quote_all("00:00:00", "23:59:59.999999", "24:00:00", "10:00:00.5")),
+    ColumnType("TIME_NS", _quote_all("00:00:00", "23:59:59.999999999", "10:00:00.5")),
+    ColumnType(
+        "TIMETZ", _quote_all("10:00:00+00", "10:00:00+01", "09:00:00+00", "24:00:00+15:59:59")
+    ),
+    *(
+        ColumnType(
+            type,
+            _quote_all(
+                *("2026-11-20 10:00:00", "2026-11-20 10:00:00.5", "1970-01-01", "infinity"),
+                *("-infinity", *far),
+            ),
+        )
+        for type, far in (
+            ("TIMESTAMP", ("0001-01-01", "9999-12-31 23:59:59.999999", "0044-03-15 (BC) 10:00")),
+            ("TIMESTAMP", ("294246-01-01", "10000-01-01 00:00:01", "2026-11-20 10:00:00.000001")),
+            ("TIMESTAMP_S", ("0001-01-01", "10000-01-01", "0044-03-15 (BC) 10:00:00")),
+            ("TIMESTAMP_MS", ("0001-01-01", "10000-01-01", "2026-11-20 10:00:00.001")),
+            ("TIMESTAMP_NS", ("2026-11-20 10:00:00.000000001", "2026-11-20 10:00:00.000001")),
+            (
+                "TIMESTAMPTZ",
+                ("2026-11-20 10:00:00+05:30", "0001-01-01", "294246-01-01", "10000-01-01"),
+            ),
+        )
+    ),
+    ColumnType(
+        "INTERVAL", ("'1 month'", "'30 days'", "'24 hours'", "'1 day'", "'-1 day'", "'1 us'")
+    ),
+    ColumnType(
+        "UUID",
+        _quote_all(
+            "00000000-0000-0000-0000-000000000000",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "123E4567-e89b-12d3-a456-426614174000",
+        ),
+    ),
+    ColumnType("BIT", _quote_all("0", "1", "01", "101")),
+    ColumnType("JSON", _JSON),
+    ColumnType("JSON[]", ("['1', '\"x\"']::JSON[]", "[]", "['null']::JSON[]", "[NULL]")),
+    ColumnType("INTEGER[]", ("[]", "[1]", "[1, 2]", "[NULL]")),
+    ColumnType("VARCHAR[]", ("[]", "['a']", "['a,b']", "['']")),
+    ColumnType("INTEGER[2]", ("[1, 2]", "[2, 1]")),
+    ColumnType("STRUCT(a INTEGER, b VARCHAR)", ("{'a': 1, 'b': 'x'}", "{'a': NULL, 'b': ''}")),
+    ColumnType("MAP(VARCHAR, INTEGER)", ("MAP {'a': 1}", "MAP {}")),
+    ColumnType("UNION(n INTEGER, s VARCHAR)", ("1", "'x'")),
+)
+
+TYPES = {
+    "postgresql": _POSTGRES_TYPES,
+    "sqlite": _SQLITE_TYPES,
+    "mariadb": _MARIADB_TYPES,
+    "duckdb": _DUCKDB_TYPES,
+}
 
 
 @st.composite

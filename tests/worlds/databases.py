@@ -120,8 +120,8 @@ class LiveDatabase:
 
     async def _clear(self, schema: Schema) -> None:
         match schema.engine:
-            case "sqlite":
-                await self._clear_sqlite()
+            case "sqlite" | "duckdb":
+                await self._clear_file()
             case "postgresql":
                 namespace = quoted("postgresql", schema.namespace)
                 old = quoted("postgresql", self._schema.namespace)
@@ -135,12 +135,13 @@ class LiveDatabase:
             case "mariadb":
                 await self.owner.clear()
 
-    async def _clear_sqlite(self) -> None:
+    async def _clear_file(self) -> None:
         # Another file: connections of an earlier case may still have the old one open.
         await self.owner.close()
         self.owner.url = _next_file(self.owner.url)
         await self.owner.open()
-        await self.owner.run("PRAGMA synchronous = OFF")
+        if self.owner.engine == "sqlite":
+            await self.owner.run("PRAGMA synchronous = OFF")
 
     async def _create(self, relation: Relation) -> None:
         await self.owner.run(*relation.create)
@@ -164,7 +165,7 @@ def _next_file(url: str) -> str:
     """Remove the file of a URL; return the URL of another one."""
     path = Path(url.partition(":///")[2])
     path.unlink(missing_ok=True)
-    return f"sqlite:///{path.with_stem(str(int(path.stem) + 1))}"
+    return f"{url.partition(':')[0]}:///{path.with_stem(str(int(path.stem) + 1))}"
 
 
 @asynccontextmanager
@@ -172,9 +173,9 @@ async def live_database(engine: EngineName) -> AsyncGenerator[LiveDatabase]:
     """Make an empty database, and drop it at the end; skips the test without a server."""
     async with AsyncExitStack() as stack:
         match engine:
-            case "sqlite":
+            case "sqlite" | "duckdb":
                 made = stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY))
-                owner = await stack.enter_async_context(owner_of(f"sqlite:///{made}/0.db"))
+                owner = await stack.enter_async_context(owner_of(f"{engine}:///{made}/0.db"))
             case "postgresql":
                 owner = await _postgres_owner(stack)
             case "mariadb":

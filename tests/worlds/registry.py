@@ -10,7 +10,15 @@ from tests.worlds.harness import Property
 
 NAMES = tuple(
     name
-    for name in ("noninterference", "rows", "updates", "messages", "conversions", "soak")
+    for name in (
+        "noninterference",
+        "rows",
+        "spelling",
+        "updates",
+        "messages",
+        "conversions",
+        "soak",
+    )
     if importlib.util.find_spec(f"tests.worlds.{name}")
 )
 

@@ -18,6 +18,8 @@ _DOCUMENTS = (_ROWS, _SUMMARY, "~schema")
 _FORMAT = "csv"
 """The shortest format."""
 
+_CSV_SPECIAL = frozenset(',"\r\n')
+
 _Value: TypeAlias = str | int | float | bool | None
 _Names: TypeAlias = str | Sequence[str] | None
 """Names of columns, separated by commas; some models write lists."""
@@ -104,4 +106,4 @@ def _text(value: _Value) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
+    return '"' + text.replace('"', '""') + '"' if _CSV_SPECIAL.intersection(text) else text

@@ -556,7 +556,7 @@ def _keys(table: Table, options: TableOptions, covered: set[str]) -> list[Key]:
     ):
         return []  # as if the hidden column were there
     if columns and len(columns) == len(declared) and columns != table.key:
-        typed = {column.name for column in table.columns if column.key_type is not None}
+        typed = {column.name for column in table.columns if column.is_address}
         keys = [Key("declared", columns)] if typed.issuperset(columns) else []
     usable = [key for key in keys if covered.isdisjoint(key.columns)]
     if any(_same("rowid", name) for name in covered):
@@ -646,7 +646,7 @@ def _column_problems(
         keys = _keys(table, options, set())
         named = [column for column in table.columns if _has(options.key, column.name)]
         for column in named if not keys else ():
-            if column.key_type is None:
+            if not column.is_address:
                 yield Problem(
                     f"tables.{pattern}.key",
                     f"rows of '{table.name.name}' have no address: values of type "

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 LATEST = "2025-11-25"
 SQL = """
 create table orders (id integer primary key, status text, total real, card text, sent boolean);
+create table sums (id integer primary key, total real) strict;
 insert into orders values (1, 'paid', 10.5, '41111111', 1), (2, 'open', 20, '42222222', 0),
   (3, 'paid', 30, '43333333', 0), (4, 'a,"b', null, '44444444', null);
 """
@@ -119,7 +120,7 @@ async def test_what_was_left_out_is_read_on_with_the_arguments_that_a_result_nam
         ({"sort": "card"}, "is masked"),
         ({"by": "card"}, "is masked"),
         ({"where": {"statsu": "paid"}}, "did you mean 'status'?"),
-        ({"where": {"total": "ten"}}, "no value of total"),
+        ({"uri": "test://one/sums", "where": {"total": "ten"}}, "no value of total"),
         ({"count": True, "by": "status"}, "leave them out"),
         ({"columns": "nope"}, "test://one/orders/~schema"),
     ],

@@ -1,8 +1,9 @@
-"""Key types: how the values of one kind of key column are written, read, bound and compared.
+"""Key types: how the values of one kind of column are written, read, bound and compared.
 
-Each engine chooses the type of a column from its allow-list (`engines/*/key_types.py`); a column
-without one is never part of a key. A value has one canonical segment: plain text where the column's
-type is unambiguous (`5`, `DE`, `2026-11-20`), and a typed form otherwise:
+Each engine chooses the type of a column from its table (`engines/*/key_types.py`), with what the
+engine can do with its values; of a column without one, only NULL is told apart. A value is read as
+pages show it. In a path, it has one canonical segment: plain text where the column's type is
+unambiguous (`5`, `DE`, `2026-11-20`), and a typed form otherwise:
 
 | form | value |
 |---|---|
@@ -13,14 +14,17 @@ type is unambiguous (`5`, `DE`, `2026-11-20`), and a typed form otherwise:
 
 from __future__ import annotations
 
+import binascii
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from resource_server.errors import ResourceNotFound
@@ -35,6 +39,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[Ee][+-]?[0-9]{1,
 _DIGITS = re.compile(r"(-?)(0|[1-9][0-9]{0,18})")
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_SHOWN_INFINITE = {shown: spelled for spelled, shown in _NOT_FINITE.items()}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)?"
 _TIME = re.compile(_CLOCK, re.ASCII)
@@ -42,17 +47,41 @@ _DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}", re.ASCII)
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}(?:\1[0-9A-Fa-f]{4}){2}\1[0-9A-Fa-f]{12}")
 
 
-class KeyType(Struct, frozen=True):
-    """One kind of key column.
+EXTREMES: Final = ("min", "max")
+NUMERIC: Final = ("sum", "min", "max", "avg")
+
+
+class KeyType(Struct, frozen=True, kw_only=True):
+    """One kind of column.
 
     Values are the driver's. Every method but `decode` raises `ValueError` for a value or text that
     the column cannot hold, so nothing else is ever bound.
     """
 
+    functions: Sequence[str] = EXTREMES
+    """The aggregates that the engine has for it."""
+    is_compared: bool = True
+    """Whether its values have an equality and an order, and can be bound."""
+    is_key: bool = True
+    """Whether its values address rows."""
+    has_text: bool = True
+    """Whether the engine casts its values to the text that pages show, so that LIKE compares it."""
+    sql_type: str = ""
+    """The type that a bound text is cast to; empty where the driver binds values as they are."""
+
     @property
     def ranks(self) -> Sequence[str]:
         """The values by position from 0, if SQL has to order by position; else empty."""
         return ()
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether SQL orders by a number, the `rank`."""
+        return bool(self.ranks)
+
+    def rank(self, value: object) -> int:
+        """Return the number by which SQL orders a bound value."""
+        return self.ranks.index(str(value))
 
     def encode(self, value: Any) -> str:
         """Return the canonical segment of a value, of any length."""
@@ -62,15 +91,26 @@ class KeyType(Struct, frozen=True):
         """Return the value of a segment, canonical or not; the tag is empty for plain text."""
         raise NotImplementedError
 
-    def meanings(self, tag: str, body: str) -> Sequence[object]:
+    def shown(self, text: str) -> object:
+        """Return the value that pages show as this text. Raises as `parse`."""
+        return self.parse("", text)
+
+    def meanings(self, text: str) -> Sequence[object]:
         """Return the values that a filter may mean, the likeliest first. Raises as `parse`.
 
         A date in a column of dates and times is the start of its day.
         """
-        try:
-            return (self.parse(tag, body),)
-        except ValueError:
-            return (self.parse(tag, start_of_day(body)),)
+        for read in (self.shown, self._start_of_day, self._typed):
+            with contextlib.suppress(ValueError, LookupError, ArithmeticError):
+                return (read(text),)
+        raise ValueError("no value of this column")
+
+    def _start_of_day(self, text: str) -> object:
+        return self.parse("", start_of_day(text))
+
+    def _typed(self, text: str) -> object:
+        require(text[:1] == "~", "no typed form")
+        return self.parse(text[1:2], text[2:])
 
     def bind(self, value: Any) -> object:
         """Return a value in the form that the driver binds."""
@@ -98,8 +138,12 @@ class KeyType(Struct, frozen=True):
         """
         if len(segment) > segments.MAX_LENGTH:
             raise ResourceNotFound
+        tag, body = segments.split(segment)
+        with contextlib.suppress(ValueError, LookupError, ArithmeticError):
+            return self.parse(tag, body)
         try:
-            return self.parse(*segments.split(segment))
+            require(not tag, "no shown value")
+            return self.shown(body)
         except (ValueError, LookupError, ArithmeticError):
             raise ResourceNotFound from None
 
@@ -214,6 +258,10 @@ class Reals(KeyType, frozen=True):
         require(type(value) is float, "not a number of this column")
         return repr(value) if math.isfinite(value) else f"~r{value!r}"
 
+    def shown(self, text: str) -> object:
+        """Read `5.5` or `Infinity`."""
+        return self.parse("r", _SHOWN_INFINITE.get(text, text))
+
     def parse(self, tag: str, body: str) -> object:
         """Read `5.5`, `~r5.5` or `~i5`."""
         if tag == "r" and body in _NOT_FINITE and not self.finite:
@@ -240,6 +288,10 @@ class Decimals(KeyType, frozen=True):
         require(isinstance(value, Decimal), "not a number of this column")
         return decimal_text(value) if value.is_finite() else f"~r{float(value)!r}"
 
+    def shown(self, text: str) -> object:
+        """Read `1.10` or `NaN`."""
+        return self.parse("r", _SHOWN_INFINITE.get(text, text))
+
     def parse(self, tag: str, body: str) -> object:
         """Read `1.10`, `~r1.10` or `~i1`."""
         if tag == "r" and body in _NOT_FINITE and not self.finite:
@@ -258,6 +310,8 @@ class Texts(KeyType, frozen=True):
 
     most: int | None = None
     """Maximum bytes in UTF-8."""
+    is_padded: bool = False
+    """Whether spaces at the end are shown, but do not count."""
 
     def encode(self, value: Any) -> str:
         """Return the text, typed where a URI needs it."""
@@ -271,6 +325,26 @@ class Texts(KeyType, frozen=True):
         if self.most is not None and len(data) > self.most:
             raise ValueError
         return text
+
+
+class JsonTexts(Texts, frozen=True):
+    """JSON as text; a string of JSON is shown as what it holds."""
+
+    def meanings(self, text: str) -> Sequence[object]:
+        """Return the JSON of a shown value: the text itself, or a string of it."""
+        if text.startswith(SHOWN_JSON_START):
+            with contextlib.suppress(ValueError):
+                return (self._json(_decode_json(text).json),)
+        found: list[object] = []
+        for each in (text, msgspec.json.encode(text).decode()):
+            with contextlib.suppress(ValueError):
+                found.append(self._json(each))
+        if not found:
+            raise ValueError("no JSON")
+        return found
+
+    def _json(self, text: str) -> object:
+        return self.parse("", text)
 
 
 class Enumerated(Texts, frozen=True):
@@ -295,7 +369,11 @@ class Enumerated(Texts, frozen=True):
 
 
 class Binary(KeyType, frozen=True):
-    """Bytes: `~bAP8`."""
+    """Bytes: `~bAP8`, shown as `{"$blob": "AP8=", "bytes": 2}` or, in CSV, as `AP8=`."""
+
+    def shown(self, text: str) -> object:
+        """Read both shown forms."""
+        return parse_blob(text) if text[:1] == "{" else parse_base64(text)
 
     def encode(self, value: Any) -> str:
         """Return base64url."""
@@ -348,7 +426,66 @@ class Uuids(KeyType, frozen=True):
         return value.bytes
 
 
+class Written(KeyType, frozen=True):
+    """Values that are shown as the engine writes them, and that it reads from such a text."""
+
+    pattern: str
+
+    def encode(self, value: Any) -> str:
+        """Return the text, typed where a URI needs it."""
+        return segments.encode_text(str(value))
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read what looks like such a text."""
+        return _matched(re.compile(self.pattern, re.ASCII | re.IGNORECASE), parse_text(tag, body))
+
+    def bind(self, value: Any) -> object:
+        """Return the text, which SQL casts."""
+        return str(value)
+
+
 # -- texts of numbers, dates and UUIDs
+
+
+def real_text(value: float) -> str:
+    """Return a floating-point number as pages show it: `1.5`, `1e+300`, `Infinity`."""
+    return repr(value) if math.isfinite(value) else _NOT_FINITE[repr(value)]
+
+
+def char_text(data: bytes) -> str:
+    r"""Return the text of PostgreSQL's type "char", as its version 16 writes it: `a`, `\303`."""
+    (byte,) = data
+    return f"\\{byte:03o}" if byte > 127 else chr(byte) if byte else ""
+
+
+SHOWN_JSON_START = '{"$json":'
+"""Start of the form of JSON texts that would look like another form."""
+
+
+class _ShownJson(Struct, forbid_unknown_fields=True):
+    json: str = msgspec.field(name="$json")
+
+
+class _ShownBlob(Struct, forbid_unknown_fields=True):
+    base64: str = msgspec.field(name="$blob")
+    bytes: int | None = None
+
+
+_decode_json = msgspec.json.Decoder(_ShownJson).decode
+_decode_blob = msgspec.json.Decoder(_ShownBlob).decode
+
+
+def parse_blob(text: str) -> bytes:
+    """Return the bytes that pages show as this JSON object."""
+    found = _decode_blob(text)  # its errors are ValueErrors
+    data = parse_base64(found.base64)
+    require(found.bytes in (None, len(data)), "not the whole blob")
+    return data
+
+
+def parse_base64(text: str) -> bytes:
+    """Return bytes from base64 with its padding."""
+    return binascii.a2b_base64(text.encode("ascii"), strict_mode=True) if text else b""
 
 
 def require(holds: bool, message: str) -> None:

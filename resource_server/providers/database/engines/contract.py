@@ -34,6 +34,10 @@ DIGEST = "resource_server_digest"
 NULL."""
 
 
+REAL_TEXT = "resource_server_real"
+"""SQL function of SQLite connections: the text of a real as pages show it."""
+
+
 class RawText(bytes):
     """SQLite text that is not UTF-8, as a parameter: its bytes, which the statement casts."""
 

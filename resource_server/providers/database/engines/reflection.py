@@ -76,7 +76,12 @@ class Column(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
     """The values of an enumeration, in their order."""
     key_type: KeyType | None = None
-    """How its values address rows; None if they cannot."""
+    """What can be done with its values, and how they are spelled; None: they are only shown."""
+
+    @property
+    def is_address(self) -> bool:
+        """Whether its values address rows."""
+        return self.key_type is not None and self.key_type.is_key and self.key_type.is_compared
 
 
 class ForeignKey(msgspec.Struct, frozen=True):

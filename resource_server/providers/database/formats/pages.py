@@ -35,6 +35,7 @@ from resource_server.providers.database.formats import markdown
 from resource_server.providers.database.formats.values import (
     NATIVE_TYPES,
     Blob,
+    JsonText,
     RowValues,
     TruncatedText,
     exact,
@@ -556,6 +557,8 @@ def _text(value: object) -> str:
         return repr(value)
     if isinstance(value, Raw):
         return bytes(value).decode()
+    if isinstance(value, JsonText):
+        return value.json
     return cast("str", msgspec.to_builtins(value))
 
 

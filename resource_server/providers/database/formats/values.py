@@ -17,6 +17,7 @@
 | duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, hours may exceed 24 |
 | UUID, network address | string |
 | JSON | the value, its numbers beyond a double as strings; a string if it does not parse |
+| JSON `null`, and objects that look like one of these forms | `{"$json": "null"}`, as written |
 | array | array of these forms; PostgreSQL's multiranges are arrays of ranges |
 | composite | object of these forms; an array if it has no names |
 | range, point and other shapes, bit string | string as PostgreSQL writes it: `"[1,5)"` |
@@ -54,6 +55,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from resource_server import media_types, uris
 from resource_server.errors import InvalidParameter
+from resource_server.providers.database.addressing.key_types import char_text
 from resource_server.providers.database.engines.contract import TruncatedValue
 from resource_server.providers.database.engines.reflection import Column
 from resource_server.runtime.json_numbers import exact_integer, exact_json
@@ -72,10 +74,13 @@ NATIVE_TYPES = frozenset(
 
 _FRACTION_ZEROS = re.compile(r"(?<=\.)(\d*?)0+(?=[+-]|\Z)")
 _RANGE_QUOTED = frozenset('"\\(),[] \t\n\r\v\f')
+_JSON_ARRAYS = frozenset(("json[]", "jsonb[]"))
 _BIT = re.compile(r"bit(\(\d+\))?", re.IGNORECASE)
 
 _encode = msgspec.json.Encoder().encode
 _parse = msgspec.json.Decoder(Raw).decode
+_parse_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_MARKS = frozenset(("$blob", "$text", "$json"))
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +103,12 @@ class TruncatedText(msgspec.Struct, frozen=True, gc=False):
     truncated: Literal[True] = True
     uri: str | UnsetType = UNSET
     """URI of the whole value, if it has one."""
+
+
+class JsonText(msgspec.Struct, frozen=True, gc=False):
+    """JSON that would look like NULL, or like one of these forms."""
+
+    json: str = msgspec.field(name="$json")
 
 
 def is_truncated(form: object) -> bool:
@@ -148,11 +159,22 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
         return _json(value, cell) if column.kind == "json" else _text(value, cell)
     if cls is int and column.kind == "boolean" and 0 <= value <= 1:
         return value == 1
+    if cls is bytes and column.type == '"char"':
+        return char_text(value)
+    if cls is list and column.type in _JSON_ARRAYS:
+        return _compound(_parsed(value), cell)
     if cls is bytes and _is_bit(column):
         return _integer(int.from_bytes(value, "big"), cell)
     if column.values and isinstance(value, set | frozenset):
         return _members(cast("set[object]", value), column.values, cell)
     return _form_of(cls)(value, cell)
+
+
+def _parsed(value: object) -> object:
+    """Return an array of JSON texts with what they hold."""
+    if isinstance(value, list):
+        return [_parsed(each) for each in cast("list[object]", value)]
+    return _json(value, _NO_LIMIT) if isinstance(value, str) else value
 
 
 def _beginning(value: TruncatedValue, cell: int) -> TruncatedText | Blob:
@@ -169,10 +191,20 @@ def _is_bit(column: Column) -> bool:
 def _json(text: str, cell: int) -> object:
     if len(text) <= cell:
         try:
-            return _parse(text)
+            parsed = _parse(text)
+            return JsonText(text) if _is_ambiguous(text) else parsed
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             pass
     return _text(text, cell)
+
+
+def _is_ambiguous(text: str) -> bool:
+    """Return whether JSON looks like the form of another value."""
+    if text.strip() == "null":
+        return True
+    if not text.lstrip().startswith("{") or ("$" not in text and "\\u0024" not in text):
+        return False
+    return not _MARKS.isdisjoint(_parse_object(text))
 
 
 def _text(text: str, cell: int) -> object:
@@ -224,7 +256,7 @@ def _compound(value: Any, cell: int) -> object:
 def _nested(value: Any) -> object:
     """Return the forms inside an array, composite or object, untruncated."""
     cls = cast("type[object]", type(value))
-    if cls in NATIVE_TYPES:
+    if cls in NATIVE_TYPES or cls is Raw or cls is JsonText:
         return value
     form = _form_of(cls)
     if form is not _compound:
@@ -391,8 +423,8 @@ def whole_cell(value: Any, column: Column) -> CellDocument:
     form = json_value(value, column, cell=_NO_LIMIT)
     if isinstance(form, Blob):
         return _document(_bytes(value) if isinstance(value, str) else bytes(value))
-    if isinstance(form, Raw):
-        text = value if isinstance(value, str) else bytes(form).decode()
+    if isinstance(form, Raw | JsonText):
+        text = value if isinstance(value, str) else bytes(cast("Raw", form)).decode()
         return CellDocument(text, "application/json")
     plain: object = msgspec.to_builtins(form)
     if isinstance(plain, str):

@@ -14,6 +14,7 @@ from resource_server.providers.database.addressing.address import (
 )
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
     ExposedTableCache,
@@ -57,12 +58,11 @@ class PathCompletion:
         exposed = await self._table(given)
         if exposed is None:
             return ()
-        is_compared = parameter != "columns"
         usable = [
             column.name
             for column in exposed.table.columns
-            if not is_compared
-            or (column.name in exposed.view.searchable and column.key_type is not None)
+            if parameter == "columns"
+            or (column.name in exposed.view.searchable and _can(column, parameter))
         ]
         before, comma, _ = typed.rpartition(",")
         sign = "-" if typed[len(before + comma) :].startswith("-") else ""
@@ -127,6 +127,14 @@ class PathCompletion:
         goes_on = "/" if len(before) + 1 < len(exposed.key) else ""
         start = "".join(f"{segment}/" for segment in before)
         return [f"{start}{segment}{goes_on}" for segment in found]
+
+
+def _can(column: Column, parameter: str) -> bool:
+    """Return whether a column may be named by a parameter that orders, groups or aggregates."""
+    type = column.key_type
+    if type is None or not type.is_compared:
+        return False
+    return parameter not in AGGREGATES or parameter in type.functions
 
 
 def _fitting(values: Sequence[object], type: KeyType, begun: str) -> Iterator[str]:

@@ -7,12 +7,13 @@
 | `where.paid_at.null=true` | without a value, or with one (`false`) |
 | `sort=-placed_at,total` | in this order; `-` is descending |
 
-Values are read in the type of their column, and bound. A masked column is not compared: comparisons
-would reveal its values.
+Values are read in the type of their column, as pages show them, and bound. A masked column is not
+compared: comparisons would reveal its values.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -155,7 +156,7 @@ def comparable(view: TableView, name: str, use: str) -> Column:
 def sortable(view: TableView, name: str, use: str) -> Column:
     """Return a visible column whose values have an order. Raises as `comparable`."""
     column = comparable(view, name, use)
-    if column.key_type is None:
+    if column.key_type is None or not column.key_type.is_compared:
         raise InvalidParameter(
             f"values of {_echo(name)} have no order: {column.type or 'any type'} ({use})"
         )
@@ -179,20 +180,25 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
         if value not in _FLAGS:
             raise InvalidParameter(f"{_echo(name)} must be true or false")
         return Filter(column, operator, (_FLAGS[value],))
+    type = found.key_type
+    others = "eq, ne, lt, le, gt, ge, in and null" if type and type.is_compared else "null"
     if operator == "like":
+        if type is None or not type.has_text:
+            raise InvalidParameter(
+                f"values of type {found.type or 'any'} are shown otherwise than the database "
+                f"writes them, so they are compared by {others}, not by like ({_echo(name)})"
+            )
         return Filter(column, operator, (_pattern(name, value),))
-    if found.key_type is None:
+    if type is None or not type.is_compared:
+        others = "like and null" if type and type.has_text else "null"
         raise InvalidParameter(
-            f"values of type {found.type or 'any'} are only compared by like and null "
-            f"({_echo(name)})"
+            f"values of type {found.type or 'any'} are only compared by {others} ({_echo(name)})"
         )
     texts = _listed(value) if operator == "in" else [value]
     if not 0 < len(texts) <= _MAX_VALUES:
         raise InvalidParameter(f"{_echo(name)} must have 1 to {_MAX_VALUES} values")
-    read = [_values(found, found.key_type, each) for each in texts]
-    if operator in ("eq", "ne", "in"):
-        return Filter(column, operator, tuple([value for values in read for value in values]))
-    return Filter(column, operator, (read[0][0],))
+    read = [_values(found, type, each) for each in texts]
+    return Filter(column, operator, tuple([value for values in read for value in values]))
 
 
 def _listed(value: str) -> Sequence[str]:
@@ -210,13 +216,8 @@ def _values(column: Column, type: KeyType, text: str) -> list[object]:
     shown = f"{_echo(text)!r} is no value of {_echo(column.name)}: {column.type or 'any type'}"
     if len(text) > uris.MAX_URI_LENGTH:
         raise InvalidParameter(shown)
-    for tag, body in (("", text), (text[1:2], text[2:])):
-        if tag and text[0] != "~":
-            break
-        try:
-            return [type.bind(each) for each in type.meanings(tag, body)]
-        except (ValueError, LookupError, ArithmeticError):
-            continue
+    with contextlib.suppress(ValueError, LookupError, ArithmeticError):
+        return [type.bind(each) for each in type.meanings(text)]
     which = "any of" if column.type.lower().startswith("set") else "one of"
     values = f"; {which} {', '.join(map(_echo, column.values[:10]))}" if column.values else ""
     raise InvalidParameter(shown + values)

@@ -17,7 +17,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.visitors import replacement_traverse
 
-from resource_server.providers.database.engines.contract import DIGEST, RawText, Statement
+from resource_server.providers.database.addressing.key_types import Texts
+from resource_server.providers.database.engines.contract import (
+    DIGEST,
+    REAL_TEXT,
+    RawText,
+    Statement,
+)
 from resource_server.providers.database.engines.reflection import VIEWS, Table
 from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE, like_pattern
 from resource_server.providers.database.reading.selection import (
@@ -94,11 +100,13 @@ class Statements:
         self._nullable = tuple([column.name for column in table.key_columns if column.nullable])
         self._may_be_null = {column.name for column in table.columns if column.nullable}
         self._nulls_first = _NULLS_FIRST.get(dialect.name, (False, dialect.name == "postgresql"))
-        self._ranked = {
-            column.name: column.key_type.ranks
-            for column in {c.name: c for c in (*table.columns, *table.key_columns)}.values()
-            if column.key_type is not None and column.key_type.ranks
+        columns_by_name = {each.name: each for each in (*table.columns, *table.key_columns)}
+        self._types = {
+            name: column.key_type
+            for name, column in columns_by_name.items()
+            if column.key_type is not None
         }
+        self._ranked = {name: type for name, type in self._types.items() if type.is_ranked}
         self._computed_reals = {
             column.name
             for column in table.columns
@@ -206,7 +214,8 @@ class Statements:
 
         `missing` are the terms of the bound row that are NULL.
         """
-        term, value = terms[place], self._compiler.bind(f"k{place}")
+        term = terms[place]
+        value = self._bound(term.column, f"k{place}", ranked=True)
         rest = self._follows(terms, missing, place + 1) if place + 1 < len(terms) else None
         column, compared = self._column(term.column), self._ordered(term.column)
         if missing[place]:
@@ -263,7 +272,11 @@ class Statements:
         values; then the masked columns by digests, whose order tells nothing of the values.
         """
         visible = [column for column in self._ordering if column.name not in self._masked]
-        own = [self._column(column.name) for column in visible if column.key_type]
+        own = [
+            self._column(column.name)
+            for column in visible
+            if column.key_type and column.key_type.is_compared
+        ]
         bytewise = [each for column in visible for each in self._bytewise(column.name)]
         masked = [column.name for column in self._ordering if column.name in self._masked]
         return [*own, *bytewise, *map(self._digest, masked)]
@@ -306,7 +319,7 @@ class Statements:
             each = [
                 sa.and_(
                     *(
-                        self._column(name) == self._compiler.bind(f"k{number}_{place}")
+                        self._column(name) == self._bound(name, f"k{number}_{place}")
                         for place, name in enumerate(self._key)
                     )
                 )
@@ -336,7 +349,7 @@ class Statements:
         """
         name = self._key[len(within)]
         begin = self._rank(name, after if first is None else first)
-        ranks = self._ranked.get(name, ())
+        ranks = self._ranked[name].ranks if name in self._ranked else ()
         values = {"limit": limit, **_values("w", within), "k0": begin, **_values("e", ranks)}
 
         def select() -> _Select:
@@ -350,7 +363,7 @@ class Statements:
             )
             beginning = least
             if begin is not None:
-                bound = self._compiler.bind("k0")
+                bound = self._bound(name, "k0", ranked=True)
                 beginning = least.where(column > bound if first is None else column >= bound)
             # Counted, because MariaDB would ignore the limit and recurse to the last value.
             found = _select(
@@ -474,23 +487,36 @@ class Statements:
 
     def _filter(self, filter: Filter, prefix: str) -> sa.ColumnElement[bool]:
         column = self._column(filter.column)
-        bound = [self._compiler.bind(f"{prefix}{each}") for each in range(len(filter.values))]
+        if filter.operator == "null":
+            return self._is_null(column) if filter.values[0] else sa.not_(self._is_null(column))
+        if filter.operator == "like":
+            pattern = self._compiler.bind(f"{prefix}0")
+            return self._likes(self._any_text(filter.column), pattern)
+        bound = [self._bound(filter.column, f"{prefix}{n}") for n in range(len(filter.values))]
+        equal = [column == each for each in bound]
         match filter.operator:
-            case "null":
-                return column.is_(None) if filter.values[0] else column.is_not(None)
             case "ne":
                 return sa.and_(*(column != each for each in bound))
             case "eq" | "in":
-                return sa.or_(*(column == each for each in bound))
-            case "like":
-                return self._likes(self._any_text(filter.column), bound[0])
+                return sa.or_(*equal)
             case _:
-                return _COMPARISONS[filter.operator](self._ordered(filter.column), bound[0])
+                # In the order of the likeliest meaning; `le` is `lt` or `eq`, whichever it means.
+                first = self._bound(filter.column, f"{prefix}0", ranked=True)
+                compared = _COMPARISONS[filter.operator](self._ordered(filter.column), first)
+                return sa.or_(compared, *equal[1:]) if filter.operator in ("le", "ge") else compared
+
+    def _is_null(self, column: sa.ColumnClause[Any]) -> sa.ColumnElement[bool]:
+        # MariaDB's `IS NULL` finds the date 0000-00-00 in columns without NULL; PostgreSQL's finds
+        # a composite of nothing but NULL.
+        is_exact = self._dialect.name in ("sqlite", "duckdb") or (
+            self._dialect.name == "postgresql" and column.name in self._types
+        )
+        return column.is_(None) if is_exact else column.is_not_distinct_from(sa.null())
 
     def _filter_values(self, selection: Selection) -> dict[str, object]:
         return {
             f"f{place}_{number}": self._rank(each.column, value)
-            if each.operator in _COMPARISONS
+            if each.operator in _COMPARISONS and not number
             else value
             for place, each in enumerate(selection.filters)
             if each.operator != "null"
@@ -576,14 +602,21 @@ class Statements:
 
     def _any_text(self, name: str, max_characters: int | None = None) -> sa.ColumnElement[Any]:
         """Return a column's value as text, truncated if it is to be."""
-        text: sa.ColumnElement[Any] = sa.cast(self._column(name), sa.Text)
+        column, type = self._column(name), self._types.get(name)
+        # PostgreSQL's cast removes the spaces at the end of `char(4)`.
+        text: sa.ColumnElement[Any] = sa.cast(column, sa.Text)
+        if self._dialect.name == "postgresql" and isinstance(type, Texts) and type.is_padded:
+            text = sa.case((column.is_not(None), sa.func.concat(column)))
         if max_characters is not None:
             most: Any = cast("Any", sa.literal_column(str(max_characters)))
             text = sa.func.substr(text, sa.literal_column("1"), most)
         if self._dialect.name == "sqlite":
             # Any SQLite column may hold blobs, and the cast would read their bytes as text.
-            is_blob = sa.func.typeof(self._column(name)) == sa.literal_column("'blob'")
-            text = sa.case((sa.not_(is_blob), text))
+            kind = sa.func.typeof(self._column(name))
+            is_real = kind == sa.literal_column("'real'")
+            spelled = getattr(sa.func, REAL_TEXT)(self._column(name))
+            is_blob = kind == sa.literal_column("'blob'")
+            text = sa.case((is_real, spelled), (sa.not_(is_blob), text))
         return text
 
     def _likes(
@@ -603,8 +636,15 @@ class Statements:
 
     def _rank(self, name: str, value: object) -> object:
         """Return a column's value in the form that `_ordered` compares."""
-        ranks = self._ranked.get(name)
-        return value if ranks is None or value is None else ranks.index(str(value))
+        type = self._ranked.get(name)
+        return value if type is None or value is None else type.rank(value)
+
+    def _bound(self, column: str, parameter: str, *, ranked: bool = False) -> sa.ColumnElement[Any]:
+        """Return a parameter that is compared with a column, or with what it is ordered by."""
+        bound, type = self._compiler.bind(parameter), self._types.get(column)
+        if type is None or not type.sql_type or (ranked and type.is_ranked):
+            return bound
+        return sa.cast(sa.cast(bound, sa.Text), _SqlType(type.sql_type))
 
     def _addressed(self, selected: _Select) -> _Select:
         """Omit rows with NULL in their key."""
@@ -617,19 +657,33 @@ class Statements:
         if self._where is not None:
             selected = selected.where(self._where)
         for place, name in enumerate(self._key[:within]):
-            selected = selected.where(self._column(name) == self._compiler.bind(f"w{place}"))
+            selected = selected.where(self._column(name) == self._bound(name, f"w{place}"))
         return selected if not after else selected.where(self._beyond(after, within))
 
     def _beyond(self, names: Sequence[str], first: int) -> sa.ColumnElement[bool]:
         """Return the condition that a key follows the bound one, from column `first` on."""
         condition: sa.ColumnElement[bool] | None = None
         for place in reversed(range(first, len(names))):
-            column, value = self._ordered(names[place]), self._compiler.bind(f"k{place}")
+            name = names[place]
+            column, value = self._ordered(name), self._bound(name, f"k{place}", ranked=True)
             if condition is None:
                 condition = column > value
             else:
                 condition = sa.and_(column >= value, sa.or_(column > value, condition))
         return cast("sa.ColumnElement[bool]", condition)
+
+
+class _SqlType(sa.types.UserDefinedType[Any]):
+    """A type as its engine writes it."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_col_spec(self, **_: Any) -> str:
+        """Return the type in SQL."""
+        return self._name
 
 
 class _Compiler:

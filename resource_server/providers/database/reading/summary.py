@@ -28,8 +28,6 @@ AGGREGATES: Final = ("sum", "min", "max", "avg")
 COUNT: Final = "count"
 _MAX_GROUPINGS = 3
 _MAX_AGGREGATES = 16
-_NUMBERS: Sequence[ColumnKind] = ("integer", "real", "numeric", "any")
-"""Kinds of columns whose values can be added."""
 
 
 class Aggregate(NamedTuple):
@@ -89,8 +87,10 @@ def parse_summary(view: TableView, query: Mapping[str, str]) -> Summary:
     for function in AGGREGATES:
         for name in _names(query.get(function)):
             column = sortable(view, name, function)
-            if function in ("sum", "avg") and column.kind not in _NUMBERS:
-                raise InvalidParameter(f"{function}: {name} ({column.type}) is no number")
+            if column.key_type is None or function not in column.key_type.functions:
+                raise InvalidParameter(
+                    f"the database has no {function} of values of type {column.type} ({name})"
+                )
             aggregates.append(Aggregate(function, name))
     if len(aggregates) > _MAX_AGGREGATES:
         raise InvalidParameter(f"at most {_MAX_AGGREGATES} aggregates")

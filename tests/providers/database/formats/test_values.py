@@ -138,11 +138,18 @@ def test_an_array_or_object_over_the_limit_is_truncated_like_text(value: object)
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": 1.10}', "123456789012345678901234567890", "null", "[1e999]"]
+    "text", ['{"a": 1.10}', "123456789012345678901234567890", '[1,"x"]', "[1e999]"]
 )
 def test_json_is_sent_verbatim(text: str) -> None:
     raw = msgspec.json.encode(json_value(text, column("json"), cell=CELL))
     assert raw.decode() == text
+
+
+@pytest.mark.parametrize(
+    "text", ["null", " null ", '{"$blob": "QQ=="}', '{"\\u0024text": ""}', '{"a": 1, "$json": 2}']
+)
+def test_json_that_looks_like_another_form_is_told_from_it(text: str) -> None:
+    assert sent(text, column("json")) == {"$json": text}
 
 
 @pytest.mark.parametrize("text", ["nope", "", "{'a': 1}", "NaN", '"\x01"', '"\\ud800"', "[" * 9999])

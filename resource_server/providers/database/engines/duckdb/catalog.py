@@ -6,7 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from resource_server.providers.database.engines.duckdb import key_types
+from resource_server.providers.database.engines.duckdb.value_readers import is_json
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
@@ -126,7 +129,9 @@ def _has_rowid_column(columns: Sequence[Column]) -> bool:
 def _column(row: Row, *, has_text_keys: bool) -> Column:
     name, type, nullable, default, comment, generated, expression = row
     values = _values(type)
-    is_key = has_text_keys or type != "VARCHAR"
+    codec = key_types.key_type(type)
+    if codec is not None and type == "VARCHAR" and not has_text_keys:
+        codec = msgspec.structs.replace(codec, is_compared=False)
     return Column(
         name,
         type,
@@ -136,7 +141,7 @@ def _column(row: Row, *, has_text_keys: bool) -> Column:
         generated=bool(generated),
         comment=comment,
         values=values,
-        key_type=key_types.key_type(type) if is_key else None,
+        key_type=codec,
     )
 
 
@@ -149,6 +154,8 @@ def _values(type: str) -> tuple[str, ...]:
 
 def _kind(type: str) -> ColumnKind:
     base = type.partition("(")[0]
+    if is_json(type):
+        return "json"
     if type.endswith("]"):
         return "other"
     if base.startswith("TIMESTAMP"):
@@ -167,7 +174,7 @@ def _keys(constraints: Sequence[Row], columns: Sequence[Column]) -> list[Key]:
     unique: list[Key] = []
     for type, names, *_ in constraints:
         listed = tuple(map(str, names or ()))
-        known = [types[name] for name in listed if name in types and types[name].key_type]
+        known = [types[name] for name in listed if name in types and types[name].is_address]
         if not listed or len(known) < len(listed):
             continue
         if type == "PRIMARY KEY":

@@ -31,9 +31,16 @@ def reader(type: str) -> Reader | None:
         return _PLAIN[type]
     if type.startswith("DECIMAL"):
         return None
+    if is_json(type):
+        return _JSON_TEXT
     # Inside lists, structs and maps.
     is_changed = any(word in type for word in ("TIME", "DATE", "INTERVAL", "FLOAT", "MAP("))
     return _JSON if is_changed or type == "VARIANT" else None
+
+
+def is_json(type: str) -> bool:
+    """Return whether values of a type are read as JSON: those that hold JSON."""
+    return "JSON" in type and type != "JSON" and not type.startswith("ENUM(")
 
 
 def _date(text: str) -> object:
@@ -70,6 +77,7 @@ def _instant(text: str) -> object:
 _TEXT = "CAST({} AS VARCHAR)"
 _DATETIMES = Reader(_TEXT, _datetime)
 _JSON = Reader("CAST(to_json({}) AS VARCHAR)", json.loads)
+_JSON_TEXT = Reader(_JSON.expression, str)
 _PLAIN = {
     "DATE": Reader(_TEXT, _date),
     "TIME": Reader(_TEXT, _time),

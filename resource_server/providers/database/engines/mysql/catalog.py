@@ -27,6 +27,7 @@ _KINDS: dict[str, ColumnKind] = {
     "int": "integer",
     "bigint": "integer",
     "year": "integer",
+    "bit": "integer",
     "float": "real",
     "double": "real",
     "decimal": "numeric",
@@ -269,7 +270,7 @@ def _column(row: Sequence[Any], json: set[str]) -> Column:
         generated,
         comment or None,
         values,
-        key_type(data_type, type_, values, collation=collation or ""),
+        key_type(data_type, type_, values, collation=collation or "", is_json=name in json),
     )
 
 
@@ -298,9 +299,7 @@ def _indexes(rows: Iterable[Sequence[Any]], short: set[str]) -> tuple[tuple[Inde
 
 def _keys(indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]) -> list[Key]:
     """Return the primary key, then unique ones, shortest first, of columns without NULL."""
-    usable = {
-        column.name for column in columns if not column.nullable and column.key_type is not None
-    }
+    usable = {column.name for column in columns if not column.nullable and column.is_address}
     found: list[tuple[bool, int, str, Key]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)

@@ -10,10 +10,12 @@ from typing import Any
 
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import (
+    NUMERIC,
     Binary,
     Decimals,
     Enumerated,
     Integers,
+    JsonTexts,
     KeyType,
     Order,
     Reals,
@@ -27,26 +29,43 @@ _LONGEST_SPAN = timedelta(hours=839)
 
 
 def key_type(
-    data_type: str, column_type: str, values: tuple[str, ...], *, collation: str = ""
+    data_type: str,
+    column_type: str,
+    values: tuple[str, ...],
+    *,
+    collation: str = "",
+    is_json: bool = False,
 ) -> KeyType | None:
-    """Return the key type of a column, or None if it cannot be part of a key.
+    """Return the key type of a column, or None if its values are only shown.
 
-    `values` are those of an enumeration, in order.
+    `values` are those of an enumeration or a set, in order.
     """
+    if is_json:
+        return JsonTexts()
     declared = column_type.lower()
+    is_filled = "zerofill" in declared  # with zeros that pages do not show
     bits = _INTEGER_BITS.get(data_type)
     if bits is not None:
         half = 2 ** (bits - 1)
         range = (0, 2 * half - 1) if "unsigned" in declared else (-half, half - 1)
-        return (_Booleans if declared.startswith("tinyint(1)") else Integers)(*range)
+        if declared.startswith("tinyint(1)"):
+            return _Booleans(*range, has_text=False)
+        return Integers(*range, functions=NUMERIC, has_text=not is_filled)
     if data_type == "enum":
         # Position 0 is the empty text, which stands for any value that was none of them. The
         # catalog writes `?` for characters beyond its own character set.
         is_known = not any(value == "" or "?" in value for value in values)
-        return _Enumerated(values=("", *values)) if is_known else None
+        return _Enumerated(values=("", *values)) if is_known else _ONLY_TEXT
+    if data_type == "set":
+        is_known = bool(values) and not any(not value or "?" in value for value in values)
+        return _Sets(values=values, is_key=False) if is_known else _ONLY_TEXT
     if data_type == "char" and "nopad" in collation:
         # An index compares the spaces that fill it up, a condition does not.
-        return None
+        return _ONLY_TEXT
+    if data_type == "decimal":
+        return _Decimals(finite=True, functions=NUMERIC, has_text=not is_filled)
+    if data_type == "time":
+        return _Times(has_text="(" not in declared)
     return _TYPES.get(data_type)
 
 
@@ -59,6 +78,9 @@ class _Booleans(Integers, frozen=True):
 
     def decode(self, segment: str) -> object:
         return KeyType.decode(self, segment)
+
+    def shown(self, text: str) -> object:
+        return int(text == "true") if text in ("true", "false") else super().parse("", text)
 
     def parse(self, tag: str, body: str) -> object:
         if tag != "":
@@ -98,10 +120,60 @@ class _Enumerated(Enumerated, frozen=True):
         return self.values
 
 
+class _Bits(Integers, frozen=True):
+    """BIT, whose bytes are shown as their number and ordered by it."""
+
+    most: int = 2**64 - 1
+    least: int = 0
+
+    @property
+    def is_ranked(self) -> bool:
+        return True
+
+    def rank(self, value: object) -> int:
+        return int(str(value))
+
+    def encode(self, value: Any) -> str:
+        return super().encode(int.from_bytes(value, "big") if isinstance(value, bytes) else value)
+
+    def bind(self, value: Any) -> object:
+        return int.from_bytes(value, "big") if isinstance(value, bytes) else value
+
+
+class _Sets(Texts, frozen=True):
+    """SET, shown as its members in their order, and ordered by the number of their bits."""
+
+    values: tuple[str, ...] = ()
+
+    @property
+    def is_ranked(self) -> bool:
+        return True
+
+    def rank(self, value: object) -> int:
+        members = str(value).split(",") if value else []
+        return sum(1 << self.values.index(each) for each in dict.fromkeys(members))
+
+    def encode(self, value: Any) -> str:
+        return super().encode(self.bind(value))
+
+    def parse(self, tag: str, body: str) -> object:
+        text = key_types.parse_text(tag, body)
+        self.rank(text)
+        return text
+
+    def bind(self, value: Any) -> object:
+        if isinstance(value, str):
+            return value
+        return ",".join(each for each in self.values if each in value)
+
+
 class _Dates(KeyType, frozen=True):
     """Dates, perhaps with a time of day. Zero dates, such as `~t2026-00-00`, are texts."""
 
     has_time: bool
+
+    def shown(self, text: str) -> object:
+        return self._zero(text) if "-00" in text or "0000" in text else self.parse("", text)
 
     def encode(self, value: Any) -> str:
         if isinstance(value, str):
@@ -179,9 +251,9 @@ class _Uuids(KeyType, frozen=True):
 
 
 _TYPES: Mapping[str, KeyType] = {
-    "year": _Years(),
-    "decimal": _Decimals(finite=True),
-    "double": Reals(finite=True),
+    "year": _Years(functions=NUMERIC, has_text=False),
+    "double": Reals(finite=True, functions=NUMERIC, has_text=False),
+    "bit": _Bits(functions=NUMERIC, has_text=False, is_key=False),
     "char": Texts(),
     "varchar": Texts(),
     "tinytext": Texts(),
@@ -190,20 +262,18 @@ _TYPES: Mapping[str, KeyType] = {
     "longtext": Texts(),
     "inet4": Texts(),
     "inet6": Texts(),
-    "binary": Binary(),
-    "varbinary": Binary(),
-    "tinyblob": Binary(),
-    "blob": Binary(),
-    "mediumblob": Binary(),
-    "longblob": Binary(),
+    **{
+        type: Binary(has_text=False)
+        for type in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+    },
     "date": _Dates(has_time=False),
-    "datetime": _Dates(has_time=True),
-    "timestamp": _Dates(has_time=True),
-    "time": _Times(),
+    "datetime": _Dates(has_time=True, has_text=False),
+    "timestamp": _Dates(has_time=True, has_text=False),
     "uuid": _Uuids(),
+    "json": Texts(functions=(), is_compared=False),
 }
-"""Types whose values compare equal after a round trip.
+"""Types whose values, as they are shown, compare equal after a round trip.
 
-Left out, among others: FLOAT, which no bound number equals; SET and BIT, which are ordered as
-numbers; shapes.
+Left out, among others: FLOAT, which is shown with fewer digits than it is compared with; shapes.
 """
+_ONLY_TEXT = Texts(functions=(), is_compared=False)

@@ -42,8 +42,7 @@ _KINDS: dict[str, ColumnKind] = {
     "varchar": "text",
     "bpchar": "text",
     "name": "text",
-    # The type written "char", with quotes; the driver returns bytes.
-    "char": "blob",
+    "char": "text",  # The type written "char", with quotes
     "citext": "text",
     "bytea": "blob",
     "bool": "boolean",
@@ -463,7 +462,7 @@ def _column(row: _CatalogColumn) -> Column:
 def _key_type(row: _CatalogColumn) -> KeyType | None:
     if row.values is not None:
         # PostgreSQL compares enumerations, and no domains over them.
-        return None if row.domain else Enumerated(values=row.values)
+        return Enumerated(values=row.values, is_compared=not row.domain)
     if row.system or (row.base == "citext" and row.found):
         return key_type(row.base, is_bytewise=row.bytewise)
     return None
@@ -478,7 +477,7 @@ def _keys(
     usable = {
         row.name: row
         for row, column in zip(catalog_columns, columns, strict=True)
-        if row.required and column.key_type is not None
+        if row.required and column.is_address
     }
     found: list[tuple[bool, int, str, Key]] = []
     for index in indexes:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 
+import msgspec
+
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import (
+    NUMERIC,
     Binary,
     Booleans,
     Decimals,
     Integers,
+    JsonTexts,
     KeyType,
     Order,
     Reals,
     Texts,
     Uuids,
+    Written,
 )
 from resource_server.providers.database.engines.postgres.temporal import CODECS
+
+_OCTAL = re.compile(r"\\([23][0-7]{2})")
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def key_type(base: str, *, is_bytewise: bool) -> KeyType | None:
@@ -36,8 +45,6 @@ class _UnicodeTexts(Texts, frozen=True):
     """Text without NUL, which PostgreSQL cannot store."""
 
     is_bytewise: bool = False
-    is_padded: bool = False
-    """Whether spaces at the end do not count."""
 
     def parse(self, tag: str, body: str) -> object:
         text = super().parse(tag, body)
@@ -51,20 +58,47 @@ class _UnicodeTexts(Texts, frozen=True):
         return (value.rstrip(" ") if self.is_padded else value).encode()
 
 
-class _Char(Binary, frozen=True):
-    """The type written "char", with quotes: one byte."""
+class _Char(KeyType, frozen=True):
+    """The type written "char", with quotes: one byte, shown as text."""
+
+    def encode(self, value: Any) -> str:
+        return segments.encode_text(key_types.char_text(value))
 
     def parse(self, tag: str, body: str) -> object:
-        data = super().parse(tag, body)
-        if not isinstance(data, bytes) or len(data) != 1:
-            raise ValueError
+        if tag == "b":
+            data = segments.decode_bytes(body)
+        else:
+            text = key_types.parse_text(tag, body)
+            found = _OCTAL.fullmatch(text)
+            data = bytes((int(found[1], 8),)) if found else text.encode("ascii") or b"\0"
+        key_types.require(len(data) == 1, "more than one byte")
         return data
+
+    def order(self, value: Any) -> Order:
+        return value
+
+
+class _Jsonb(JsonTexts, frozen=True):
+    """JSON that PostgreSQL compares by its values."""
+
+    def _json(self, text: str) -> object:
+        _check_json(text)
+        return super()._json(text)
 
 
 class _Temporal(KeyType, frozen=True):
     """Dates and times; those beyond Python's calendar are texts, in their typed form."""
 
     type: str
+
+    def shown(self, text: str) -> object:
+        try:
+            return self._plain(text)
+        except ValueError:
+            codec = CODECS[self.type]
+            key_types.require(codec.decode(codec.encode(text)) == text, "not as it is shown")
+            self.order(text)
+            return text
 
     def encode(self, value: Any) -> str:
         self.order(value)
@@ -181,35 +215,51 @@ class _HardwareAddresses(Texts, frozen=True):
 
 
 _TEXT = _UnicodeTexts()
+_RANGE = r"empty|[\[(].*[\])]"
 _TYPES: Mapping[str, KeyType] = {
-    "int2": Integers(-(2**15), 2**15 - 1),
-    "int4": Integers(-(2**31), 2**31 - 1),
-    "int8": Integers(),
+    "int2": Integers(-(2**15), 2**15 - 1, functions=NUMERIC),
+    "int4": Integers(-(2**31), 2**31 - 1, functions=NUMERIC),
+    "int8": Integers(functions=NUMERIC),
     "oid": Integers(0, 2**32 - 1),
-    "float4": Reals(finite=False),
-    "float8": Reals(finite=False),
-    "numeric": Decimals(finite=False),
-    "bool": Booleans(),
+    "float4": Reals(finite=False, functions=NUMERIC, has_text=False),
+    "float8": Reals(finite=False, functions=NUMERIC, has_text=False),
+    "numeric": Decimals(finite=False, functions=NUMERIC),
+    "bool": Booleans(functions=()),
     "text": _TEXT,
     "varchar": _TEXT,
-    "bpchar": _TEXT,
+    "bpchar": _UnicodeTexts(is_padded=True),
     "citext": _TEXT,
     "name": _UnicodeTexts(most=63),
-    "jsonb": _TEXT,
-    "bytea": Binary(),
-    "char": _Char(),
-    **{type: _Temporal(type) for type in ("date", "time", "timetz", "timestamp", "timestamptz")},
+    "json": _UnicodeTexts(functions=(), is_compared=False),
+    "xml": _UnicodeTexts(functions=(), is_compared=False),
+    "jsonb": _Jsonb(functions=()),
+    "bytea": Binary(functions=(), has_text=False),
+    "char": _Char(functions=(), has_text=False),
+    "date": _Temporal("date"),
+    **{
+        type: _Temporal(type, has_text=False)
+        for type in ("time", "timetz", "timestamp", "timestamptz")
+    },
     "interval": _Intervals(),
-    "uuid": Uuids(),
-    "inet": _Networks(is_network=False),
+    "uuid": Uuids(functions=()),
+    "inet": _Networks(is_network=False, has_text=False),
     "cidr": _Networks(is_network=True),
-    "macaddr": _HardwareAddresses(size=6),
-    "macaddr8": _HardwareAddresses(size=8),
+    "macaddr": _HardwareAddresses(size=6, functions=()),
+    "macaddr8": _HardwareAddresses(size=8, functions=()),
+    **{
+        type: Written("[01]*", functions=(), is_key=False, sql_type="bit varying")
+        for type in ("bit", "varbit")
+    },
+    **{
+        f"{type}range": Written(_RANGE, functions=(), is_key=False, sql_type=f"{type}range")
+        for type in ("int4", "int8", "num", "date", "ts", "tstz")
+    },
 }
-"""Types whose values compare equal after a round trip.
+"""Types whose values, as they are shown, compare equal after a round trip.
 
 Left out, among others: names of objects (`regclass`), `xid8` and `pg_lsn` without a driver codec,
-`money` that depends on the locale, and every type that holds other values.
+`money` that depends on the locale, and every type that holds other values. PostgreSQL has no `min`
+of the types without functions.
 """
 _BYTEWISE: Mapping[str, KeyType] = {
     "text": _UnicodeTexts(is_bytewise=True),

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
-from resource_server.providers.database.engines.contract import DIGEST
+from resource_server.providers.database.engines.contract import DIGEST, REAL_TEXT
 from resource_server.providers.database.engines.sqlite.schema_names import SqliteSchema
 
 Role: TypeAlias = Literal["reader", "catalog"]
@@ -96,7 +96,7 @@ class Authorizer:
             allowed = schema is None or folded(schema) == "main"
             allowed = allowed and self._may_read(first or "", second or "", by)
         elif action == sqlite3.SQLITE_FUNCTION:
-            allowed = second == DIGEST or folded(second or "") in FUNCTIONS
+            allowed = second in (DIGEST, REAL_TEXT) or folded(second or "") in FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
             allowed = folded(first or "") in self._pragmas
             allowed = allowed and (second is None or self._catalog)

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.addressing.key_types import KeyType
+from resource_server.providers.database.addressing.key_types import (
+    EXTREMES,
+    NUMERIC,
+    KeyType,
+    Texts,
+)
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
@@ -182,10 +187,19 @@ class SqliteCatalog:
         def key_type(column: _ColumnInfo) -> KeyType | None:
             collation = collations.get(column.name)
             if collation is None and entry.type == "table":
-                return None
+                return Texts(functions=(), is_compared=False)
             # Texts are compared by the bytes of the file's encoding.
             known = encoding == "UTF-8" or collation == "NOCASE"
-            return StoredValues(_kind(column.type, strict), collation if known else None)
+            kind = _kind(column.type, strict)
+            known_collation = collation if known else None
+            functions = NUMERIC if kind in ("integer", "real", "numeric", "any") else EXTREMES
+            return StoredValues(
+                kind,
+                known_collation,
+                is_strict=strict,
+                functions=functions,
+                has_text=kind != "boolean",
+            )
 
         keys = _KeyChoice(entry, found, indexes, collations, "WITHOUT ROWID" in options)
         never_null = keys.never_null()
@@ -335,7 +349,13 @@ class _KeyChoice:
 
 
 def _rowid(name: str) -> Column:
-    return Column(name, "INTEGER", "integer", nullable=False, key_type=StoredValues("integer"))
+    return Column(
+        name,
+        "INTEGER",
+        "integer",
+        nullable=False,
+        key_type=StoredValues("integer", is_strict=True, functions=NUMERIC),
+    )
 
 
 def _is_broken(error: sqlite3.DatabaseError, connection: SqliteConnection) -> bool:

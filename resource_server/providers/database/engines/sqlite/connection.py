@@ -9,8 +9,10 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
+from resource_server.providers.database.addressing.key_types import real_text
 from resource_server.providers.database.engines.contract import (
     DIGEST,
+    REAL_TEXT,
     Rows,
     Statement,
     TruncatedValue,
@@ -361,6 +363,7 @@ def _harden(database: sqlite3.Connection) -> None:
     for limit, value in _LIMITS.items():
         database.setlimit(limit, value)
     database.create_function(DIGEST, 3, _digest, deterministic=True)
+    database.create_function(REAL_TEXT, 1, real_text, deterministic=True)
     set_config = getattr(database, "setconfig", None)
     if set_config is not None:
         for option, value in ((_DEFENSIVE, True), (_TRIGGERS, False), (_TOKENIZERS, False)):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import KeyType, Order
@@ -21,11 +23,10 @@ Collation: TypeAlias = Literal["BINARY", "NOCASE", "RTRIM"]
 """SQLite's own collations. A program may add others, which this connection does not know."""
 
 _SPAN = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d(?:\.\d{6})?", re.ASCII)
-_TYPED = re.compile("~[irtb]")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
 _TEXTUAL = frozenset(("text", "json", "other"))
-_SEVERAL = frozenset(("any", "blob", "date", "time", "datetime", "uuid"))
+_SHOWN_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 _NOT_FINITE = frozenset(("nan", "inf", "-inf"))
 
 
@@ -35,6 +36,8 @@ class StoredValues(KeyType, frozen=True):
     kind: ColumnKind
     collation: Collation | None = None
     """The collation of its text; None if not known to be compared as in Python."""
+    is_strict: bool = False
+    """Whether the table is STRICT, so that its values are of the declared type."""
 
     def encode(self, value: Any) -> str:
         """Return the plain form of a value of the column's kind, else its typed form."""
@@ -79,25 +82,64 @@ class StoredValues(KeyType, frozen=True):
             case _:
                 raise ValueError
 
-    def meanings(self, tag: str, body: str) -> Sequence[object]:
-        """Return what plain text may mean in a column of several spellings or storage classes.
+    def meanings(self, text: str) -> Sequence[object]:
+        """Return the values that are shown as this text, of every storage class, likeliest first.
 
-        A number comes before text, and a date, a time or a UUID as given before its canonical form.
+        In a column of numbers, dates or UUIDs, also what the text means there.
         """
-        if tag or self.kind not in _SEVERAL:
-            return super().meanings(tag, body)
-        if _TYPED.match(body):
-            raise ValueError("a typed form")
         found: list[object] = []
-        with contextlib.suppress(ValueError, ArithmeticError):
-            found.append(_numeric(body))
-        if self.kind not in _PLAIN:
-            return *found, body
-        with contextlib.suppress(ValueError, ArithmeticError):
-            found += [body, *super().meanings(tag, body)]
+        for read in (self._number, self._blob, self._text, self._plain_text):
+            with contextlib.suppress(ValueError, LookupError, ArithmeticError):
+                found.extend(read(text))
         if not found:
             raise ValueError("not a value of this kind")
         return tuple(dict.fromkeys(found))
+
+    def shown(self, text: str) -> object:
+        """Return the likeliest of the values that are shown as this text."""
+        return self.meanings(text)[0]
+
+    def _number(self, text: str) -> Iterator[object]:
+        if self.kind in ("integer", "real", "numeric", "boolean"):
+            with contextlib.suppress(ValueError, LookupError):
+                yield self._plain(text)
+        if self.kind == "text" or (self.is_strict and self.kind == "blob"):
+            return
+        if text in _SHOWN_INFINITE:
+            yield _SHOWN_INFINITE[text]
+            return
+        number = _numeric(text)
+        # In a column of any type, `05` is a text.
+        shown = (str(number), msgspec.json.encode(number).decode())
+        if self.kind not in ("any", "blob") or text in shown:
+            yield number
+
+    def _text(self, text: str) -> Iterator[object]:
+        if self.is_strict and self.kind not in ("text", "any"):
+            return
+        if self.kind == "json":
+            yield from _JSON.meanings(text)
+        yield text
+
+    def _plain_text(self, text: str) -> Iterator[object]:
+        """Yield the canonical text of a date, a time or a UUID; a date is the start of its day."""
+        if self.kind not in ("date", "time", "datetime", "uuid"):
+            return
+        try:
+            yield self._plain(text)
+        except ValueError:
+            yield self._plain(key_types.start_of_day(text))
+
+    def _blob(self, text: str) -> Iterator[object]:
+        if text[:1] != "{":
+            if self.kind == "blob":
+                yield key_types.parse_base64(text)
+            return
+        data = key_types.parse_blob(text)
+        yield data
+        shown = data.decode("utf-8", "surrogateescape")
+        if not shown.isprintable():  # a text that is not UTF-8 is shown by its bytes
+            yield shown
 
     def bind(self, value: Any) -> object:
         """Return the value; text that is not UTF-8 as `RawText`, which the driver cannot bind."""
@@ -159,6 +201,7 @@ class StoredValues(KeyType, frozen=True):
 
 
 _integers = key_types.Integers()
+_JSON = key_types.JsonTexts()
 
 
 def _integer(text: str) -> int:
