@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
@@ -160,8 +161,11 @@ def _text(read: Any, *arguments: Any) -> str:
 
 def _attached(document: Any) -> list[str]:
     """Return the names of the files in a document."""
-    count = min(document.count_attachments(), _MAX_ANNOTATIONS)
-    return [" ".join(document.get_attachment(at).get_name().split()) for at in range(count)]
+    names: list[str] = []
+    with suppress(_library.PdfiumError):  # a damaged entry ends the list
+        numbers = range(min(document.count_attachments(), _MAX_ANNOTATIONS))
+        names.extend(document.get_attachment(at).get_name() for at in numbers)
+    return [" ".join(name.split()) for name in names]
 
 
 def _picture(page: Any) -> bytes:

@@ -17,7 +17,10 @@ from resource_server.conversion.formats.blocks import (
     sections_of,
 )
 from resource_server.conversion.formats.drawings import Drawing
+from resource_server.errors import ConversionError
 
+MAX_AREA: Final = 5_000_000
+"""Maximum number of cells in the rectangle around all cells of a sheet."""
 _MAX_LINKS: Final = 1_000
 _MARGIN: Final = re.compile(rb"<(?:\w+:)?(?:odd|even|first)(Header|Footer)\b[^>]*>([^<]*)</")
 _LINK: Final = re.compile(rb"<(?:\w+:)?hyperlink\s([^>]*)>")
@@ -128,3 +131,13 @@ def column_letters(number: int) -> str:
         number, rest = divmod(number - 1, 26)
         letters = chr(65 + rest) + letters
     return letters
+
+
+def refuse_area(width: int, height: int) -> None:
+    """Refuse a sheet of this extent, for which calamine would allocate each cell.
+
+    Raises:
+        ConversionError: it is too large.
+    """
+    if width * height > MAX_AREA:
+        raise ConversionError(f"a sheet extends over more than {MAX_AREA:,} cells")

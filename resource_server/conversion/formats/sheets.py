@@ -36,7 +36,12 @@ from resource_server.conversion.formats.opendocument import (
     rows_of,
 )
 from resource_server.conversion.formats.row_tables import csv_text
-from resource_server.conversion.formats.sheet_parts import SheetParts, column_letters
+from resource_server.conversion.formats.sheet_parts import (
+    MAX_AREA,
+    SheetParts,
+    column_letters,
+    refuse_area,
+)
 from resource_server.conversion.formats.xls_parts import XlsRemarks
 from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.registry import SHEET_NAMES
@@ -45,8 +50,6 @@ from resource_server.provider.conversion import ConversionRequest, Part
 
 MAX_SHEET_BYTES: Final = 8 * 1024 * 1024 - 1024
 """Maximum size of the table of one sheet, without the sentence about the rest."""
-MAX_AREA: Final = 5_000_000
-"""Maximum number of cells in the rectangle around all cells of a sheet."""
 _MAX_OLE_BYTES: Final = 64 * 1024 * 1024
 _OLE: Final = b"\xd0\xcf\x11\xe0"
 _MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -57,6 +60,8 @@ _ROW = re.compile(rb'(<(?:\w+:)?row\s(?:[^>"]*"[^"]*")*?[^>"]*?\br=")([0-9]{1,7}
 _COLUMN_REF = re.compile(rb'\sr="([A-Z]{1,3})[0-9]')
 _ROW_REF = re.compile(rb'\sr="[A-Z]{0,3}([0-9]{1,7})"')
 _FAR_REF = re.compile(rb'\sr="(?:[A-Z]{4}|[A-Z]*[0-9]{8})')
+_ROW_RECORD: Final = 0
+_CELL_RECORDS: Final = range(1, 12)
 _MAX_ROW: Final = 1_048_576
 _MAX_COLUMN: Final = 16_384
 _ERROR = re.compile(rb'(<(?:\w+:)?c\s[^>]*\bt=)"e"')
@@ -240,7 +245,41 @@ class _Binary:
             r"|xl/((workbook|styles|sharedstrings)|worksheets/[^/]*)\.bin"
         )
         names = (name for name in self._archive.names if needed.fullmatch(name.lower()))
-        return copied({name: _checked(self._archive.read(name)) for name in names})
+        members = {name: self._archive.read(name) for name in names}
+        for name, data in members.items():
+            if "worksheets/" in name.lower():
+                _refuse_extent(data)
+        return copied(members)
+
+
+def _refuse_extent(data: bytes) -> None:
+    """Refuse a sheet of an XLSB whose cells are too far from each other."""
+    at, row = 0, 0
+    places: list[tuple[int, int]] = []
+    while at < len(data):
+        kind, at = _number(data, at, 2)
+        size, at = _number(data, at, 4)
+        value = int.from_bytes(data[at : at + 4], "little")
+        if kind == _ROW_RECORD:
+            row = value
+        elif kind in _CELL_RECORDS:
+            places.append((row, value))
+        at += size
+    if places:
+        (top, bottom), (left, right) = (
+            (min(each), max(each)) for each in zip(*places, strict=True)
+        )
+        refuse_area(bottom - top + 1, right - left + 1)
+
+
+def _number(data: bytes, at: int, most: int) -> tuple[int, int]:
+    """Return a number in groups of seven bits, of `most` bytes at most, and the place after it."""
+    number = 0
+    for count, byte in enumerate(data[at : at + most]):
+        number |= (byte & 0x7F) << 7 * count
+        if byte < 0x80:
+            return number, at + count + 1
+    return number, at + most
 
 
 class _OpenXml:
@@ -338,12 +377,12 @@ def _mended(data: bytes) -> tuple[bytes, bool]:
     if is_outside or _FAR_REF.search(data):
         raise ConversionError("it is damaged: a cell is outside its sheet")
     if not columns or not rows:
-        _refuse_area(data.count(b"<"), 1)
+        refuse_area(data.count(b"<"), 1)
         return data, False
     width = max(numbers) - min(numbers) + 1
     if (max(rows) - min(rows) + 1) * width <= MAX_AREA:
         return data, False
-    _refuse_area(len(columns), len(rows))
+    refuse_area(len(columns), len(rows))
     ranks = {old: at for at, old in enumerate(sorted(rows), 1)}
     order = sorted(columns, key=_column_number)
     letters = {old: column_letters(at).encode() for at, old in enumerate(order, 1)}
@@ -355,11 +394,6 @@ def _mended(data: bytes) -> tuple[bytes, bool]:
     data = re.sub(rb"<(?:\w+:)?dimension\b[^>]*/>", b"", data)
     data = re.sub(rb"<(?:\w+:)?mergeCell\b[^>]*/>", b"", data)
     return data, True
-
-
-def _refuse_area(width: int, height: int) -> None:
-    if width * height > MAX_AREA:
-        raise ConversionError(f"a sheet extends over more than {MAX_AREA:,} cells")
 
 
 def _column_number(letters: bytes) -> int:

@@ -8,15 +8,24 @@ from typing import Final
 
 from resource_server.conversion.formats.archives import protection
 from resource_server.conversion.formats.blocks import Item, comment_of, lines_of, sections_of
-from resource_server.conversion.formats.sheet_parts import column_letters, margin_line
+from resource_server.conversion.formats.sheet_parts import (
+    column_letters,
+    margin_line,
+    refuse_area,
+)
 from resource_server.errors import ConversionError
 
 _END: Final = 0xFFFFFFFA
 """Sectors from this number on mark ends of chains and other things."""
-_MAX_RECORDS: Final = 2_000_000
 _EOF, _HEADER, _FOOTER, _NOTE, _FILEPASS, _CONTINUE, _OBJ, _SHEET, _TXO, _BOF = (
     *(0x0A, 0x14, 0x15, 0x1C, 0x2F, 0x3C, 0x5D, 0x85, 0x1B6, 0x809),
 )
+_OTHERS: Final = frozenset(
+    (_EOF, _HEADER, _FOOTER, _NOTE, _FILEPASS, _CONTINUE, _OBJ, _SHEET, _TXO, _BOF)
+)
+_CELLS: Final = frozenset((*(0x006, 0x0BD, 0x0BE, 0x0D6, 0x0FD), *range(0x201, 0x206), 0x27E))
+"""Records of cells, which begin with their row and column."""
+_HEAD: Final = struct.Struct("<HH")
 _CHART: Final = b"\x20"
 """The kind of a substream, in its BOF."""
 _ROOT: Final = 5
@@ -79,17 +88,27 @@ class XlsRemarks:
 
 
 def _records(stream: bytes, begin: int) -> Iterator[_Record]:
-    """Yield the records of a substream, also those of the charts in it."""
-    depth = 0
-    for _ in range(_MAX_RECORDS):
-        if begin + 4 > len(stream):
-            return
-        kind, size = struct.unpack_from("<HH", stream, begin)
-        yield kind, stream[begin + 4 : begin + 4 + size]
-        depth += (kind == _BOF) - (kind == _EOF)
-        if depth <= 0:
-            return
-        begin += 4 + size
+    """Yield the records of a substream, also those of the charts in it, but for its cells.
+
+    Raises:
+        ConversionError: its cells are too far from each other.
+    """
+    depth, end = 0, len(stream) - 4
+    left, top, right, bottom = 0xFFFF, 0xFFFF, 0, 0
+    while begin <= end:
+        kind, size = _HEAD.unpack_from(stream, begin)
+        begin += 4
+        if kind in _CELLS and size >= 4 and begin < end:
+            row, column = _HEAD.unpack_from(stream, begin)
+            left, top = min(left, column), min(top, row)
+            right, bottom = max(right, column), max(bottom, row)
+        elif kind in _OTHERS:
+            yield kind, stream[begin : begin + size]
+            depth += (kind == _BOF) - (kind == _EOF)
+            if depth <= 0:
+                break
+        begin += size
+    refuse_area(max(right - left + 1, 0), max(bottom - top + 1, 0))
 
 
 def _texts(records: Sequence[_Record]) -> Iterator[tuple[int, str]]:

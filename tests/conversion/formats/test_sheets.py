@@ -12,6 +12,8 @@ from resource_server.errors import ConversionError, InvalidParameter
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
 from tests.conversion.portable import xlsx
+from tests.conversion.samples.whole import xlsb
+from tests.conversion.xls import xls
 
 
 def _text_cell(ref: str, text: str) -> str:
@@ -182,6 +184,19 @@ def test_damaged_workbooks_raise_nothing_but_conversion_errors(document: bytes) 
         for data in damaged(content, count=60):
             with suppress(ConversionError):
                 text_of(convert, zipped({**members, name: data}))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        xls({"A": {(0, 0): "near", (65_000, 250): "far"}}),
+        xlsb({0: ("near", "x", "y", "z", "u", "v"), 1_000_000: ("far",)}),
+    ],
+    ids=["xls", "xlsb"],
+)
+def test_distant_cells_of_binary_workbooks_are_refused(document: bytes) -> None:
+    with pytest.raises(ConversionError, match="extends over more than"):
+        text_of(convert, document)
 
 
 @pytest.mark.parametrize("tail", [b"", bytes(512), bytes(5000), b"\xff" * 5000])

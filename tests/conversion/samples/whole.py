@@ -45,7 +45,7 @@ def documents() -> Mapping[str, tuple[bytes, tuple[Fact, ...]]]:
         "whole.odt": (_odf("text", _ODT), _ODT_FACTS),
         "whole.ods": (_odf("spreadsheet", _ODS), _ODS_FACTS),
         "whole.odp": (_odf("presentation", _ODP), _ODP_FACTS),
-        "cells.xlsb": (_xlsb(), _XLSB_FACTS),
+        "cells.xlsb": (xlsb({0: ("who", "amount"), 1: ("row one", 17.0)}), _XLSB_FACTS),
         "whole.pdf": (_pdf(), _PDF_FACTS),
         "obsolete.eml": (_OBSOLETE, _OBSOLETE_FACTS),
         "report.eml": (_REPORT, _REPORT_FACTS),
@@ -482,7 +482,9 @@ _XLSB_FACTS = (
 )
 
 
-def _xlsb() -> bytes:
+def xlsb(rows: Mapping[int, Sequence[str | float]]) -> bytes:
+    """Return a binary workbook of one sheet with these rows, and with a part for comments."""
+
     def record(kind: int, data: bytes = b"") -> bytes:
         number = bytes([kind & 0x7F | 0x80, kind >> 7]) if kind > 0x7F else bytes([kind])
         return number + bytes([len(data)]) + data
@@ -501,7 +503,7 @@ def _xlsb() -> bytes:
 
     entry = record(0x9C, struct.pack("<II", 0, 1) + string("r1") + string("Data"))
     extent = record(0x94, struct.pack("<4I", 0, 1, 0, 1))
-    rows = row(0, "who", "amount") + row(1, "row one", 17.0)
+    written = b"".join(row(at, *cells) for at, cells in rows.items())
     relations = {"xl/workbook.bin": [("worksheet", "worksheets/sheet1.bin")]}
     return zipped(
         {
@@ -512,7 +514,7 @@ def _xlsb() -> bytes:
             "xl/worksheets/sheet1.bin": record(0x81)
             + extent
             + record(0x91)
-            + rows
+            + written
             + record(0x92)
             + record(0x82),
             "xl/comments1.bin": b"\0",
