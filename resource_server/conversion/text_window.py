@@ -24,7 +24,10 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class WindowStart(msgspec.Struct, frozen=True):
-    """Where a window begins: at a line counted from 1, at an offset, or as near the end as fits."""
+    """Where a window begins: at a line counted from 1, at an offset, or as near the end as fits.
+
+    A text that fits as a whole is taken as a whole.
+    """
 
     unit: Literal["bytes", "lines", "tail"]
     first: int
@@ -35,6 +38,7 @@ class WindowPlace(msgspec.Struct, frozen=True):
 
     bytes_before: Count = 0
     lines_before: Count = 0
+    begins_line: bool = True
     total_bytes: Count | None = None
     total_lines: Count | None = None
 
@@ -47,6 +51,7 @@ class TextWindow:
         self._room = room
         self._data = bytearray()
         self._before = self._lines = 0
+        self._begins_line = True
         self._is_there = False
         self._is_within_line = False
         self.is_cut = False
@@ -72,14 +77,13 @@ class TextWindow:
             for piece in _pieces(part.data, "" if count == 0 else between(self.mime_type)):
                 self._add(piece)
                 if self.is_cut:
-                    return WindowPlace(self._before, self._lines)
+                    return WindowPlace(self._before, self._lines, self._begins_line)
         if self._start.unit == "tail":
             self._keep_the_end()
-            end = self._data.find(b"\n") + 1
-            self._drop(end if self._before else 0)
+            self._drop(0 if self._begins_line else self._data.find(b"\n") + 1)
         total_lines = self._lines + self._data.count(b"\n") + self._is_within_line
         total_bytes = self._before + len(self._data)
-        return WindowPlace(self._before, self._lines, total_bytes, total_lines)
+        return WindowPlace(self._before, self._lines, self._begins_line, total_bytes, total_lines)
 
     def _add(self, piece: bytes) -> None:
         self._data += piece
@@ -87,6 +91,8 @@ class TextWindow:
         if self._start.unit == "tail":
             if len(self._data) > 2 * self._room:
                 self._keep_the_end()
+            return
+        if len(self._data) <= self._room:
             return
         self._is_there = self._is_there or self._begins()
         if self._is_there and len(self._data) > self._room:
@@ -120,6 +126,8 @@ class TextWindow:
         self._drop(count)
 
     def _drop(self, count: int) -> None:
+        if count:
+            self._begins_line = self._data.endswith(b"\n", 0, count)
         self._before += count
         self._lines += self._data.count(b"\n", 0, count)
         del self._data[:count]

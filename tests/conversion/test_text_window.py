@@ -70,7 +70,7 @@ def test_a_window_has_what_begins_in_it(
     start = WindowStart("lines" if unit == "lines" else "bytes", begin + (unit == "lines"))
     range = Range("lines" if unit == "lines" else "bytes", first + (unit == "lines"))
     found = window(parts, start, room, "text/plain")
-    if not converted_range.has(found, range, start):
+    if not converted_range.has(found, range):
         return
     request = ConversionRequest(media_type="text/plain")
     shared = converted_range.content(found, "text/plain", Wanted(PLAIN_TEXT, request, range))

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import BinaryIO, Final, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import quoteattr
 
@@ -48,7 +49,8 @@ from resource_server.conversion.registry import SHEET_NAMES
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
-MAX_SHEET_BYTES: Final = 8 * 1024 * 1024 - 1024
+MAX_SHEET_BYTES: Final = 48 * 1024 * 1024
+"""Maximum bytes of one sheet as Markdown, which is made in memory; rows are read on beyond it."""
 """Maximum size of the table of one sheet, without the sentence about the rest."""
 _MAX_OLE_BYTES: Final = 64 * 1024 * 1024
 _OLE: Final = b"\xd0\xcf\x11\xe0"
@@ -124,15 +126,17 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
 
 
 def _csv_part(sheets: _Excel | _OpenSheets, request: ConversionRequest) -> Part:
-    """Return the one sheet that is wanted, as CSV.
+    """Return the one sheet that is wanted, as CSV: the first one, if it is not said which.
 
     Raises:
-        InvalidParameter: it is not said which one.
+        InvalidParameter: several are wanted.
     """
     names = sheets.names
     wanted = request.options.get("sheet")
     numbers = range(request.first, min(request.last or len(names), len(names)) + 1)
     found = [at for at in numbers if wanted is None or names[at - 1] == wanted]
+    if wanted is None and request.last is None:
+        found = found[:1]
     if len(found) != 1:
         raise InvalidParameter(
             f"csv is one sheet at a time; write sheet=NAME: the sheets are {', '.join(names)}"
@@ -542,7 +546,9 @@ def _markdown(sheet: _Sheet, request: ConversionRequest) -> str:
     names, rows, first = _wanted(sheet, request)
     if not names:
         return f"{title}[This sheet is empty.]\n"
-    table = _table(list(map(_text, names)), rows, first, sheet.height - 1)
+    table = _table(list(map(_text, names)), rows, first, sheet)
+    if first > max(sheet.height - 1, 1):
+        table += f"\n[There are no such rows: the sheet has {sheet.height - 1}.]\n"
     note = "\n[Empty rows and columns are left out.]\n" if sheet.is_compacted else ""
     return f"{title}{table}{note}"
 
@@ -564,12 +570,14 @@ def _wanted(
 
 def _csv(sheet: _Sheet, request: ConversionRequest) -> str:
     """Return a sheet as CSV, whose rows are all as long as the header."""
-    names, rows, _ = _wanted(sheet, request)
+    names, rows, first = _wanted(sheet, request)
+    if first > max(sheet.height - 1, 1):
+        raise InvalidParameter(f"the sheet has no such rows: it has {sheet.height - 1}")
     cells = (list(map(_plain, row)) for row in chain([names] if names else (), rows))
     return csv_text(row + [""] * (len(names) - len(row)) for row in cells)
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, total: int) -> str:
+def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, sheet: _Sheet) -> str:
     """Return a Markdown table; where it is too long, a sentence says how to read on."""
     rows = iter(rows)
     sample = list(islice(rows, 1000))
@@ -581,7 +589,10 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, tot
         line = f"| {' | '.join(map(_text, row))} |{'  |' * (width - len(row))}\n"
         size += len(line) if line.isascii() else len(line.encode("utf-8", "replace"))
         if size > MAX_SHEET_BYTES:
-            lines.append(f"\n[Rows {at} to {total} do not fit: read them with rows={at}-.]\n")
+            rest = urlencode({"sheet": sheet.name, "rows": f"{at}-"}, quote_via=quote)
+            lines.append(
+                f"\n[Rows {at} to {sheet.height - 1} do not fit: read them with {rest}.]\n"
+            )
             break
         lines.append(line)
     return "".join(lines)

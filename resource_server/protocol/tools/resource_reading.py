@@ -166,7 +166,10 @@ class _Reader:
             if entry.resource.type == "collection":
                 raise self._of_documents() from None
             if self._asks_for_rows and not entry.resource.formats:
-                raise InvalidParameter("rows are those of a page of a table, …/~rows") from None
+                way = (
+                    "rows are those of a page of a table, …/~rows" if self._pages else "give lines"
+                )
+                raise InvalidParameter(f"this document has no rows; {way}") from None
             raise
         except ResourceTooLarge:
             if not self._native:
@@ -294,7 +297,8 @@ class _Reader:
     async def _fitting(self, content: Content, part: TextPart, limit: int) -> tuple[str, str]:
         """Return the part, or its first lines, and a notice if it is truncated."""
         range = self._range or WHOLE
-        is_beginning = self._range is None and self._native and content.truncated is not None
+        following = self._own(None if content.truncated is None else content.truncated.next)
+        is_beginning = self._range is None and self._native and not {*UNITS}.isdisjoint(following)
         whole = _numbered(part.text, part.first_line) if self._numbered else part.text
         if range.unit == "tail":
             return await self._last(whole, limit, part)

@@ -28,6 +28,7 @@ from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import converted_range
 from resource_server.providers.filesystem.conversion_query import (
     RECODED,
+    ROWS,
     SHEET,
     Wanted,
     parse_wanted,
@@ -88,30 +89,30 @@ class ConvertedDocuments:
             ConversionError, ResourceBusy: as `ConverterPool.convert`.
             InvalidParameter: the document does not have the parts asked for.
         """
-        conversion = self.convert(fd, wanted, is_now=is_now)
+        range = wanted.range
+        if range is None:
+            conversion = self.convert(fd, wanted, is_now=is_now)
+        else:
+            conversion = self._window(fd, wanted, range, is_now=is_now)
+        if not any(part.data for part in conversion.parts):
+            conversion = self.convert(fd, wanted, is_now=is_now)
         if not conversion.parts:
             return self._nothing(fd, wanted)
         first = conversion.parts[0]
         if isinstance(first.data, bytes):
             return Content(first.data, first.mime_type)
-        if conversion.is_cut and wanted.range is None:
+        if conversion.is_cut and range is None:
             return converted_range.beginning(conversion, wanted)
-        if conversion.is_cut and wanted.range is not None:
-            conversion = self._window(fd, wanted, wanted.range, conversion, is_now=is_now)
         return converted_range.content(conversion, first.mime_type, wanted)
 
-    def _window(
-        self, fd: int, wanted: Wanted, range: Range, beginning: Conversion, *, is_now: bool
-    ) -> Conversion:
-        """Return a part of a long text in which a range begins. Blocks; raises as `read`."""
-        if converted_range.has(beginning, range, None):
-            return beginning
+    def _window(self, fd: int, wanted: Wanted, range: Range, *, is_now: bool) -> Conversion:
+        """Return a part of a text in which a range begins, or all of it; as `read`."""
         key = self._key(os.fstat(fd), wanted)
         starts = self._starts.get(key) or ()
-        for start in starts:
-            window = self._kept((*key, start.unit, start.first), None)
-            if window is not None and converted_range.has(window, range, start):
-                return window
+        for known in ((), *((each.unit, each.first) for each in starts)):
+            found = self._kept((*key, *known), None)
+            if found is not None and converted_range.has(found, range):
+                return found
         start = WindowStart(range.unit, 0 if range.unit == "tail" else range.first)
         found = self.convert(fd, msgspec.structs.replace(wanted, start=start), is_now=is_now)
         self._starts.put(key, (start, *(each for each in starts[:_WINDOWS] if each != start)))
@@ -128,9 +129,10 @@ class ConvertedDocuments:
             formats = wanted.converter.formats
             mime_type = next(each.mime_type for each in formats if each.name == request.format)
             return converted_range.content(Conversion(()), mime_type, wanted)
-        said = f"the document has no such {unit or next(iter(request.options), 'part')}"
-        if request.first > 1:
-            start = msgspec.structs.replace(request, first=1, last=1)
+        option = ROWS if ROWS in request.options else next(iter(request.options), "part")
+        said = f"the document has no such {unit or option}"
+        if request.first > 1 or ROWS in request.options:
+            start = msgspec.structs.replace(request, first=1, last=1, options={})
             with suppress(ConversionError, ResourceBusy):
                 total = self.convert(fd, msgspec.structs.replace(wanted, request=start)).total
                 said = said if total is None else f"{said}: it has {total}"

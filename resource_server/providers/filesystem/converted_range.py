@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from resource_server.conversion.pool import Conversion
-from resource_server.conversion.text_window import WindowPlace, WindowStart, between, encoded
+from resource_server.conversion.text_window import WindowPlace, between, encoded
 from resource_server.provider import Content, Truncation
-from resource_server.providers.filesystem.conversion_query import ROWS, Wanted
+from resource_server.providers.filesystem.conversion_query import ROWS, SHEET, Wanted
 from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.ranges import Range, RangeReader, parse_range
 
@@ -67,32 +67,33 @@ def beginning(conversion: Conversion, wanted: Wanted) -> Content:
     return Content(data.decode(), last.mime_type, end)
 
 
-def has(conversion: Conversion, range: Range, start: WindowStart | None) -> bool:
-    """Return whether a range begins in a conversion; `start` is that of its window."""
+def has(conversion: Conversion, range: Range) -> bool:
+    """Return whether a range begins in a conversion, and for a tail, whether all of it is there."""
     place, text = conversion.place, joined(conversion)
-    if range.unit == "tail":
-        return start is not None and start.unit == "tail"
+    if not conversion.is_cut and place.bytes_before == 0:
+        return True
     if range.unit == "bytes":
-        begin = place.bytes_before + (_MARGIN_BYTES if start is not None else 0)
-        return begin <= range.first and (
-            place.total_bytes is not None or range.first < place.bytes_before + len(text)
+        margin = _MARGIN_BYTES if place.bytes_before else 0
+        end = place.bytes_before + len(text)
+        return place.bytes_before + margin <= range.first and (
+            not conversion.is_cut or range.first < end
         )
-    # A window of bytes, and the end of a text without lines, begin within a line.
-    first = place.lines_before + (1 if start is None or start.unit == "lines" else 2)
-    return first <= range.first and (
-        place.total_lines is not None or range.first <= place.lines_before + text.count(b"\n")
-    )
+    lines = text.count(b"\n") - (not place.begins_line)
+    if range.unit == "tail":
+        return not conversion.is_cut and range.first <= lines
+    first = place.lines_before + 1 + (not place.begins_line)
+    return first <= range.first and (not conversion.is_cut or range.first < first + lines)
 
 
 def content(conversion: Conversion, mime_type: str, wanted: Wanted) -> Content:
     """Return the text of a conversion, or the range of it that is wanted."""
     text = joined(conversion)
     if wanted.range is None:
-        return Content(text.decode(), mime_type)
+        return Content(text.decode(), mime_type, _further_parts(conversion, wanted))
     place = conversion.place
     if not (conversion.is_cut or place.total_bytes is not None):
         lines = text.count(b"\n") + (not text.endswith(b"\n") if text else 0)
-        place = WindowPlace(0, 0, len(text), lines)
+        place = WindowPlace(total_bytes=len(text), total_lines=lines)
     range = _moved(wanted.range, -place.bytes_before, -place.lines_before)
     found = _read(text, range, is_cut=conversion.is_cut)
     truncated = found.truncated
@@ -113,6 +114,18 @@ def content(conversion: Conversion, mime_type: str, wanted: Wanted) -> Content:
         replace(truncated, total=total, next=following),
         offset=None if found.offset is None else found.offset + place.bytes_before,
     )
+
+
+def _further_parts(conversion: Conversion, wanted: Wanted) -> Truncation | None:
+    """Return the way to parts that a format does not have in one text, such as sheets as CSV."""
+    last, request = conversion.parts[-1] if conversion.parts else None, wanted.request
+    unit = wanted.converter.unit
+    if last is None or last.total is None or unit is None or request.last is not None:
+        return None
+    if SHEET in request.options or last.number >= last.total:
+        return None
+    following = {**wanted.parameters, unit: f"{last.number + 1}-"}
+    return Truncation("limit", "characters", None, following)
 
 
 def _moved(range: Range, bytes: int, lines: int) -> Range:

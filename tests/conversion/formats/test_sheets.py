@@ -230,7 +230,10 @@ def test_the_rows_of_a_sheet_are_read_as_csv() -> None:
 def test_csv_is_one_sheet_at_a_time() -> None:
     document = xlsx(_cities(), _rows(_text_cell("A1", "other"), _text_cell("A2", "x")))
     with pytest.raises(InvalidParameter, match=r"write sheet=NAME: the sheets are Sheet1, Sheet2"):
-        parts_of(convert, document, format="csv")
+        parts_of(convert, document, format="csv", first=1, last=2)
+    (first,) = parts_of(convert, document, format="csv")
+    assert [first] == parts_of(convert, document, {"sheet": "Sheet1"}, format="csv")
+    assert (first.number, first.total) == (1, 2)
     by_name = parts_of(convert, document, {"sheet": "Sheet2"}, format="csv")
     assert by_name == parts_of(convert, document, first=2, last=2, format="csv")
     assert by_name[0].data == "other\nx\n"

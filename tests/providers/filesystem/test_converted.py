@@ -115,7 +115,9 @@ async def test_a_document_is_read_in_another_format_as_a_whole_or_in_part(folder
         ("report.pdf", {"format": "png", "pages": "1-2"}, "one picture at a time; write pages=1"),
         ("report.pdf", {"format": "png", "lines": "1-2"}, "png is read whole; leave out lines"),
         ("shop.csv", {"format": "markdown", "rows": "7-3"}, "write rows=3, 3-7 or 3-"),
-        ("shop.csv", {"format": "markdown", "rows": "900"}, "no such rows"),
+        ("shop.csv", {"format": "markdown", "rows": "900"}, "no such rows: it has 2$"),
+        ("shop.csv", {"rows": "3-", "columns": "name"}, "no such rows: it has 2$"),
+        ("book.xlsx", {"rows": "7-", "format": "csv"}, "the sheet has no such rows: it has 0$"),
         ("shop.csv", {"format": "markdown", "columns": "x"}, "^there is no column 'x'; there are"),
         ("book.xlsx", {"rows": "a"}, "write rows=3, 3-7 or 3-"),
         ("book.xlsx", {"sheet": "x"}, "^the document has no sheet 'x'; its sheets are Sheet1"),
@@ -276,7 +278,9 @@ async def test_formats_and_sheets_of_a_document_are_completed(folder: Path) -> N
     provider = Filesystem(folder)
     assert await completed(provider, "format", path="report.pdf") == ["markdown", "png"]
     assert await completed(provider, "format", "MARK", path="report.pdf") == ["markdown"]
-    assert {"markdown", "png", "json", "text", "webp"} == {*await completed(provider, "format")}
+    assert {"markdown", "png", "json", "csv", "text", "webp"} == {
+        *await completed(provider, "format")
+    }
     assert await completed(provider, "sheet", path="book.xlsx") == ["Sheet1", "Sheet2", "Sheet3"]
     assert await completed(provider, "sheet", "2", path="book.xlsx") == ["Sheet2"]
     for path in ("plain.txt", "hidden.pdf", "missing.pdf", "../report.pdf", "/", "\0", ""):
@@ -787,6 +791,24 @@ async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(lo
     )
     assert [hit.resource.path for hit in found.hits] == [("rows.csv",)]
     assert found.skipped == 1
+
+
+async def test_a_workbook_as_csv_is_its_first_sheet_with_the_way_to_the_next(
+    tmp_path: Path,
+) -> None:
+    cells = [f'<row r="1"><c r="A1"><v>{number}</v></c></row>' for number in (1, 2, 3)]
+    (tmp_path / "book.xlsx").write_bytes(xlsx(*cells))
+    query: dict[str, str] | None = {"format": "csv"}
+    sheets: list[str | bytes] = []
+    while query is not None:
+        found = await read(tmp_path, "book.xlsx", **query)
+        sheets.append(found.data)
+        query = None if found.truncated is None else dict(found.truncated.next or {})
+    assert sheets == ["1\n", "2\n", "3\n"]
+    with pytest.raises(ConversionError, match="one sheet at a time; write sheet=NAME"):
+        await read(tmp_path, "book.xlsx", format="csv", sheets="1-2")
+    (named,) = [await read(tmp_path, "book.xlsx", format="csv", sheet="Sheet2")]
+    assert (named.data, named.truncated) == ("2\n", None)
 
 
 @pytest.mark.parametrize("query", [("pages", "slides"), ("slides", "pages")])
