@@ -100,6 +100,8 @@ def failure(
             return DeadlineExceeded()
         case "options":
             return unavailable(found, "")
+        case "changed" if of_query:
+            return InvalidParameter(REFUSED)  # its table or column is hidden, or never was there
         case _ if cause.is_temporary:
             return ResourceBusy(cause.told)
         case _ if of_query:

@@ -102,6 +102,8 @@ class RenderedTable(NamedTuple):
     markdown: str
     more: bool
     """Whether there are more rows."""
+    has_truncated: bool
+    """Whether any value is truncated."""
 
 
 def query_columns(names: Sequence[str]) -> tuple[Column, ...]:
@@ -158,7 +160,10 @@ def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
         body, _, written = _write(part, data, max_bytes - len(data.head()), cell)
         fitting = min(written, markdown.rows)
         if fitting == count:
-            return RenderedTable(data.names, Raw(b"[%b]" % body), markdown.text, more)
+            has_truncated = b'"truncated":true' in bytes(body)
+            return RenderedTable(
+                data.names, Raw(b"[%b]" % body), markdown.text, more, has_truncated
+            )
         count = fitting
 
 

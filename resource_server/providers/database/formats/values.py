@@ -27,7 +27,7 @@
 
 An array, composite or JSON value over the cell limit is truncated like text. The limit counts
 characters of text; below 1 KiB it also shortens blobs. `uri` is that of the `~cell` with the whole
-value; rows without an address and results of queries have none. Values of one column may have
+value; rows without an address and results of callers' SQL have none. Values of one column may have
 different forms: SQLite allows a different type in every cell, and a value that does not fit its
 column never fails a page.
 

@@ -29,6 +29,7 @@ TOOL_RESULT: Schema = {
         "columns": {"type": "array", "items": {"type": "string"}},
         "rows": {"type": "array", "items": {"type": "array"}, "description": json_numbers.RULE},
         "truncated": {"type": "boolean"},
+        "note": {"type": "string"},
     },
     "required": ["columns", "rows"],
     "additionalProperties": False,

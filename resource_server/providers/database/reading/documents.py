@@ -31,7 +31,7 @@ from resource_server.providers.database.engines.reflection import Column, Foreig
 from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS, FormatName
 from resource_server.providers.database.formats.table_schema import schema_json, schema_markdown
-from resource_server.providers.database.formats.values import whole_cell
+from resource_server.providers.database.formats.values import CellDocument, whole_cell
 from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.declared import DeclaredQueries, ParameterReader
@@ -50,8 +50,12 @@ _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
 _COUNT = Column("count", "", "integer")
 _NextQuery: TypeAlias = Callable[[int], dict[str, str] | None]
 """Returns the URI parameters of the page after a number of rows."""
-_MARGIN = 64
+_MARGIN = 256
 """Characters of a query's result around its rows."""
+_CELL = "~cell"
+"""URI parameter of one value of a query's result: no parameter of SQL has such a name."""
+REST = "Values that end early have more: select a part of them, such as substr(note, 10001, 10000)."
+"""The way to the rest of a value without an address."""
 PAGE_PARAMETERS = ("after", "limit", "columns", "sort", "count", "format")
 """URI parameters of pages, besides filters."""
 SUMMARY_PARAMETERS = ("by", *AGGREGATES, "sort", "after", "limit", "format")
@@ -166,12 +170,7 @@ class Documents:
         if address.column not in names:
             raise ResourceNotFound
         value = row.values[names.index(address.column)]
-        # Imported here: most databases never need a thread for this.
-        from anyio import to_thread
-
-        cell = await to_thread.run_sync(
-            whole_cell, value, row.exposed.columns[address.column], abandon_on_cancel=True
-        )
+        cell = await _whole(value, row.exposed.columns[address.column])
         resource = Resource(
             path=address_path(address),
             name=address.column,
@@ -410,11 +409,31 @@ class Documents:
     async def _read_query(self, name: str, query: Mapping[str, str]) -> Document:
         """Return the result of a declared query."""
         format = format_of(query)
-        given = {key: value for key, value in query.items() if key != "format"}
+        given = {key: value for key, value in query.items() if key not in ("format", _CELL)}
         page = await self._result(name, given, parameters.value_from_text)
+        if _CELL in query:
+            return await self._query_cell(name, page, query)
         shown = ([column.name for column in page.columns], page.rows, page.more)
         version = version_of(shown) if not given else None
         return self._written(self.query_resource(name, version), page, format)
+
+    async def _query_cell(
+        self, name: str, page: pages.RowPage, query: Mapping[str, str]
+    ) -> Document:
+        """Return one value of a query's result, whole: `~cell=1/note` is that of its first row."""
+        names = [column.name for column in page.columns]
+        place, _, column = query[_CELL].partition("/")
+        number = int(place) if place.isascii() and place.isdigit() and len(place) < 9 else 0
+        if "format" in query or column not in names or not 0 < number <= len(page.rows):
+            raise InvalidParameter(
+                f"{_CELL} must be the number of a row and a column of the result, such as "
+                f"1/{names[0]}, without format"
+            )
+        value = page.rows[number - 1][names.index(column)]
+        cell = await _whole(value, page.columns[names.index(column)])
+        path = address_path(QueryAddress(name))
+        resource = Resource(path=path, name=column, mime_type=cell.mime_type)
+        return Document(resource, Content(cell.data, cell.mime_type))
 
     async def query_result(self, name: str) -> Resource:
         """Describe the document of a query that needs no parameters, with its version."""
@@ -443,16 +462,27 @@ class Documents:
         structured: dict[str, Any] = {"columns": table.columns, "rows": table.rows}
         if table.more:
             structured["truncated"] = True
-        return ToolResult([TextBlock(table.markdown)], structured)
+        if page.cell_uri is not None or not table.has_truncated:
+            return ToolResult([TextBlock(table.markdown)], structured)
+        structured["note"] = REST
+        return ToolResult([TextBlock(f"{table.markdown}\n{REST}\n")], structured)
 
     async def _result(
         self, name: str, given: Mapping[str, Any], read: ParameterReader
     ) -> pages.RowPage:
         declared = self._queries.get(name)
         found = await self._queries.rows(name, given, read, within=self._limits.query_timeout)
-        return pages.RowPage(
-            declared.title, pages.query_columns(found.columns), found.rows, found.more
-        )
+        columns = pages.query_columns(pages.unique_names(found.columns))
+        texts = {key: parameters.parameter_text(value) for key, value in given.items()}
+        path = address_path(QueryAddress(name))
+
+        def cell_uri(place: int, column: str) -> str | None:
+            try:
+                return self._link(path, {**texts, _CELL: f"{place + 1}/{column}"})
+            except ValueError:
+                return None
+
+        return pages.RowPage(declared.title, columns, found.rows, found.more, cell_uri=cell_uri)
 
     # -- resources
 
@@ -519,6 +549,13 @@ class Documents:
             formats=_PAGE_FORMATS,
             version=version,
         )
+
+
+async def _whole(value: object, column: Column) -> CellDocument:
+    # Imported here: most databases never need a thread for this.
+    from anyio import to_thread
+
+    return await to_thread.run_sync(whole_cell, value, column, abandon_on_cancel=True)
 
 
 def format_of(query: Mapping[str, str]) -> FormatName:

@@ -86,6 +86,19 @@ async def test_a_result_over_its_limit_says_so(wire: Wire) -> None:
     assert "More rows follow" in result["content"][0]["text"]
 
 
+async def test_a_large_value_without_an_address_says_how_to_select_the_rest(wire: Wire) -> None:
+    given = {"long": "x" * 60_000}
+    result = await called(wire, "query_database", LATEST, sql="select :long as x", parameters=given)
+    structured = result["structuredContent"]
+    assert structured["rows"][0][0]["characters"] == 60_000
+    assert "substr(note, 10001, 10000)" in structured["note"]
+    assert structured["note"] in result["content"][0]["text"]
+    sql = "select substr(:long, 10001, 10000) as x"
+    assert await rows(wire, sql, parameters=given) == [["x" * 10_000]]
+    result = await called(wire, "query_database", LATEST, sql="select 1")
+    assert "note" not in result["structuredContent"]
+
+
 @pytest.mark.parametrize(
     ("sql", "arguments", "reason"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 
+from resource_server import uris
 from resource_server.access import Access
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
@@ -35,6 +37,7 @@ from resource_server.runtime.option_types import Duration
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.listeners import mounted
 from tests.providers.database.owners import Owner
+from tests.providers.database.served import served
 
 pytestmark = pytest.mark.anyio
 
@@ -58,6 +61,7 @@ FROM = Query(
 @asynccontextmanager
 async def database(owner: Owner, **options: Any) -> AsyncGenerator[Database]:
     async with Database(url=owner.url, **options) as provider:
+        provider.linked(functools.partial(uris.join, "test://one/"))
         yield provider
 
 
@@ -263,8 +267,14 @@ async def test_long_values_are_truncated_in_both_forms(owner: Owner) -> None:
     queries = {"q": Query(sql="select t from n")}
     async with database(owner, queries=queries, limits=limits) as provider:
         data, words = await called(provider, "q")
-    assert data["rows"][0][0] == {"$text": "x" * 20, "characters": 90, "truncated": True}
-    assert f"{'x' * 20} *… 90 characters*" in words
+    uri = "test://one/~query/q?~cell=1%2Ft"
+    assert data["rows"][0][0] == {
+        "$text": "x" * 20,
+        "characters": 90,
+        "truncated": True,
+        "uri": uri,
+    }
+    assert f"{'x' * 20} [… 90 characters](<{uri}>)" in words
 
 
 async def test_results_exclude_everything_hidden_from_the_query(owner: Owner) -> None:
@@ -433,3 +443,31 @@ async def test_a_client_lists_and_calls_the_tools_of_a_database(owner: Owner) ->
         missing = await client.request("tools/call", {"name": "of_country", "arguments": {}})
         assert missing["isError"]
         assert "country" in missing["content"][0]["text"]
+
+
+async def test_a_large_value_of_a_query_has_an_address_with_all_of_it(owner: Owner) -> None:
+    declared = {"mariadb": "longtext"}.get(owner.engine, "text")
+    await owner.run(f"create table t (id integer primary key, x {declared})")
+    long = "é" * 100_000
+    await owner.insert("t", (1, "short"), (2, long))
+    sql = "select id, x, x as b from t where id >= :least order by id"
+    query = Query(sql=sql, parameters={"least": Parameter(type="integer")}, tool=True)
+    async with served(owner, queries={"q": query}) as it:
+        base = it.base.removesuffix(owner.prefix)
+        (_, row) = await it.query("q?least=1")
+        assert row["x"]["uri"] == f"{base}~query/q?least=1&~cell=2%2Fx"
+        assert row["x"]["characters"] == len(long)
+        for cell, text in ((row["x"]["uri"], long), (row["b"]["uri"], long)):
+            (body,) = (await it.catalog.read(cell)).items
+            assert body.content is not None
+            assert (body.content.data, body.content.mime_type) == (text, "text/plain")
+        (body,) = (await it.catalog.read(f"{base}~query/q?least=2&~cell=1/id")).items
+        assert body.content is not None
+        assert (body.content.data, body.content.mime_type) == ("2", "application/json")
+        for wrong in ("3/x", "0/x", "1/y", "x", "1", "", "1/x&format=csv"):
+            with pytest.raises(InvalidParameter, match="the number of a row and a column"):
+                await it.catalog.read(f"{base}~query/q?least=1&~cell={wrong}")
+    async with database(owner, queries={"q": query}) as provider:
+        structured, _ = await called(provider, "q", least=2)
+        assert structured["rows"][0][1]["uri"] == "test://one/~query/q?least=2&~cell=1%2Fx"
+        assert "note" not in structured
