@@ -12,6 +12,7 @@ CauseClass: TypeAlias = Literal[
     "computed",
     "damaged",
     "foreign",
+    "hidden",
     "login",
     "missing",
     "network",
@@ -25,8 +26,9 @@ CauseClass: TypeAlias = Literal[
     "value",
 ]
 """`broken` is a definition that uses what is not there; `computed` a value that an expression in
-the database cannot give, `value` one of the caller that does not fit; `operation` is one that the
-request asks for and a type lacks; `resources` are disk and memory."""
+the database cannot give, `value` one of the caller that does not fit; `hidden` does not exist for
+callers; `operation` is one that the request asks for and a type lacks; `resources` are disk and
+memory."""
 
 
 class Cause(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
-from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.errors import ResourceError, ResourceNotFound, ResourceUnreadable
 from resource_server.providers.database.engines.contract import Engine, EngineName
 from resource_server.providers.database.engines.reflection import VIEWS, Table, TableName
 from resource_server.providers.database.policy import Policy
@@ -94,10 +94,9 @@ class Diagnosis:
                 continue
             try:
                 tables.append(await self._engine.table(name))
-            except ResourceNotFound:
-                found.append(
-                    ("", f"'{name.name}' cannot be read: it uses something that does not exist")
-                )
+            except ResourceNotFound as error:
+                is_there = isinstance(error, ResourceUnreadable)
+                found.append(("", f"'{name.name}' {error if is_there else 'cannot be read'}"))
         found += [problem[:2] for problem in self._policy.problems(names, tables)]
         shown = [table for table in tables if self._policy.of(table.name) is not None]
         for table in shown:

@@ -16,6 +16,7 @@ from resource_server.errors import (
     ResourceError,
     ResourceNotFound,
     ResourceServerError,
+    ResourceUnreadable,
     RuleUnmatched,
 )
 from resource_server.provider import (
@@ -484,6 +485,8 @@ class Database:
             if table is not None and self._policy.of(table) is None:
                 return f"hidden by {self._policy.rule(table)}: false"
             await self._tree.resource(path)
+        except ResourceUnreadable as error:
+            return str(error)
         except ResourceNotFound:
             options = None if table is None else self._policy.of(table)
             if table is None or options is None or options.where is None:

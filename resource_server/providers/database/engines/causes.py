@@ -10,6 +10,7 @@ from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
     ResourceBusy,
+    ResourceNotFound,
     ResourceServerError,
     ResourceUnreadable,
 )
@@ -18,7 +19,7 @@ from resource_server.runtime.causes import Cause, Causes
 
 REFUSED: Final = "the database refuses this query"
 _UNREADABLE: Final = "cannot be read"
-_EXPECTED: Final = frozenset(("busy", "changed", "stopped", "value", "operation"))
+_EXPECTED: Final = frozenset(("busy", "changed", "stopped", "value", "operation", "hidden"))
 """Classes that ask nothing of the operator."""
 
 OPTIONS: Final = Cause("options", "the options of the URL cannot be used", "correct them")
@@ -94,7 +95,7 @@ def failure(
     """
     cause, code = found
     if cause.kind not in _EXPECTED:
-        _log.warning("error %s of the database (%s): %s", code, cause.kind, cause.remedy)
+        _log.warning("database error %s (%s): %s", code, cause.kind, cause.remedy)
     match cause.kind:
         case "stopped":
             return DeadlineExceeded()
@@ -102,6 +103,8 @@ def failure(
             return unavailable(found, "")
         case "changed" if of_query:
             return InvalidParameter(REFUSED)  # its table or column is hidden, or never was there
+        case "hidden":
+            return ResourceNotFound()
         case _ if cause.is_temporary:
             return ResourceBusy(cause.told)
         case _ if of_query:

@@ -13,7 +13,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceNotFound,
+    ResourceUnreadable,
+)
 from resource_server.provider import Path
 from resource_server.providers.database import protection
 from resource_server.providers.database.addressing.key_types import (
@@ -256,9 +261,11 @@ class ExposedTable:
         statement = self.statements.summary(by, aggregates, limit, skip=skip, selection=selection)
         try:
             return await self.fetch_selected(statement, limit, selection)
-        except ResourceNotFound:
+        except ResourceNotFound as error:
             # Such as a sum beyond 64 bits in SQLite.
-            raise InvalidParameter("the database cannot compute this summary") from None
+            is_there = isinstance(error, ResourceUnreadable)
+            why = str(error).removeprefix("cannot be read") if is_there else ""
+            raise InvalidParameter(f"the database cannot compute this summary{why}") from None
 
     def _ordering(self, selection: Selection) -> tuple[Sequence[KeyType], Sequence[Direction]]:
         """Return the types and directions of a position in the order of a selection."""

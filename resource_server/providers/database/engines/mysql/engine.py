@@ -15,7 +15,7 @@ from typing import Any
 from resource_server.errors import (
     ResourceNotFound,
 )
-from resource_server.providers.database.engines.causes import url_problem
+from resource_server.providers.database.engines.causes import failure, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
@@ -120,7 +120,8 @@ class MysqlEngine(ServerEngine):
         """Reflect one table.
 
         Raises:
-            ResourceNotFound: no such table, or no privilege to read it.
+            ResourceNotFound: no such table, or no privilege at all.
+            ResourceUnreadable: a broken view, or no privilege to read it.
         """
         if name.schema is not None:
             raise ResourceNotFound
@@ -132,8 +133,11 @@ class MysqlEngine(ServerEngine):
             (catalog.VIEW, name.name),
         ]
         found, columns, indexes, keys, view = await self._ask_catalog(*queries)
-        if not found or not columns:
+        if not found:
             raise ResourceNotFound
+        if not columns:  # of a view on what is missing, or of a table that may only be written
+            code = "1356" if view else "1142"
+            raise failure((causes.STATEMENT[code], code))
         return catalog.mysql_table(
             name,
             found[0],
@@ -146,11 +150,19 @@ class MysqlEngine(ServerEngine):
 
     async def _create_statement(self, table: str) -> str | None:
         """Return a table's CREATE statement, if the login may see it."""
-        try:
-            ((row, *_),) = await self._ask((catalog.show_create_table(table),))
-        except ResourceNotFound:
-            return None
-        return str(row[1])
+
+        async def work(connection: DriverConnection) -> str | None:
+            try:
+                _, ((_, statement, *_),) = await _execute(
+                    connection, catalog.show_create_table(table), ()
+                )
+            except Exception as error:
+                if find(causes.STATEMENT, causes.codes(error))[0].kind == "privilege":
+                    return None
+                raise
+            return str(statement)
+
+        return await self._run(work, within=CATALOG_TIMEOUT_S)
 
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views reads. See `Engine.view_reads`.

@@ -15,6 +15,7 @@ from resource_server.providers.database.addressing.key_types import (
     KeyType,
     Texts,
 )
+from resource_server.providers.database.engines.causes import failure
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
@@ -25,6 +26,7 @@ from resource_server.providers.database.engines.reflection import (
     TableInfo,
     TableName,
 )
+from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
 from resource_server.providers.database.engines.sqlite.key_types import (
     Collation,
@@ -124,7 +126,8 @@ class SqliteCatalog:
         """Return one table.
 
         Raises:
-            ResourceNotFound: there is no such table, or one that it depends on is missing.
+            ResourceNotFound: there is no such table.
+            ResourceUnreadable: something that it depends on is missing.
         """
         self._refresh(connection)
         kept = self._tables.get(name)
@@ -172,7 +175,7 @@ class SqliteCatalog:
             found = _columns(database, name)
         except sqlite3.DatabaseError as error:
             if _is_broken(error, connection):
-                raise ResourceNotFound from None
+                raise failure(causes.cause_of(error)) from None
             raise
         visible = [column for column in found if column.hidden != _HIDDEN and is_utf8(column.name)]
         if not visible:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TypeVar
 
-from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
 from resource_server.providers.database.addressing.key_types import real_text
+from resource_server.providers.database.engines.causes import failure
 from resource_server.providers.database.engines.contract import (
     DIGEST,
     REAL_TEXT,
@@ -17,6 +17,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     TruncatedValue,
 )
+from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
@@ -34,6 +35,7 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     quoted,
     read_schema,
 )
+from resource_server.runtime.causes import Cause
 
 T = TypeVar("T")
 
@@ -76,22 +78,17 @@ _STATEMENT_LIMITS = {
 """Set after the schema was read, whose statements may be longer."""
 # `sqlite3.SQLITE_DBCONFIG_DEFENSIVE` and others came with Python 3.12, as `setconfig` did.
 _DEFENSIVE, _TRIGGERS, _TOKENIZERS = 1010, 1003, 1004
-_BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
-_MEMORY = frozenset((sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL))
-_UNUSABLE = {
-    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database, or it is encrypted",
-    sqlite3.SQLITE_CORRUPT: "the database file is damaged; `PRAGMA integrity_check` tells more",
-    sqlite3.SQLITE_CANTOPEN: "the database file, or the log beside it, cannot be opened",
-    sqlite3.SQLITE_PERM: "the database file may not be read by this process",
-    sqlite3.SQLITE_IOERR: "the database file cannot be read: input or output failed",
-    sqlite3.SQLITE_READONLY: (
-        "the database has to be recovered first: open it once with the program that writes it"
-    ),
-}
 
 
 class StatementRefused(Exception):
-    """SQLite or the authorizer refuses a statement; the message may quote its SQL."""
+    """SQLite or the authorizer refuses a statement; the message may quote its SQL.
+
+    `found` is the cause, and its code.
+    """
+
+    def __init__(self, message: str, found: tuple[Cause, str]) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 class StatementInterrupted(Exception):
@@ -412,18 +409,11 @@ def _truncated(value: object) -> object:
 
 def _explained(error: BaseException) -> Exception:
     """Return the error that the caller of a statement sees for an error of SQLite."""
-    if isinstance(error, MemoryError):
-        return ResourceBusy("the database needs too much memory for this")
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
-    if primary == sqlite3.SQLITE_INTERRUPT:
-        return StatementInterrupted()
-    if primary in _BUSY:
-        return ResourceBusy("the database is locked by a writer")
-    if primary in _MEMORY:
-        return ResourceBusy("the database needs too much memory for this")
-    if primary == sqlite3.SQLITE_TOOBIG:
-        return InvalidParameter("a value is too large; read other columns, by `columns`")
-    if primary in _UNUSABLE:
-        return MountUnavailable(_UNUSABLE[primary])
-    return StatementRefused(str(error))
+    found = causes.cause_of(error)
+    match found[0].kind:
+        case "stopped":
+            return StatementInterrupted()
+        case "busy" | "operation":
+            return failure(found)
+        case _:
+            return causes.file_problem(error) or StatementRefused(str(error), found)

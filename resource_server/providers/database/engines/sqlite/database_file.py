@@ -20,11 +20,18 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from resource_server.errors import MountUnavailable
+from resource_server.providers.database.engines.causes import unavailable
+from resource_server.providers.database.engines.sqlite import causes
+from resource_server.runtime.causes import class_names, find
 from resource_server.runtime.clock import now_ns
 from resource_server.runtime.file_system_kind import file_system_kind
 
 _SETTLING_S = 0.1
 """Maximum time until a change of a file has another time than the one before."""
+
+
+def _problem(error: OSError) -> MountUnavailable:
+    return unavailable(find(causes.FILE, class_names(error)), "")
 
 
 class FileIdentity(NamedTuple):
@@ -88,7 +95,7 @@ class DatabaseFile:
         """
         status = self._status()
         if not os.access(self.path, os.R_OK, effective_ids=True):
-            raise MountUnavailable("the database file may not be read by this process")
+            raise _problem(PermissionError())
         # Beside the target of a link.
         self._log_path = f"{os.path.realpath(self.path)}-wal"
         is_immutable = not self.has_log() and self._may_be_immutable(status) and self._is_wal()
@@ -141,14 +148,12 @@ class DatabaseFile:
     def _status(self) -> os.stat_result:
         try:
             status = os.stat(self.path)
-        except FileNotFoundError:
-            raise MountUnavailable("the database file does not exist") from None
-        except OSError:
-            raise MountUnavailable("the database file cannot be examined") from None
+        except OSError as error:
+            raise _problem(error) from None
         if stat.S_ISDIR(status.st_mode):
-            raise MountUnavailable("the database is a folder; expected a SQLite file")
+            raise _problem(IsADirectoryError())
         if not stat.S_ISREG(status.st_mode):
-            raise MountUnavailable("the database is not a regular file")
+            raise _problem(causes.SpecialFileError())
         return status
 
     def log(self, identity: FileIdentity) -> WriteAheadLog:

@@ -7,7 +7,8 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from resource_server.errors import MountUnavailable, ResourceNotFound
+from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.engines.causes import failure, unavailable
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
@@ -142,7 +143,8 @@ class SqliteEngine:
         May return fewer rows than `limit` with `more`, if they are very large.
 
         Raises:
-            ResourceNotFound: a table or column it selects is missing, hidden or broken.
+            ResourceNotFound: a table or column it selects is hidden.
+            ResourceUnreadable: one is missing, or broken.
         """
         stored = not slow
         if stored:
@@ -159,8 +161,8 @@ class SqliteEngine:
                     within,
                 )
             )
-        except StatementRefused:
-            raise ResourceNotFound from None
+        except StatementRefused as error:
+            raise failure(error.found, has_values=bool(parameters)) from None
 
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
@@ -243,8 +245,8 @@ class SqliteEngine:
     ) -> T:
         try:
             return await self._catalog_worker.run(function, within)
-        except StatementRefused:
-            raise MountUnavailable("the schema of the database cannot be read") from None
+        except StatementRefused as error:
+            raise unavailable(error.found, "") from None
 
 
 _: type[Engine] = SqliteEngine

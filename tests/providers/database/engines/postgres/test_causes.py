@@ -146,7 +146,7 @@ async def test_an_error_of_a_statement_has_its_cause(
     assert (type(raised.value), str(raised.value)) == (kind, told)
     logged = [record.getMessage() for record in caplog.records]
     if cause.kind not in ("busy", "changed", "stopped", "operation", "value"):
-        assert logged == [f"error {code} of the database ({cause.kind}): {cause.remedy}"]
+        assert logged == [f"database error {code} ({cause.kind}): {cause.remedy}"]
     assert "zq" not in "".join(logged)
 
 
@@ -159,7 +159,7 @@ async def test_a_query_of_the_manifest_tells_the_cause_and_not_the_error(
     }.items():
         with pytest.raises(InvalidParameter, match=f"^the database refuses this query{told}$"):
             await engine.query(Statement(sql), limit=1, within=10)
-    assert "error 99999 exec_stmt_raise of the database (unknown)" in caplog.text
+    assert "database error 99999 exec_stmt_raise (unknown)" in caplog.text
     assert "zq" not in caplog.text
 
 

@@ -10,7 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.engines.contract import RefusedStatement, Statement
+from resource_server.providers.database.engines.contract import (
+    RefusedStatement,
+    Statement,
+    UnfitParameter,
+)
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
     asked,
@@ -97,7 +101,7 @@ async def test_a_statement_that_fails_is_refused(tmp_path: pathlib.Path) -> None
         ):
             with pytest.raises(RefusedStatement):
                 await queried(engine, sql, *parameters)
-            with pytest.raises(ResourceNotFound):
+            with pytest.raises((ResourceNotFound, UnfitParameter)):
                 await rows(engine, sql, *parameters)
         assert len(await queried(engine, "SELECT id FROM orders")) == 50
 
