@@ -100,8 +100,10 @@ def _records(stream: bytes, begin: int) -> Iterator[_Record]:
         begin += 4
         if kind in _CELLS and size >= 4 and begin < end:
             row, column = _HEAD.unpack_from(stream, begin)
-            left, top = min(left, column), min(top, row)
-            right, bottom = max(right, column), max(bottom, row)
+            left = column if column < left else left
+            right = column if column > right else right
+            top = row if row < top else top
+            bottom = row if row > bottom else bottom
         elif kind in _OTHERS:
             yield kind, stream[begin : begin + size]
             depth += (kind == _BOF) - (kind == _EOF)
