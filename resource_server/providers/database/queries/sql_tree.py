@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -36,6 +37,10 @@ from resource_server.providers.database.queries.sql_vocabulary import (
     WORDS,
 )
 
+_JOINS: Final = (TokenType.JOIN, TokenType.STRAIGHT_JOIN)
+_CONDITIONS: Final = (TokenType.ON, TokenType.USING, TokenType.CROSS, TokenType.NATURAL)
+_BARE_JOINS: Final = 6
+"""Joins without a condition that are always parsed: steps double with each."""
 MAX_CHARACTERS: Final = 20_000
 """Maximum characters of a statement: parsing takes about 20 ms per 1,000."""
 _OURS: Final = "~"
@@ -106,12 +111,13 @@ class SqlTree:
         self._dialect = DIALECTS[engine]()
         self._used: list[str] = []
         self._own = f"{_OURS}{secrets.token_hex(8)}:"
+        tokens: list[Token] = []
         try:
             tokens = self._tokens(sql)
             parser = self._dialect.parser(error_level=ErrorLevel.RAISE)
             trees = [tree for tree in parser.parse(tokens, sql) if tree is not None]
         except (NestedTooDeeply, RecursionError):
-            raise ValueError("is nested too deeply") from None
+            raise ValueError(_too_much(tokens)) from None
         except SqlglotError as error:
             raise ValueError(_parse_problem(error)) from None
         except (AttributeError, IndexError, KeyError, TypeError):  # of the parser, on odd text
@@ -556,6 +562,18 @@ def _is_parameter(sql: str, colon: Token, name: Token) -> bool:
         and _NAME.fullmatch(name.text) is not None
         and sql[name.start] == name.text[0]
     )
+
+
+def _too_much(tokens: Sequence[Token]) -> str:
+    """Return what the parser has no steps left for."""
+    kinds = Counter(token.token_type for token in tokens)
+    bare = sum(map(kinds.__getitem__, _JOINS)) - sum(map(kinds.__getitem__, _CONDITIONS))
+    if bare > _BARE_JOINS:
+        return (
+            f"has {bare} joins without a condition, more than can be parsed; write each with ON or "
+            "USING, or as CROSS JOIN"
+        )
+    return "is nested too deeply: write fewer parentheses, calls or arrays inside of each other"
 
 
 def _parse_problem(error: SqlglotError) -> str:

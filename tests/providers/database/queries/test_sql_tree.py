@@ -382,6 +382,18 @@ def test_deeply_nested_statements_take_no_exponential_time() -> None:
     assert _confined(f"select {'array[' * 6}1{']' * 6}", "duckdb")
 
 
+def test_joins_that_use_up_the_steps_of_the_parser_are_named() -> None:
+    for engine in ("postgresql", "mariadb", "mysql", "duckdb"):
+        for join in ("join", *(["straight_join"] if engine.startswith("m") else [])):
+            sql = "select * from a" + "".join(f" {join} b{n}" for n in range(20))
+            with pytest.raises(ValueError, match="20 joins without a condition, more than can be"):
+                SqlTree(sql, engine)
+            few = "select * from a" + "".join(f" {join} b{n}" for n in range(6))
+            assert SqlTree(few, engine)
+        assert SqlTree("select * from a" + " cross join b" * 20, engine)
+        assert SqlTree("select * from a" + " join b on true" * 20, engine)
+
+
 def test_what_is_written_is_written_alike() -> None:
     for engine, sql, written in (
         ("postgresql", "select ~ -1, - -1", "SELECT ~ -1, - -1"),
