@@ -144,17 +144,25 @@ class SqliteConnection:
             StatementRefused, StatementInterrupted, SchemaChanged: for the engine to handle.
         """
         try:
-            result = function(self)
-        except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError) as error:
-            explained = _explained(error)
-            if not self.is_unchanged() and not isinstance(explained, StatementInterrupted):
+            result = self._explaining(function)
+        except StatementInterrupted:
+            raise
+        except Exception:
+            if not self.is_unchanged():
                 raise SchemaChanged from None
-            if isinstance(explained, StatementRefused) and self.has_new_schema():
-                raise SchemaChanged from None
-            raise explained from None
+            raise
         if not self.is_unchanged():
             raise SchemaChanged
         return result
+
+    def _explaining(self, function: Callable[[SqliteConnection], T]) -> T:
+        try:
+            return function(self)
+        except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError) as error:
+            explained = _explained(error)
+            if isinstance(explained, StatementRefused) and self.has_new_schema():
+                raise SchemaChanged from None
+            raise explained from None
 
     def is_unchanged(self) -> bool:
         """Return whether all that was read is of one state of the file."""

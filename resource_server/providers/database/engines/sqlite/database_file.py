@@ -3,7 +3,7 @@
 A database in WAL mode that nobody writes is read as immutable, so that no log is left beside it:
 SQLite makes one for every other reader, and a read-only one cannot remove it. This holds while the
 log is missing or empty, before a statement, and the file is the same after it: every commit is in
-one of the two. A change of the file while it is read changes its time before its content.
+one of the two. File systems of Linux change the time of a file before its content.
 """
 
 # By `os`, not `pathlib`: every statement checks the file, and `pathlib` is several times slower.
@@ -24,8 +24,10 @@ from resource_server.providers.database.engines.causes import unavailable
 from resource_server.providers.database.engines.sqlite import causes
 from resource_server.runtime.causes import class_names, find
 from resource_server.runtime.clock import now_ns
-from resource_server.runtime.file_system_kind import file_system_kind
+from resource_server.runtime.file_system_kind import FileSystemKind, file_system_kind
 
+_COARSE_NS = 10_000_000
+"""Times that are multiples of this are of file systems that keep no finer ones, such as exFAT."""
 _SETTLING_S = 0.1
 """Maximum time until a change of a file has another time than the one before."""
 
@@ -86,6 +88,9 @@ class DatabaseFile:
         """Whether there was a log already when the file was opened first."""
         self._keeps_log = False
         """Whether connections of ours keep later logs from being removed."""
+        self._is_restless = False
+        """Whether somebody wrote during a statement; then it is not read as immutable any more."""
+        self._kinds: dict[int, FileSystemKind] = {}
 
     def identify(self) -> FileIdentity:
         """Return the file's identity before it is opened; never blocks on a FIFO.
@@ -128,7 +133,10 @@ class DatabaseFile:
             status = os.stat(self.path)
         except OSError:
             return False
-        return (status.st_dev, status.st_ino, _stamp(status)) == identity
+        if (status.st_dev, status.st_ino, _stamp(status)) == identity:
+            return True
+        self._is_restless = True
+        return False
 
     def uri(self, identity: FileIdentity) -> str:
         """Return the URI that opens the file read-only; no part of the path can be an option.
@@ -171,7 +179,8 @@ class DatabaseFile:
 
     def keeps_log(self) -> bool:
         """Return whether `tidy` has something to do, after all connections were closed."""
-        kept, self._keeps_log, self._found_log = self._keeps_log, False, None
+        kept = self._keeps_log
+        self._keeps_log, self._found_log, self._is_restless = False, None, False
         return kept and os.path.exists(self._log_path)
 
     def tidy(self) -> None:
@@ -197,12 +206,15 @@ class DatabaseFile:
         folder = os.path.dirname(self._log_path)
         if not os.access(folder, os.W_OK, effective_ids=True):
             return True  # no other way to read it
-        # Other systems, and other machines, tell of changes late or not at all.
+        if sys.platform != "linux" or self._is_restless:
+            return False
+        kind = self._kinds.get(status.st_dev)
+        if kind is None:
+            kind = self._kinds[status.st_dev] = file_system_kind(folder)
         return (
-            sys.platform != "win32"
+            kind == "local"
+            and status.st_ctime_ns % _COARSE_NS != 0
             and status.st_ctime_ns <= now_ns() + _SETTLING_S * 1e9
-            and status.st_ctime_ns % 1_000_000_000 != 0  # whole seconds are too coarse
-            and file_system_kind(folder) == "local"
         )
 
     def _is_wal(self) -> bool:

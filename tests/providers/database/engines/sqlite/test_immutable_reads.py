@@ -163,24 +163,24 @@ SELECT (SELECT sum(n) FROM big),
 
 
 @pytest.mark.slow
-async def test_a_statement_during_which_a_writer_comes_and_goes_reads_one_state(
+async def test_a_statement_during_which_writers_come_and_go_reads_one_state(
     tmp_path: Path,
 ) -> None:
     big = TABLE + "CREATE TABLE big AS SELECT a.id, 0 AS n, a.filler FROM t a, t b WHERE b.id < 21;"
     path = write(tmp_path / "n.db", big)
-    change = (
-        "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('UPDATE big SET n=1')"
-    )
+    change = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); "
+    change += "d.execute('UPDATE big SET n = n + 1'); d.commit(); d.close()"
+    written = 0
     async with opened(path) as engine:
         await queried(engine, "SELECT 1")
         reading = asyncio.create_task(queried(engine, TWICE))
-        writer = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", f"{change}; d.commit(); d.close()", path
-        )
-        assert await writer.wait() == 0
+        while not reading.done():
+            writer = await asyncio.create_subprocess_exec(sys.executable, "-c", change, path)
+            assert await writer.wait() == 0
+            written += 1
         ((before, _, after),) = await reading
         assert before == after
-        assert await queried(engine, "SELECT sum(n) FROM big") == [(20_000,)]
+        assert await queried(engine, "SELECT sum(n) FROM big") == [(20_000 * written,)]
 
 
 async def test_a_clean_database_is_read_without_a_log_beside_it(tmp_path: Path) -> None:
