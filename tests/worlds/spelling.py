@@ -19,9 +19,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -143,8 +144,9 @@ async def check(case: Case, tally: Tally) -> None:
             except DeadlineExceeded:
                 tally.count("given up: the machine is busy")
             except Exception as error:
-                said = str(error) if isinstance(error, Violation) else repr(error)
-                raise Violation(f"{relation.create[-1]}: {said}") from error
+                is_told = isinstance(error, Violation)
+                said = str(error) if is_told else repr(error)
+                raise Violation(f"{relation.create[-1]}: {said}") from (None if is_told else error)
             tally.count("columns")
     finally:
         await catalog.__aexit__(None, None, None)
@@ -166,6 +168,8 @@ class _Truth:
     least: Tags | None
     """The rows that are equal to the `min`; None for a type without it."""
     greatest: Tags | None
+    sums: Mapping[str, float | None]
+    """The `sum` and `avg`, of types that have them."""
 
 
 async def _truth(database: LiveDatabase, engine: EngineName, table: str) -> _Truth:
@@ -205,7 +209,13 @@ async def _truth(database: LiveDatabase, engine: EngineName, table: str) -> _Tru
         )
         return None if found is None else frozenset(int(tag) for (tag,) in found)
 
-    return _Truth(tags, missing, equal, order, await extreme("min"), await extreme("max"))
+    sums: dict[str, float | None] = {}
+    for function in ("sum", "avg"):
+        found = await asked(f"SELECT {function}({_COLUMN}) FROM {name}")  # noqa: S608
+        if found is not None:
+            with suppress(ValueError, TypeError):
+                sums[function] = None if found[0][0] is None else float(found[0][0])
+    return _Truth(tags, missing, equal, order, await extreme("min"), await extreme("max"), sums)
 
 
 class _Refused(Exception):
@@ -252,6 +262,7 @@ class _Column:
         await self._check_sort()
         await self._check_groups()
         await self._check_extremes()
+        await self._check_sums()
         await self._check_like()
         await self._check_key()
 
@@ -480,6 +491,22 @@ class _Column:
                 raise Violation(f"{function} is {value}, which no row shows")
             if truth is not None and not alike & truth and _is_whole(value):
                 raise Violation(f"{function} is {value} of {sorted(alike)}, not of {sorted(truth)}")
+
+    async def _check_sums(self) -> None:
+        for function in ("sum", "avg"):
+            try:
+                name = f"{function}.{_COLUMN}"
+                (value,) = await self._cells("~summary", name, **{function: _COLUMN})
+            except _Refused:
+                self._tally.count(f"columns without {function}")
+                continue
+            due = self._truth.sums.get(function, math.nan)
+            found = None if value == "null" else _number(_text(value))
+            if found is None or due is None:
+                if found is not due:
+                    raise Violation(f"{function} is {value}, not {due}")
+            elif not (math.isclose(found, due, rel_tol=1e-6) or math.isnan(found + due)):
+                raise Violation(f"{function} is {value}, not {due}")
 
     # -- keys
 

@@ -261,6 +261,10 @@ class ExposedTable:
         statement = self.statements.summary(by, aggregates, limit, skip=skip, selection=selection)
         try:
             return await self.fetch_selected(statement, limit, selection)
+        except UnfitParameter:
+            if not any(each.function in ("sum", "avg") for each in aggregates):
+                raise
+            raise InvalidParameter("a sum is larger than the database can compute") from None
         except ResourceNotFound as error:
             # Such as a sum beyond 64 bits in SQLite.
             is_there = isinstance(error, ResourceUnreadable)

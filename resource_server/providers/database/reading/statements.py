@@ -477,7 +477,11 @@ class Statements:
         return self._statement(shape, select, values)
 
     def _aggregate(self, aggregate: Aggregate) -> sa.ColumnElement[Any]:
-        return getattr(sa.func, aggregate.function)(self._value(aggregate.column))
+        # MariaDB's `min` of BIT would be the text of the number, as bytes.
+        type = self._ranked.get(aggregate.column)
+        is_bits = type is not None and "sum" in type.functions
+        of = (self._ordered if is_bits else self._value)(aggregate.column)
+        return getattr(sa.func, aggregate.function)(of)
 
     def _filtered(self, selected: _Select, selection: Selection) -> _Select:
         """Add the conditions of a client."""

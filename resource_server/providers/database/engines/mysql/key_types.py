@@ -173,7 +173,8 @@ class _Dates(KeyType, frozen=True):
     has_time: bool
 
     def shown(self, text: str) -> object:
-        return self._zero(text) if "-00" in text or "0000" in text else self.parse("", text)
+        is_zero = text.startswith("0000") or "-00" in text[:10]
+        return self._zero(text) if is_zero else self.parse("", text)
 
     def encode(self, value: Any) -> str:
         if isinstance(value, str):
