@@ -353,7 +353,11 @@ class _Reader:
             room = max(1, limit - len(_json(self._uri)) - _NOTICE_CHARACTERS)
             shown = whole[whole.find("\n", len(whole) - room - 1) + 1 :]
             if not shown or len(shown) > room:
-                return whole[-room:], "[Truncated: the end of the last line, which is too long.]"
+                total = part.total or await self._line_count() or 1
+                lines = TextRange("lines", max(1, total - asked + 1), total)
+                return whole[-room:], self._notice(
+                    "the end of a long line", lines, "From its beginning"
+                )
         elif not part.limited:
             return whole, ""
         count = count_lines(shown)

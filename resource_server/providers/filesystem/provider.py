@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import pathlib
+import re
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
@@ -102,8 +103,11 @@ _MAX_CONVERSIONS = 4
 """Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
 _PACKET = media_types.STREAM_PACKET_BYTES
-_MAX_STREAMS = 10_000
-"""Maximum files whose media type is kept since their names do not tell it."""
+_MAX_LOOKED_INTO = 10_000
+"""Maximum files of which it is kept what a look into them has shown."""
+_LOOKED_BYTES = 512 * 1024
+_PICTURE = re.compile(rb'"(?:image/|png"|jpeg"|svg")')
+"""What only a notebook with pictures has, as in nbformat 4 or 3."""
 
 _WATCHER_MODULES = (
     "runtime.inotify",
@@ -222,7 +226,7 @@ class Filesystem:
         self.threads = WorkerThreads(_MAX_THREADS)
         self.conversions = WorkerThreads(_MAX_CONVERSIONS)
         self.digests = digest_cache()
-        self._stream_types: WeightedLru[str, str] = WeightedLru(_MAX_STREAMS, lambda _: 1)
+        self._looked_into: WeightedLru[str, str] = WeightedLru(_MAX_LOOKED_INTO, lambda _: 1)
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
         self._tree = FileTree(
@@ -503,7 +507,25 @@ class Filesystem:
         if converter is None:
             return resource
         details = {"parameters": converter.parameters} if converter.parameters else None
-        return msgspec.structs.replace(resource, formats=converter.formats, details=details)
+        formats = converter.formats
+        if converter.unit == "cells" and not self._has_picture(resource):
+            formats = tuple([each for each in formats if not each.mime_type.startswith("image/")])
+        return msgspec.structs.replace(resource, formats=formats, details=details)
+
+    def _has_picture(self, resource: Resource) -> bool:
+        """Return whether a notebook may have a picture, by its first bytes."""
+        known = self._looked_into.get(resource.version or "")
+        if known is None:
+            known = "picture"
+            with (
+                suppress(ResourceError),
+                self._opened(self._tree.document(resource.path)) as (fd, _),
+            ):
+                head = ranges.pread(fd, _LOOKED_BYTES, 0)
+                is_whole = len(head) < _LOOKED_BYTES
+                known = "none" if is_whole and not _PICTURE.search(head) else known
+                self._looked_into.put(resource.version or "", known)
+        return known == "picture"
 
     def _is_recoded(self, found: Content) -> bool:
         """Return whether text would be sent in other bytes than a skill's digest covers."""
@@ -803,12 +825,12 @@ class Filesystem:
 
     def _stream_type(self, path: Path, version: str) -> str:
         """Return the media type of a file that may be an MPEG stream, by its size and its head."""
-        found = self._stream_types.get(version)
+        found = self._looked_into.get(version)
         if found is None:
             found = media_types.TYPESCRIPT
             with suppress(ResourceError), self._opened(self._tree.document(path)) as (fd, _):
                 found = media_types.refine(found, ranges.pread(fd, media_types.HEAD_BYTES, 0))
-                self._stream_types.put(version, found)
+                self._looked_into.put(version, found)
         return found
 
 

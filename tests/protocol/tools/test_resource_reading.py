@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -391,6 +392,21 @@ async def test_all_formats_together_are_within_the_budget() -> None:
         said = await read(wire, "test://one/x")
         assert len(said) <= 2000
         assert ("<p>" in said) == (size == 100)
+
+
+async def test_the_end_of_a_long_line_names_the_call_that_has_its_beginning(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("a\n" + "b" * 3000 + "\n")
+    tools = ToolSettings(budget=1000)
+    wire = Wire(await server_of(Filesystem(tmp_path), tools=tools), LATEST)
+    result = await called(wire, "read_resource", LATEST, uri="test://one/long.txt", tail=1)
+    notice = re.search(r"From its beginning: (.*)\]", words(result))
+    assert notice is not None
+    text = ""
+    while notice is not None:
+        part = await called(wire, "read_resource", LATEST, **json.loads(notice[1]))
+        text += part["content"][0]["text"]
+        notice = re.search(r"Read on: (.*)\]", words(part))
+    assert text == "b" * 3000 + "\n"
 
 
 async def test_a_tail_that_the_provider_limits_names_what_is_before(tmp_path: Path) -> None:

@@ -203,6 +203,7 @@ async def test_every_format_that_metadata_offers_is_read_as_it_is_offered(shelf:
         },
     ]
     (shelf / "second cell.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
+    (shelf / "no picture.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells[:1]}))
     (shelf / "plain.pdf.gz").write_bytes(gzip.compress(pdf("x")))
     (shelf / "all.tgz").write_bytes(gzip.compress(b"x"))
     (shelf / "broken.pdf").unlink()
@@ -223,7 +224,9 @@ async def test_every_format_that_metadata_offers_is_read_as_it_is_offered(shelf:
             offered.add((name, format["name"]))
     assert {("second cell.ipynb", "png"), ("report.pdf", "png"), ("photo.png", "webp")} <= offered
     assert {("notes.txt.gz", "text"), ("wide-semicolons.csv", "json")} <= offered
-    assert not {("plain.pdf.gz", "text"), ("all.tgz", "text")} & offered
+    assert (
+        not {("plain.pdf.gz", "text"), ("all.tgz", "text"), ("no picture.ipynb", "png")} & offered
+    )
     last = base64.b64decode(_PIXEL)
     (found,) = await settle(Filesystem(shelf).read(("second cell.ipynb",), {"format": "png"}))
     assert found.data == last
