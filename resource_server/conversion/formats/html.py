@@ -53,6 +53,11 @@ def _options(*hidden: str) -> ConversionOptions:
 _CHARSET = re.compile(
     rb"""<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE
 )
+_BEGIN = re.compile(
+    rb"\A[^<]{0,10}(?:<!--[^>]*>\s*|<\?xml[^>]*>\s*)*"
+    rb"<(?:!DOCTYPE html|html|head|meta|body|table|style)\b",
+    re.IGNORECASE,
+)
 _TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})", re.IGNORECASE)
 _TOO_DEEP = "it is nested too deeply"
 
@@ -135,6 +140,13 @@ def _huge_tables(html: str) -> Iterator[tuple[int, int]]:
             widest = max(widest, width)
     if depth and rows * widest > _MAX_AREA:
         yield begin, len(html)
+
+
+def is_html(file: BinaryIO) -> bool:
+    """Return whether a document begins as HTML, whatever its name says."""
+    head = file.read(_HEAD_BYTES).replace(b"\0", b"")  # UTF-16, too
+    file.seek(0)
+    return _BEGIN.search(head) is not None
 
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:

@@ -27,6 +27,7 @@ from python_calamine import (
     SheetVisibleEnum,
 )
 
+from resource_server.conversion.formats import html
 from resource_server.conversion.formats.archives import Archive, Relation, below, copied
 from resource_server.conversion.formats.blocks import Item, comment_of, lists_of, sections_of
 from resource_server.conversion.formats.html import markdown_of
@@ -106,6 +107,9 @@ class _About:
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield each sheet as a part. Options: `sheet`, `rows` and `columns`."""
+    if request.format == "markdown" and html.is_html(file):  # many programs call their HTML XLS
+        yield from html.convert(file, request)
+        return
     sheets = workbook(file)
     names = [*sheets.names, *sheets.chart_names]
     if request.format == SHEET_NAMES:

@@ -237,3 +237,11 @@ def test_csv_is_one_sheet_at_a_time() -> None:
     by_name = parts_of(convert, document, {"sheet": "Sheet2"}, format="csv")
     assert by_name == parts_of(convert, document, first=2, last=2, format="csv")
     assert by_name[0].data == "other\nx\n"
+
+
+@pytest.mark.parametrize(
+    "begin", ["", "\ufeff<!DOCTYPE html>\n", '<?xml version="1.0"?>\n<!-- x -->']
+)
+def test_a_workbook_that_is_html_is_read_as_html(begin: str) -> None:
+    page = f"{begin}<html><body><table><tr><th>city<tr><td>Oslo</table></body></html>"
+    assert "| city |\n| --- |\n| Oslo |" in text_of(convert, page.encode())
