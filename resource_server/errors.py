@@ -152,6 +152,10 @@ class ConversionError(ResourceError):
     """A document cannot be converted into another format; the message has the reason."""
 
 
+class ConversionTooSlow(ConversionError):
+    """A document cannot be converted within the time for it."""
+
+
 class DeadlineExceeded(ResourceError):
     """The request took longer than its time limit; it may succeed later."""
 

@@ -32,7 +32,12 @@ from resource_server.conversion.messages import (
     take_answer,
 )
 from resource_server.conversion.text_window import WindowPlace, WindowStart
-from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
+from resource_server.errors import (
+    ConversionError,
+    ConversionTooSlow,
+    InvalidParameter,
+    ResourceBusy,
+)
 from resource_server.provider.conversion import ConversionRequest, Part
 
 WORKERS = 2
@@ -336,7 +341,7 @@ class _Worker:
                 else:
                     raise _error(answer, job)
         except TimeoutError:
-            raise ConversionError(
+            raise ConversionTooSlow(
                 f"this document cannot be converted: it takes longer than {until - begun:.1f} s"
             ) from None
         except (EOFError, OSError, ValueError, msgspec.MsgspecError):

@@ -22,7 +22,12 @@ from resource_server.conversion.disk_cache import DiskCache
 from resource_server.conversion.pool import WORKERS, Conversion, ConverterPool
 from resource_server.conversion.registry import Converters
 from resource_server.conversion.text_window import WindowStart, between
-from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy
+from resource_server.errors import (
+    ConversionError,
+    ConversionTooSlow,
+    InvalidParameter,
+    ResourceBusy,
+)
 from resource_server.provider import Content
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import converted_range
@@ -229,6 +234,14 @@ class ConvertedDocuments:
                 start=wanted.start,
                 is_one=wanted.is_picture,
             )
+        except ConversionTooSlow as error:
+            # Without a shorter limit, another try may be in time.
+            if is_lasting and time_s is not None:
+                self._failures.put((time_s, *key), str(error))
+            parts = wanted.converter.parameters
+            raise ConversionError(
+                f"{error}; read a part: {parts}" if parts else str(error)
+            ) from None
         except ConversionError as error:
             if is_lasting:
                 self._failures.put((time_s, *key), str(error))

@@ -871,3 +871,21 @@ async def test_a_collection_has_text_in_another_encoding_as_its_own_read_has_it(
     for each in contents:
         own = await wire.result("resources/read", {"uri": each["uri"]})
         assert own["contents"] == [each]
+
+
+def test_a_conversion_that_takes_too_long_names_the_parts_and_may_be_tried_again(
+    folder: Path,
+) -> None:
+    pool = ConverterPool(time_s=0.001)
+    documents = ConvertedDocuments(pool, Converters())
+    fd = os.open(folder / "shop.csv", os.O_RDONLY)
+    try:
+        os.utime(folder / "shop.csv", (1e9, 1e9))
+        wanted = documents.wanted({"format": "markdown", "lines": "1-2"}, "text/csv")
+        for _ in range(2):
+            with pytest.raises(ConversionError, match=r"takes longer .*; read a part: rows=1-100"):
+                documents.read(fd, wanted)
+        assert pool.counts.failed == 2
+    finally:
+        os.close(fd)
+        pool.close()
