@@ -206,8 +206,14 @@ class Catalog:
 
     async def survey(self) -> list[str]:
         """Return the mistakes of every mount that serves; it may take long."""
-        found = [await mount.survey() for mount in self.mounts if mount.is_serving]
-        return [mistake for mistakes, _ in found for mistake in mistakes]
+        found: list[str] = []
+        for mount in self.mounts:
+            try:
+                found += (await mount.survey())[0] if mount.is_serving else ()
+            except Exception as error:  # the code of a plugin
+                log_failure(error, f"asking mount {mount.name} for mistakes failed")
+                found.append(f"the mistakes of mount {mount.name} cannot be determined")
+        return found
 
     async def wait_for_mistakes(self, within_s: float) -> None:
         """Wait until the mistakes of all mounts that have started are logged."""

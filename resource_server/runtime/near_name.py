@@ -22,15 +22,16 @@ def as_typed(name: str) -> str:
     return name if name.isascii() else _SPACES.sub(" ", unicodedata.normalize("NFC", name))
 
 
-def near_name(name: str, known: Iterable[str]) -> str | None:
+def near_name(name: str, known: Iterable[str], *, ratio: float = 0.6) -> str | None:
     """Return the known name most like `name`, or None if none is close.
 
-    Case, hyphens, spaces and underscores do not count: `maxSize` is near `max_size`.
+    Case, hyphens, spaces and underscores do not count: `maxSize` is near `max_size`. `ratio` is
+    that of the characters that both have in common, from 0 to 1.
     """
     import difflib  # here: only mistakes need it
 
     folded = {_folded(each): each for each in known}
-    near = difflib.get_close_matches(_folded(name), folded, n=1)
+    near = difflib.get_close_matches(_folded(name), folded, n=1, cutoff=ratio)
     return folded[near[0]] if near else None
 
 

@@ -61,6 +61,8 @@ async def _print(name: str, database: Provider, what: str) -> int:
             found = await owner_sql.exposed_tables(name, database)
     except (MountUnavailable, ResourceError) as error:
         return console.fail(f"the exposed tables of {name} cannot be determined: {error}")
+    for option, problem in found.mistakes:
+        console.note(f"{option}: {problem}")
     match what:
         case "role":
             console.write_text(owner_sql.role_sql(found))

@@ -48,6 +48,8 @@ class ExposedSchema(NamedTuple):
     """The same tables in detail."""
     digest: str = ""
     """Digest of the policy."""
+    mistakes: Sequence[tuple[str, str]] = ()
+    """Options that name nothing, each with the problem."""
 
 
 def is_database(provider: object) -> TypeGuard[Database]:
@@ -81,6 +83,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
             views=frozenset(table for table in names if "view" in types.get(table, "table")),
             shown=[ExposedTable(table, policy.view(table)) for table in tables],
             digest=database.policy_digest,
+            mistakes=await database.warnings(thorough=False),
         )
 
 

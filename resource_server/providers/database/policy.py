@@ -23,7 +23,7 @@ from resource_server.providers.database.engines.reflection import (
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.runtime.near_name import did_you_mean, sentences
+from resource_server.runtime.near_name import did_you_mean, near_name, sentences
 from resource_server.runtime.server_key import ServerKey, process_key
 
 _HASH_PURPOSE = "mask: hash"
@@ -35,6 +35,8 @@ _STOPPED = (
     "Nothing of the database is served until this is right, or has `optional: true` for a table "
     "that may come later"
 )
+_NEAR, _CLOSE = 0.6, 0.8
+"""Ratios of characters in common from which one table may be meant by the name of another."""
 WITHHELD = (
     "The table is not served until this is right",
     "These tables are not served until this is right",
@@ -416,12 +418,16 @@ class Policy:
         return found
 
     def _misnamed(self, rule: Rule, names: Sequence[TableName]) -> Problem | None:
+        written = _WILD.sub("", rule.pattern)
         known = [spelling for name in names for spelling in _spellings(name)]
-        meant = did_you_mean(_WILD.sub("", rule.pattern), known)
         others = [each for name in names if not self._is_kept(name) for each in _spellings(name)]
-        stops = rule.protects and bool(did_you_mean(_WILD.sub("", rule.pattern), others))
-        if rule.options is None and not stops and self._engine not in ("sqlite", "duckdb"):
-            return None  # a server lists no table that the login may not read
+        # A server lists no table that the login may not read, as may be meant with `false`.
+        may_exist = rule.options is None and self._engine not in ("sqlite", "duckdb")
+        ratio = _CLOSE if may_exist else _NEAR
+        stops = rule.protects and near_name(written, others, ratio=ratio) is not None
+        if may_exist and not stops:
+            return None
+        meant = did_you_mean(written, known)
         what = "table matches this pattern" if rule.expression else f"table '{rule.pattern}'"
         text = sentences(f"no {what}{meant}", _STOPPED if stops else "")
         return Problem(f"tables.{rule.pattern}", text, stops)
@@ -445,11 +451,15 @@ class Policy:
         return next((problem for problem, stops in lacking(rule, [table]) if stops), None)
 
     def _rule(self, name: TableName) -> Rule | None:
-        if name not in self._decided:
-            if len(self._decided) >= _MAX_DECIDED:
-                self._decided.clear()
-            self._decided[name] = self._first_that_fits(name)
-        return self._decided[name]
+        # Threads look for near names meanwhile, so the cache may be cleared at any time.
+        try:
+            return self._decided[name]
+        except KeyError:
+            found = self._first_that_fits(name)
+        if len(self._decided) >= _MAX_DECIDED:
+            self._decided.clear()
+        self._decided[name] = found
+        return found
 
     def _first_that_fits(self, name: TableName) -> Rule | None:
         names = [name.name] if name.schema is None else [f"{name.schema}.{name.name}", name.name]

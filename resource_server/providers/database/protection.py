@@ -7,6 +7,7 @@ everything, if an entry may mean a table whose name is near.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from resource_server.errors import ResourceNotFound
@@ -18,6 +19,8 @@ from resource_server.runtime.near_name import sentences
 
 _MAX_REFLECTED = 500
 """Maximum tables of a pattern in which its columns are looked for; `check` looks into all."""
+_MANY_NAMES = 500
+"""Number of tables from which near names are looked for in a thread."""
 _WHERE_S = 10.0
 
 
@@ -29,7 +32,9 @@ async def unprotected(
     `names` are all tables. Raises as `Engine.table`, but for tables that cannot be read.
     """
     found: dict[TableName, Problem] = {}
-    for problem, fitting in policy.unused(names):
+    few = len(names) < _MANY_NAMES
+    unused = policy.unused(names) if few else await asyncio.to_thread(policy.unused, names)
+    for problem, fitting in unused:
         if problem.stops:
             return dict.fromkeys(names, problem)
         found |= dict.fromkeys(fitting, problem)

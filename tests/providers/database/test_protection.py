@@ -143,6 +143,14 @@ async def test_a_misspelt_table_customer_beside_customers_is_not_served(owner: O
             pass
 
 
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_server_may_hide_tables_that_the_login_does_not_see(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    tables: dict[str, Any] = {"orders_audit": False, "customers": hiding("ssn"), "secret_*": False}
+    async with Database(url=owner.url, tables=tables) as database:
+        assert await database.warnings(thorough=False) == []
+
+
 async def test_a_table_goes_when_its_hidden_column_is_renamed_and_comes_back(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
