@@ -192,6 +192,12 @@ CONNECT: Final[Causes] = {
     "53300": _FULL,
     "55000": Cause("unsupported", "the database takes no connections", "ALTER DATABASE"),
     "57": _STARTING,
+    "TargetServerAttributeNotMatched": Cause(
+        "options",
+        "no host of the URL is a server of the kind that it asks for",
+        "correct target_session_attrs, or name more hosts",
+        is_temporary=True,
+    ),
     # asyncpg's own checks of a URL.
     "InterfaceError": OPTIONS,
     "TypeError": OPTIONS,

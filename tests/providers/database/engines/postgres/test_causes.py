@@ -221,6 +221,7 @@ CONNECTS: list[tuple[str, Callable[[str], str] | str]] = [
     ("53300", lambda url: with_parts(url, login=url.split(":")[1][2:] + "_full:x")),
     ("55000", lambda url: with_parts(url, database="template0")),
     ("InterfaceError", lambda url: f"{url}?sslmode=verify-full"),
+    ("TargetServerAttributeNotMatched", lambda url: f"{url}?target_session_attrs=standby"),
     *((code, f"{code}000"[:5]) for code in ("08P01", "0A000", "22023", "42704", "53", "57")),
     ("08", ""),
 ]
