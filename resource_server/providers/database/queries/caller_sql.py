@@ -16,7 +16,11 @@ from resource_server.errors import (
 )
 from resource_server.provider import Link
 from resource_server.provider.tools import Tool
-from resource_server.providers.database.addressing.address import DefinitionAddress, address_path
+from resource_server.providers.database.addressing.address import (
+    DefinitionAddress,
+    PageAddress,
+    address_path,
+)
 from resource_server.providers.database.engines.contract import (
     EngineName,
     RefusedStatement,
@@ -247,7 +251,13 @@ class CallerSql:
         by_name = {table.name: table for table in visible.tables}
         listed = sql_names(by_name)
         if error.table is not None:
-            return f"{error}{did_you_mean(error.table, listed)}"
+            there = {name.casefold(): table for name, table in listed.items()}
+            table = there.get(error.table.casefold())
+            if table is None:
+                return f"{error}{did_you_mean(error.table, listed)}"
+            exposed = await self._exposed_as(table) or table
+            page = self._link(address_path(PageAddress(exposed)))
+            return f"the table {error.table} cannot be read; a read of {page} gives the cause"
         if error.column is None:
             return str(error)
         tables = {name.casefold(): by_name[table] for name, table in listed.items()}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from resource_server.errors import IN_CHECK, InvalidParameter, MountUnavailable, ResourceBusy
+from resource_server.providers.database.engines.causes import failure, unavailable
+from resource_server.providers.database.engines.duckdb import causes
 from resource_server.providers.database.engines.duckdb.data_files import (
     DatabaseSource,
     FilesSource,
@@ -20,12 +22,10 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     state_of,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
-    VISIBLE_BYTES,
     DataTable,
     Failed,
     Open,
     Opened,
-    RefusalReason,
     Refused,
     Result,
     Run,
@@ -47,17 +47,7 @@ _WALK_SHARE: Final = 20
 CLOSING: Final = "the database is being closed"
 _CHANGES: Final = "the database changes faster than it can be read; try again"
 _ENDS: Final = "the process that reads the database ends again and again; try again"
-_DAMAGED_FILE: Final = "a data file is damaged, or not what its name says"
 _ENDS_WORKER: Final = "it ends the process that reads it, or takes too long; replace or remove it"
-_REASONS: Final[Mapping[RefusalReason, str]] = {
-    "damaged": "the database file is damaged, encrypted, or no DuckDB database",
-    "version": "the database file is of a version of DuckDB that cannot be read",
-    "missing": "the database file cannot be opened",
-    "extra": "the database needs an extension of DuckDB, and extensions are not loaded",
-    "locked": "another process has the database file open for writing",
-    "memory": "the visible part of the database does not fit into memory "
-    f"({VISIBLE_BYTES // 2**20} MB); declare queries instead",
-}
 
 
 class CurrentWorker:
@@ -191,7 +181,7 @@ class CurrentWorker:
             if self._visible is not None:
                 return answer
             if state == broken:
-                raise MountUnavailable(_REASONS["damaged"])
+                raise unavailable((causes.FILE["damaged"], ""), "")
             broken = state
         raise ResourceBusy(told)
 
@@ -319,21 +309,17 @@ class CurrentWorker:
             except WorkerLost:
                 self._end(worker)
                 if worker.opening is None:
-                    raise MountUnavailable("the database cannot be opened") from None
+                    raise unavailable((causes.FILE["damaged"], "WorkerLost"), "") from None
                 self._fatal.add(tables[worker.opening])
             except BaseException:
                 self._end(worker)
                 raise
         if isinstance(answer, Refused):
             self._end(worker)
-            told = _REASONS[answer.reason]
-            match answer.reason:
-                case "locked":
-                    raise ResourceBusy(told)
-                case "memory":
-                    raise InvalidParameter(told)
-                case _:
-                    raise MountUnavailable(told)
+            found = causes.FILE[answer.reason], answer.reason
+            if found[0].kind in ("busy", "operation"):
+                raise failure(found)
+            raise unavailable(found, "")
         return worker, answer, tables
 
     def _replace(self, worker: WorkerProcess | None = None, *, is_gentle: bool = False) -> None:
@@ -366,10 +352,11 @@ def _of_sound_files(answer: Result | Failed) -> Result | Failed:
     """Return an answer.
 
     Raises:
-        MountUnavailable: a data file is damaged where it was read.
+        ResourceUnreadable: a data file is damaged where it was read.
     """
     if isinstance(answer, Failed) and answer.failure == "damaged":
-        raise MountUnavailable(_DAMAGED_FILE)
+        code = answer.code or "IOException"
+        raise failure((causes.STATEMENT[code], code))
     return answer
 
 

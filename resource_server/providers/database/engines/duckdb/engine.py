@@ -20,6 +20,7 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
 )
+from resource_server.providers.database.engines.causes import REFUSED, failure
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
@@ -32,10 +33,9 @@ from resource_server.providers.database.engines.contract import (
     SqlPolicy,
     Statement,
     TruncatedValue,
-    UnfitParameter,
     ViewReads,
 )
-from resource_server.providers.database.engines.duckdb import catalog, syntax
+from resource_server.providers.database.engines.duckdb import catalog, causes, syntax
 from resource_server.providers.database.engines.duckdb.caller_workers import CallerWorkers
 from resource_server.providers.database.engines.duckdb.current_worker import CLOSING, CurrentWorker
 from resource_server.providers.database.engines.duckdb.data_files import (
@@ -55,6 +55,7 @@ from resource_server.providers.database.engines.reflection import Table, TableIn
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
+from resource_server.runtime.causes import UNKNOWN, Cause
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -245,10 +246,12 @@ class DuckdbEngine:
         job = Run(0, statement.sql, _bound(statement.parameters), limit, is_author=True)
         try:
             return _rows(await self._run(job, within=within, slots=(self._author,)))
-        except (_Refusal, ResourceNotFound):
+        except _Refusal as error:
             if not self._worker.state:
                 raise MountUnavailable(NO_FILE) from None
-            raise InvalidParameter("the database refuses this query") from None
+            if not error.found[1]:  # our own check of what it names
+                raise InvalidParameter(REFUSED) from None
+            raise failure(error.found, of_query=True) from None
 
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
         """Prepare a query without running it. See `Engine.check`."""
@@ -300,7 +303,7 @@ class DuckdbEngine:
                 each.release()
         if isinstance(answer, Result):
             return answer
-        raise _error(answer, is_author=job.is_author, is_caller=policy is not None)
+        raise _error(answer, job, is_caller=policy is not None)
 
     # -- changes
 
@@ -332,24 +335,27 @@ class DuckdbEngine:
 
 
 class _Refusal(InvalidParameter):
-    """The database refuses a statement."""
+    """The database refuses a statement; `found` is the cause, and its code."""
+
+    def __init__(self, message: str, found: tuple[Cause, str]) -> None:
+        super().__init__(message)
+        self.found = found
 
 
-def _error(answer: Failed, *, is_author: bool, is_caller: bool) -> Exception:
+def _error(answer: Failed, job: Run, *, is_caller: bool) -> Exception:
+    found = causes.STATEMENT.get(answer.code, UNKNOWN), answer.code
+    told = answer.message or "the database refuses this statement"
     match answer.failure:
         case "stopped":
             return DeadlineExceeded()
         case "memory":
             return InvalidParameter("the database needs too much memory for this")
         case _ if is_caller:
-            told = answer.message or "the database refuses this statement"
             return RefusedStatement(told, table=answer.table, column=answer.column)
-        case "unfit" if not is_author:
-            return UnfitParameter()
-        case "missing" if not is_author:
-            return ResourceNotFound()
+        case _ if job.is_author or not answer.code:
+            return _Refusal(told, found)
         case _:
-            return _Refusal(answer.message or "the database refuses this statement")
+            return failure(found, has_values=bool(job.parameters))
 
 
 def _bound(parameters: Sequence[object]) -> tuple[object, ...]:

@@ -34,12 +34,9 @@ NUMBERED: Final = "~numbered"
 ROW: Final = "~row"
 """Column of that number."""
 
-Failure: TypeAlias = Literal[
-    "refused", "missing", "unfit", "stopped", "memory", "broken", "damaged"
-]
-"""Why a statement failed: the database refuses it, or a table or column is missing, a value does
-not fit, it was cancelled, it needs too much memory, the worker must be replaced, or a data file is
-damaged."""
+Failure: TypeAlias = Literal["refused", "stopped", "memory", "broken", "damaged"]
+"""What the end of a statement means: the database refuses it, it was cancelled, it needs too much
+memory, the worker must be replaced, or a data file is damaged."""
 
 
 RefusalReason: TypeAlias = Literal["locked", "damaged", "version", "missing", "extra", "memory"]
@@ -165,6 +162,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     """The missing table that a caller's statement names."""
     column: str | None = None
     """The missing column that it names."""
+    code: str = ""
+    """The code of its cause, of statements that are not a caller's."""
 
 
 Request: TypeAlias = Open | Run | Cancel

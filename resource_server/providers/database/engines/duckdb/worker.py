@@ -29,6 +29,7 @@ from resource_server.providers.database.engines.duckdb import (
     caller_errors,
     caller_tables,
     catalog,
+    causes,
     data_tables,
     parsed_query,
     syntax,
@@ -44,7 +45,6 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Answer,
     Cancel,
     Failed,
-    Failure,
     Open,
     Opened,
     Opening,
@@ -58,6 +58,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     framed,
     portable,
 )
+from resource_server.runtime.causes import find
 
 OWN_THREADS: Final = 3
 AUTHOR_THREADS: Final = 2
@@ -113,20 +114,6 @@ _SCHEMAS: Final = """
 SELECT schema_name FROM duckdb_schemas()
 WHERE database_name = $1 ORDER BY schema_name <> 'main', schema_name"""
 _STATE: Final = (_SCHEMA, _CONSTRAINTS, _COMMENTS, _INDEXES)
-_FAILURES: Final[Sequence[tuple[type[Exception], Failure]]] = (
-    (duckdb.InterruptException, "stopped"),
-    (duckdb.OutOfMemoryException, "memory"),
-    (duckdb.FatalException, "broken"),
-    (duckdb.IOException, "broken"),
-    (duckdb.InternalException, "broken"),
-    (duckdb.CatalogException, "missing"),
-    (duckdb.ConversionException, "unfit"),
-    (duckdb.OutOfRangeException, "unfit"),
-    (duckdb.TypeMismatchException, "unfit"),
-    (duckdb.BinderException, "missing"),
-    (duckdb.Error, "refused"),
-    (MemoryError, "memory"),
-)
 _OF_THE_PROCESS: Final = ("stopped", "memory", "broken", "damaged")
 """Failures that are no mistakes of a statement."""
 
@@ -246,12 +233,11 @@ class _Worker:
         except parsed_query.RefusedQuery as error:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
-            failure = _failure(error)
-            if isinstance(error, duckdb.IOException) and self._opened.answer.sources:
-                failure = "damaged"
+            failure = causes.flow(error, of_files=bool(self._opened.answer.sources))
             if self._opened.known is None and failure not in _OF_THE_PROCESS:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
-            return Failed(job.id, failure, str(error) if job.is_author else "")
+            _, code = find(causes.STATEMENT, causes.codes(error))
+            return Failed(job.id, failure, str(error) if job.is_author else "", code=code)
         except Exception as error:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
 
@@ -538,10 +524,6 @@ def _size(value: object) -> int:
     if isinstance(value, str | bytes):
         return 16 + len(value)
     return 16 + (len(msgspec.msgpack.encode(value)) if isinstance(value, list | dict) else 0)
-
-
-def _failure(error: Exception) -> Failure:
-    return next(name for kind, name in _FAILURES if isinstance(error, kind))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ async def unusable(path: pathlib.Path) -> str:
         await engine.close()
     assert path.name not in str(caught.value)
     assert str(path.parent) not in str(caught.value)
-    return str(caught.value)
+    return caught.value.told
 
 
 async def test_a_missing_file_is_unavailable_and_not_created(tmp_path: pathlib.Path) -> None:
