@@ -133,11 +133,11 @@ def column_letters(number: int) -> str:
     return letters
 
 
-def refuse_area(width: int, height: int) -> None:
+def refuse_area(width: int, height: int, limit: int = MAX_AREA) -> None:
     """Refuse a sheet of this extent, for which calamine would allocate each cell.
 
     Raises:
         ConversionError: it is too large.
     """
-    if width * height > MAX_AREA:
-        raise ConversionError(f"a sheet extends over more than {MAX_AREA:,} cells")
+    if width * height > limit:
+        raise ConversionError(f"a sheet extends over more than {limit:,} cells")

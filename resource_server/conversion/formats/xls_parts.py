@@ -9,6 +9,7 @@ from typing import Final
 from resource_server.conversion.formats.archives import protection
 from resource_server.conversion.formats.blocks import Item, comment_of, lines_of, sections_of
 from resource_server.conversion.formats.sheet_parts import (
+    MAX_AREA,
     column_letters,
     margin_line,
     refuse_area,
@@ -25,6 +26,8 @@ _OTHERS: Final = frozenset(
 )
 _CELLS: Final = frozenset((*(0x006, 0x0BD, 0x0BE, 0x0D6, 0x0FD), *range(0x201, 0x206), 0x27E))
 """Records of cells, which begin with their row and column."""
+_EXTENT: Final = 0x200
+_EXTENT_FIELDS: Final = struct.Struct("<IIHH")
 _HEAD: Final = struct.Struct("<HH")
 _CHART: Final = b"\x20"
 """The kind of a substream, in its BOF."""
@@ -104,6 +107,12 @@ def _records(stream: bytes, begin: int) -> Iterator[_Record]:
             right = column if column > right else right
             top = row if row < top else top
             bottom = row if row > bottom else bottom
+        elif kind == _EXTENT and size >= _EXTENT_FIELDS.size and begin + size <= len(stream):
+            first, last, start, stop = _EXTENT_FIELDS.unpack_from(stream, begin)
+            # Calamine believes it, even where it ends before it begins.
+            refuse_area(abs(stop - start), abs(last - first), 2 * MAX_AREA)
+            if stop < start or last < first:
+                raise ConversionError("it is damaged: a sheet has no extent")
         elif kind in _OTHERS:
             yield kind, stream[begin : begin + size]
             depth += (kind == _BOF) - (kind == _EOF)

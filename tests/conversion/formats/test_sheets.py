@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 
 import pytest
@@ -172,6 +173,17 @@ def test_hostile_xml_is_refused_or_shows_nothing(name: str) -> None:
             assert "root:" not in text
     with pytest.raises(ConversionError):
         text_of(convert, zipped({"content.xml": _BOMBS[name]}))
+
+
+@pytest.mark.parametrize(
+    "extent", [(0, 60_000, 0, 250), (60_000, 0, 0, 250), (0, 2, 28, 0), (0, 2**32 - 1, 0, 2)]
+)
+def test_an_xls_of_an_impossible_extent_is_refused(extent: tuple[int, int, int, int]) -> None:
+    usual, other = (struct.pack("<IIHH", *each) for each in ((0, 1, 0, 1), extent))
+    document = xls({"A": {(0, 0): "x"}})
+    assert document.count(usual) == 1
+    with pytest.raises(ConversionError, match=r"extent|extends"):
+        text_of(convert, document.replace(usual, other))
 
 
 @pytest.mark.parametrize("document", [xlsx(_cities()), _ods(_ods_row(_ods_cell("a")))])
