@@ -73,10 +73,14 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, engines: Sequence[EngineName] = ENGINES) -> Case:
-    """Return columns of some types of an engine, each with some of the values at its edges."""
-    engine = draw(st.sampled_from(engines))
-    chosen = draw(st.lists(st.sampled_from(TYPES[engine]), min_size=1, max_size=4))
+def cases(draw: st.DrawFn, types: str = "") -> Case:
+    """Return columns of some types of an engine, each with some of the values at its edges.
+
+    With `types`, only of those that it is a part of.
+    """
+    engine = draw(st.sampled_from(ENGINES))
+    every = [kind for kind in TYPES[engine] if types in kind.type.lower()]
+    chosen = draw(st.lists(st.sampled_from(every), min_size=1, max_size=4))
     relations: list[Relation] = []
     for place, kind in enumerate(chosen):
         literals = [each for each in kind.literals if each != LONG[engine]]
@@ -597,4 +601,5 @@ PROPERTY = Property(
         # A JSON text `null` is shown as NULL.
         "json null": partial(_patched, values, "_is_ambiguous", _never),
     },
+    sabotaged={"json null": cases("json"), "infinity": cases("double")},
 )
