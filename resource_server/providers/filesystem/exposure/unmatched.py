@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from resource_server.errors import ResourceError
+from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.exposure.explain import (
     entry_names,
@@ -119,11 +119,19 @@ class _Sought:
         lines = selection((line,), prefix) if option.endswith("include") else None
         self._lines = lines or Selection((line,), prefix)
 
-    @property
-    def is_literal(self) -> bool:
+        self.pattern = Pattern.parse(line)
+        self.is_literal = self.pattern is not None and self.pattern.is_literal
         """Whether it is a name or path without wildcards."""
-        pattern = Pattern.parse(self.line)
-        return pattern is not None and pattern.is_literal
+
+    def is_absent(self, tree: FileTree) -> bool:
+        """Return whether it is the path of a file or directory that is not there."""
+        if self.pattern is None or not (self.is_literal and self.pattern.anchored):
+            return False
+        try:
+            tree.directories.status(self._prefix + self.pattern.glob)
+        except ResourceNotFound:
+            return self.line.isascii()  # others have several spellings
+        return False
 
     def matches(self, prefix: str, names: Mapping[str, bool]) -> bool:
         """Return whether it matches one of the names in a directory."""
@@ -148,9 +156,9 @@ def patterns(
     """Yield patterns, of the root and of its directories, that match nothing.
 
     Compares up to `limit` names in the exposed directories, then as many in the hidden ones, where
-    patterns such as `*.o` may have their only matches. Of a folder with more exposed names, nothing
-    is known; of one with more hidden names, only that names without wildcards match nothing that is
-    exposed. `written` are the keys of `directories` as the manifest has them.
+    patterns such as `*.o` may have their only matches. With more exposed names, only paths without
+    wildcards are looked up; with more hidden names, only names without wildcards are known to match
+    nothing that is exposed. `written` are the keys of `directories` as the manifest has them.
     """
     rules: list[tuple[str, str, Sequence[str], Sequence[str]]] = [("", "", include, exclude)]
     for key, (path, each) in zip(written, tree.exposure.directories.items(), strict=True):
@@ -169,9 +177,12 @@ def patterns(
         inside = {name for name, is_directory in each.names.items() if is_directory}
         hidden += [(*each.directory.path, name) for name in inside - set(each.listing.directories)]
         left -= len(each.names)
-        if not sought or left < 0:
+        if not sought:
             return
-    left = limit
+        if left < 0:
+            sought = [one for one in sought if one.is_absent(tree)]
+            break
+    left = limit if left >= 0 else -1
     while hidden and sought and left >= 0:
         path = hidden.pop()
         try:

@@ -114,9 +114,9 @@ async def test_patterns_that_match_nothing_are_reported(
 @pytest.mark.parametrize(
     ("compared", "says"),
     [
-        (2, []),  # more names are exposed
-        (5, ["draftz/", "none.md"]),  # more names are hidden
-        (20, ["draftz/", "none.md", "*.none"]),
+        (2, ["docs/c.md"]),  # more names are exposed
+        (8, ["draftz/", "none.md", "docs/c.md"]),  # more names are hidden
+        (40, ["draftz/", "none.md", "docs/c.md", "*.none"]),
     ],
 )
 async def test_a_start_looks_at_a_part_of_a_large_folder(
@@ -125,8 +125,8 @@ async def test_a_start_looks_at_a_part_of_a_large_folder(
     # Patched, as the limit is no option: a folder of its size would take seconds.
     monkeypatch.setattr(provider, "_MAX_COMPARED", compared)
     (root / ".git").mkdir()
-    for number in range(6):
+    for number in range(12):
         (root / ".git" / str(number)).touch()
-    exclude = ("draftz/", "none.md", "*.none")
-    folder = Filesystem(root, directories={"docs": HIDDEN, "drafts": HIDDEN}, exclude=exclude)
+    exclude = ("draftz/", "none.md", "docs/c.md", "docs/b.tmp", "*.none")
+    folder = Filesystem(root, directories={"drafts": HIDDEN}, exclude=exclude)
     assert [text.split("'")[1] for _, text in await mistakes(folder)] == says
