@@ -16,6 +16,7 @@ except ImportError:  # no extra `documents`: notebooks, mails and tables need it
     chardet = None
 
 _MAX_BYTES = 32 * 1024 * 1024
+_BLOCK_BYTES = 4 * 1024 * 1024
 _MAX_LINE_BYTES = 4096
 _MAX_SAMPLE_BYTES = 16 * 1024
 
@@ -147,24 +148,44 @@ def read(file: BinaryIO, max_bytes: int = _MAX_BYTES) -> bytes:
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the text of a document, from the encoding that is asked for or the guess."""
-    data = read(file)
+    head = file.read(_MAX_BYTES)
     label = request.options.get("encoding")
-    if label is None:
-        is_cut = not _decodes(data, "utf-8") and is_damaged(data, "utf-8")
-        name = "utf-8" if is_cut else guess(data)
-        text = "" if name is None else data.decode(name, "replace")
-        if name is None or "\0" in text:
+    if label is not None:
+        name, errors = named_codec(label), "strict"
+    else:
+        name, errors = _guess_of_head(head), "replace"
+    decoder = codecs.getincrementaldecoder(name)(errors)
+    mime_type, before, number = f"text/plain; charset={name}", 0, 1
+    block = head
+    while True:
+        following = file.read(_BLOCK_BYTES)
+        try:
+            text = decoder.decode(block, final=not following)
+        except UnicodeDecodeError as error:
+            at = before + len(block) - len(error.object) + error.start + 1
+            raise InvalidParameter(f"the text is not {label}: byte {at} does not fit") from None
+        if label is None and "\0" in text:
             raise ConversionError("it is no text in a known encoding")
-        yield Part(text, total=1, mime_type=f"text/plain; charset={name}")
-        return
-    name = named_codec(label)
-    try:
-        text = data.decode(name)
-    except UnicodeDecodeError as error:
-        at = error.start + 1
-        raise InvalidParameter(f"the text is not {label}: byte {at} does not fit") from None
-    text = text.removeprefix("\ufeff")
-    yield Part(text, total=1, mime_type=f"text/plain; charset={name}")
+        text = text.removeprefix("\ufeff") if number == 1 else text
+        yield Part(text, number, None if following else number, mime_type)
+        if not following:
+            return
+        before, number, block = before + len(block), number + 1, following
+
+
+def _guess_of_head(head: bytes) -> str:
+    """Return the encoding of a document from its beginning, however damaged.
+
+    Raises:
+        ConversionError: it is no text.
+    """
+    if len(head) == _MAX_BYTES and b"\0" not in head[:4096]:
+        head = head[: head.rfind(b"\n") + 1] or head  # not half a character
+    is_damaged_utf8 = not _decodes(head, "utf-8") and is_damaged(head, "utf-8")
+    name = "utf-8" if is_damaged_utf8 else guess(head)
+    if name is None:
+        raise ConversionError("it is no text in a known encoding")
+    return name
 
 
 def _marked(data: bytes) -> str | None:

@@ -195,9 +195,21 @@ def test_long_text_is_guessed_soon() -> None:
     assert time.monotonic() - begin < 10
 
 
-def test_a_document_that_is_too_large_is_refused() -> None:
-    with pytest.raises(ConversionError, match="larger than"):
-        _text(b"x" * (33 * 1024 * 1024))
+@pytest.mark.parametrize("label", [None, "cp932"])
+def test_text_of_any_size_is_read_block_by_block(label: str | None) -> None:
+    text = f"{_JAPANESE}\n" * 180_000
+    data = text.encode("cp932")
+    assert len(data) > 33 * 1024 * 1024
+    options = {} if label is None else {"encoding": label}
+    parts = list(convert(io.BytesIO(data), _request(**options)))
+    assert len(parts) > 1
+    assert "".join(str(part.data) for part in parts) == text
+    assert [part.number for part in parts] == list(range(1, len(parts) + 1))
+    assert parts[-1].total == len(parts)
+    if label is not None:
+        damaged = data[: 33 * 1024 * 1024] + b"\x81 \x81 "
+        with pytest.raises(InvalidParameter, match=r"byte 346030(0[89]|1[01]) does not fit"):
+            list(convert(io.BytesIO(damaged), _request(**options)))
 
 
 def test_a_confined_worker_guesses_as_well() -> None:
