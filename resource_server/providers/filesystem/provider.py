@@ -25,7 +25,13 @@ import msgspec
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
 from resource_server.conversion import registry
-from resource_server.errors import NotACollection, ResourceError, ResourceNotFound, RuleUnmatched
+from resource_server.errors import (
+    NotACollection,
+    ResourceError,
+    ResourceNotFound,
+    ResourceUnreadable,
+    RuleUnmatched,
+)
 from resource_server.provider import (
     ByteSize,
     Change,
@@ -376,10 +382,21 @@ class Filesystem:
             raise ResourceNotFound
         return location
 
+    def _open(
+        self, location: DocumentLocation, *, cached: bool = False
+    ) -> tuple[int, os.stat_result]:
+        try:
+            return self._root.open_file(location.file, status=location.status, cached=cached)
+        except ResourceUnreadable:
+            status = location.status or self._root.stat(location.file)
+            if self._tree.is_withheld("/".join(location.file), status):
+                raise ResourceNotFound from None
+            raise
+
     @contextmanager
     def _opened(self, location: DocumentLocation) -> Generator[tuple[int, os.stat_result]]:
         """Open a document, unless it is withheld. Blocks."""
-        fd, status = self._root.open_file(location.file, status=location.status)
+        fd, status = self._open(location)
         location.status = status
         try:
             if self._tree.is_withheld("/".join(location.file), status):
@@ -396,7 +413,7 @@ class Filesystem:
         Raises:
             BlockingIOError: that is not possible.
         """
-        fd, status = self._root.open_file(location.file, status=location.status, cached=True)
+        fd, status = self._open(location, cached=True)
         location.status = status
         rules = location.rules
         try:

@@ -25,6 +25,7 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceError,
     ResourceNotFound,
+    ResourceUnreadable,
 )
 from resource_server.provider import Path
 from resource_server.runtime import openat2
@@ -55,6 +56,9 @@ _BUSY = frozenset(
     getattr(errno, name)
     for name in ("EAGAIN", "EBUSY", "EINTR", "EMFILE", "ENFILE", "ENOMEM", "ETIMEDOUT")
 )
+
+
+_NO_PERMISSION = "cannot be read: this server has no permission for it"
 
 
 def resource_error(error: OSError) -> ResourceError:
@@ -162,6 +166,7 @@ class Root:
 
         Raises:
             ResourceNotFound: absent, refused, or not a regular file (`stat` detects a folder).
+            ResourceUnreadable: this process may not read it.
             ResourceBusy: as in `open`.
             BlockingIOError: only with `cached`: call again in a worker thread, without it.
         """
@@ -176,6 +181,8 @@ class Root:
                 raise ResourceNotFound
             fd = self._resolver.open(folder, name, os.O_RDONLY, cached=cached)
             status = _status(fd)
+        except PermissionError:
+            raise ResourceUnreadable(_NO_PERMISSION) from None
         except OSError as error:
             if cached and isinstance(error, BlockingIOError):
                 raise

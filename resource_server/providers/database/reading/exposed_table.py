@@ -142,9 +142,13 @@ class ExposedTable:
 
     async def fetch(self, statement: Statement, limit: int, *, slow: bool = False) -> Rows:
         """Run one of its statements within the page timeout. Raises as `Engine.fetch`."""
-        return await self._engine.fetch(
-            statement, limit=limit, within=self._limits.timeout, slow=slow or self._is_slow
-        )
+        try:
+            return await self._engine.fetch(
+                statement, limit=limit, within=self._limits.timeout, slow=slow or self._is_slow
+            )
+        except ResourceUnreadable as error:
+            _log.warning("table %s %s", self.name.name, error)
+            raise
 
     async def fetch_selected(self, statement: Statement, limit: int, selection: Selection) -> Rows:
         """Run a statement with the filters and the order of a client.

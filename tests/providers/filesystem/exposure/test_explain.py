@@ -76,6 +76,41 @@ for name in ("a.txt", "empty", "README.md"):
     assert done.stdout.splitlines() == [refused, refused, "exposed"]
 
 
+@pytest.mark.skipif(
+    os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read everything"
+)
+def test_a_visible_file_without_permission_cannot_be_read_and_a_hidden_one_is_not_found(
+    root: Path,
+) -> None:
+    (root / "a.txt").chmod(0)
+    (root / ".env").write_text("TOKEN=fake")
+    (root / ".env").chmod(0)
+    (root / "shop.db").touch()
+    (root / "shop.db").chmod(0)
+    script = f"""
+import asyncio
+from pathlib import Path
+from resource_server.providers.filesystem import Filesystem
+folder = Filesystem(path=Path({str(root)!r}))
+folder.withhold({{{str(root / "shop.db")!r}: "a database"}})
+async def main():
+    for name in ("a.txt", ".env", "shop.db", "absent"):
+        try:
+            await folder.read((name,), {{}})
+        except Exception as error:
+            print(type(error).__name__, error, sep=": ")
+asyncio.run(main())
+"""
+    # Without these capabilities, root is bound by permissions as anybody.
+    bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    command = [*(bound if os.geteuid() == 0 else ()), sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [
+        "ResourceUnreadable: cannot be read: this server has no permission for it",
+        *["ResourceNotFound: resource not found"] * 3,
+    ]
+
+
 async def test_hidden_paths_are_reported_with_their_rule_at_the_topmost_level(
     tmp_path: Path,
 ) -> None:

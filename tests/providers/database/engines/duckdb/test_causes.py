@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     FilesSource,
 )
 from resource_server.providers.database.engines.duckdb.engine import DuckdbEngine
+from resource_server.providers.database.engines.duckdb.messages import RefusalReason
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from tests.providers.database.asking import answer, caller_sql
 
@@ -48,7 +49,7 @@ ELSEWHERE = {
     "SerializationException": "a file of a later version",
     "TypeMismatchException": "no statement of this version raises it",
 }
-FILES = {"damaged": os.urandom(12_288)}
+FILES: dict[RefusalReason, bytes] = {"damaged": os.urandom(12_288)}
 OTHER_FILES = {
     "extra": "an extension that is not installed here",
     "locked": "test_isolation",
@@ -74,7 +75,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_an_error_of_a_statement_has_its_cause(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine = DuckdbEngine(DatabaseSource(path))
+    engine = DuckdbEngine(DatabaseSource(str(path)))
     await engine.open()
     try:
         for code, sql in PROVOKED.items():
@@ -134,10 +135,12 @@ async def test_a_damaged_data_file_is_no_missing_table(
 
 
 @pytest.mark.parametrize("reason", FILES)
-async def test_a_file_that_cannot_be_opened_has_its_cause(tmp_path: Path, reason: str) -> None:
+async def test_a_file_that_cannot_be_opened_has_its_cause(
+    tmp_path: Path, reason: RefusalReason
+) -> None:
     file = tmp_path / "secret_zq.duckdb"
     file.write_bytes(FILES[reason])
-    engine = DuckdbEngine(DatabaseSource(file))
+    engine = DuckdbEngine(DatabaseSource(str(file)))
     with pytest.raises(MountUnavailable) as raised:
         await engine.open()
     await engine.close()
