@@ -26,7 +26,7 @@ _DRIVERS = {
 """The driver of each engine. Others are refused: each has its own ways around a read-only
 transaction."""
 
-_SOURCE = re.compile(r"(?:sqlite|duckdb):///|files:|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
+_SOURCE = re.compile(r"(?:sqlite3?|duckdb):///|files:|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
 _PARTS = re.compile(r"([^:/?@]*)://([^/?]*)(/[^?]*)?(\?.*)?", re.DOTALL)
 FILES = "files:"
 """Start of a URL that is a pattern of data files."""
@@ -102,7 +102,7 @@ def parse_database_url(url: str) -> DatabaseUrl:
         raise ValueError("not a database URL; write sqlite:///shop.db or postgresql://host/name")
     scheme, authority, path, query = (part or "" for part in match.groups())
     given, plus, driver = scheme.lower().partition("+")
-    engine = SCHEMES.get(given, given)
+    engine = "sqlite" if given == "sqlite3" else SCHEMES.get(given, given)
     if engine not in _DRIVERS:
         raise ValueError(
             f"unknown engine; known: {', '.join(_DRIVERS)}{did_you_mean(given, _DRIVERS)}"

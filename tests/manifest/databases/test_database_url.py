@@ -38,7 +38,7 @@ def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
     folder = pathlib.Path("/conf")
     found = [
         resolve_database_url(parse_database_url(url), folder).text
-        for url in ("sqlite:///shop.db", "sqlite+aiosqlite:///../a b.db", "sqlite:////data/x.db")
+        for url in ("sqlite3:///shop.db", "sqlite+aiosqlite:///../a b.db", "sqlite:////data/x.db")
     ]
     assert found == [
         "sqlite:////conf/shop.db",

@@ -23,6 +23,7 @@ TABLE = "?table="
 _NAMES: dict[str, EngineName] = {
     **SCHEMES,
     "sqlite": "sqlite",
+    "sqlite3": "sqlite",
     "duckdb": "duckdb",
 }
 

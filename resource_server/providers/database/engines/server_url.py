@@ -21,8 +21,10 @@ SCHEMES: Final[Mapping[str, ServerEngineName]] = {
     "pgsql": "postgresql",
     "psql": "postgresql",
     "postgis": "postgresql",
+    "timescale": "postgresql",
     "mysql": "mysql",
     "mysql2": "mysql",
+    "mysqlgis": "mysql",
     "trilogy": "mysql",
     "mariadb": "mariadb",
 }
@@ -173,7 +175,7 @@ def parse_server_url(url: str) -> ServerUrl:
     Raises:
         ValueError: the URL is unusable; the message names the parameter, and quotes no secret.
     """
-    match = _AUTHORITY.fullmatch(url)
+    match = _AUTHORITY.fullmatch(url.strip())  # of a secret file, with a newline
     engine = SCHEMES.get(match[1].lower()) if match else None
     if match is None or engine is None:
         raise ValueError("not the URL of a database server")

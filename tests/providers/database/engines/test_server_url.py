@@ -31,6 +31,7 @@ PASSWORDS = st.text(
             {"channel_binding": "prefer", "connect_timeout": "5", "application_name": "x"},
         ),
         ("postgres://h/d", [("h", None)], {}),
+        ("postgres://h/d\n", [("h", None)], {}),
         ("postgis://u@h:6543/d?pool=5", [("h", 6543)], {"pool": "5"}),
         ("postgresql+asyncpg://h/d?ssl=true", [("h", None)], {"sslmode": "require"}),
         ("postgres://h/d?sslmode=", [("h", None)], {}),
