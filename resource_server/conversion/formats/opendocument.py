@@ -22,6 +22,8 @@ from resource_server.errors import ConversionError
 
 _MAX_REPEATED = 64
 """Columns of one cell, at most."""
+_MAX_COPIES = 300_000
+"""Cells of a document that are there by repetition only, at most."""
 _MAX_SPACES = 100
 _MAX_ANCESTORS = 20
 _MAX_LEVEL = 10
@@ -101,6 +103,7 @@ class MarkdownText:
                     if level.get("style:num-format")
                 }
         self._properties: dict[tuple[str, str], tuple[bool, bool, bool]] = {}
+        self._copies = 0
         self._boxes: list[Item | str] = []
         self._notes: list[str] = []
 
@@ -309,6 +312,9 @@ class MarkdownText:
                 text = flat(self.blocks(cell)) if cell.tag == "table:table-cell" else ""
                 count = _int(cell.get("table:number-columns-repeated", ""), 1)
                 cells += [text] * min(max(count, 1), _MAX_REPEATED)
+                self._copies += min(max(count, 1), _MAX_REPEATED) - 1
+                if self._copies > _MAX_COPIES:
+                    raise ConversionError(f"its tables repeat more than {_MAX_COPIES:,} cells")
         return cells
 
 

@@ -350,6 +350,20 @@ def _hostile() -> Mapping[str, bytes]:
     }
 
 
+def test_an_odt_whose_tables_repeat_a_million_cells_is_refused() -> None:
+    def table(rows: int) -> str:
+        cells = (
+            f'<table:table-cell table:number-columns-repeated="64"><text:p>x{at * 7919 % 10007}'
+            "</text:p></table:table-cell>"
+            for at in range(20 * rows)
+        )
+        return f"<table:table><table:table-row>{''.join(cells)}</table:table-row></table:table>"
+
+    with pytest.raises(ConversionError, match="repeat more than 300,000 cells"):
+        text_of(convert, _odt(table(800)))
+    assert text_of(convert, _odt(table(2) * 2)).count("x") == 2 * 2560
+
+
 @pytest.mark.parametrize("name", list(_hostile()))
 def test_hostile_documents_end_with_little_text(name: str) -> None:
     with suppress(ConversionError):
