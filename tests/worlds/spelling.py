@@ -368,7 +368,7 @@ class _Column:
             "ne": held - equal,
         }
         # In SQLite, text may be shown as bytes, and look like a number.
-        is_odd = text.startswith('{"$blob":') or _number(text) is not None
+        is_odd = text[:9] == '{"$blob":' or text in ("true", "false") or _number(text) is not None
         is_sure = not self._is_loose or not is_odd
         if equal == self._equal(tag) and self._truth.order is not None and is_sure:
             order = self._truth.order

@@ -20,7 +20,8 @@ _FORMAT = "csv"
 
 _CSV_SPECIAL = frozenset(',"\r\n')
 
-_Value: TypeAlias = str | int | float | bool | None
+_Value: TypeAlias = str | int | float | bool | Mapping[str, object] | None
+"""Objects are shown forms, such as those of blobs, or JSON."""
 _Names: TypeAlias = str | Sequence[str] | None
 """Names of columns, separated by commas; some models write lists."""
 
@@ -100,6 +101,8 @@ def _filter(given: tuple[str, _Value | Sequence[_Value]]) -> tuple[str, str]:
 def _text(value: _Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return msgspec.json.encode(value).decode()
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)

@@ -77,7 +77,9 @@ async def _refusal(engine: Engine, rule: Rule, name: TableName, where: str) -> s
     sql = f"SELECT 1 FROM {source} WHERE ({where}\n) LIMIT 0"  # noqa: S608 - quoted; the manifest's
     try:
         if isinstance(engine, QueryEngine):
-            await engine.check(sql, ())
+            # A declared query of MySQL and MariaDB has `%%` for a `%`.
+            is_format = engine.name in ("mysql", "mariadb")
+            await engine.check(sql.replace("%", "%%") if is_format else sql, ())
             return None
         await engine.fetch(Statement(sql), limit=1, within=_WHERE_S)
         columns = (await settle(engine.table(name))).column_names if rule.quoted else ()

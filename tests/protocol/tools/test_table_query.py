@@ -59,6 +59,8 @@ async def rows(wire: Wire, **arguments: object) -> str:
         ({"total.ne": None}, "1 2 3"),
         ({"sent": True}, "1"),
         ({"sent": False, "status.like": "P%"}, "3"),
+        ({"status": {"$blob": "cGFpZA=="}}, ""),
+        ({"status.in": ["line\nbreak", "open"]}, "2"),
         ({}, "1 2 3 4"),
     ],
 )

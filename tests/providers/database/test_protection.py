@@ -130,6 +130,15 @@ async def test_rules_that_hold_leave_tables_as_they_are(owner: Owner) -> None:
         assert told == ([missing] if is_file else [])
 
 
+async def test_a_condition_with_a_percent_sign_holds(owner: Owner) -> None:
+    await owner.run(
+        "create table t (id integer primary key, name varchar(9))",
+        "insert into t values (1, 'abc'), (2, 'xyz')",
+    )
+    async with served(owner, tables={"t": TableOptions(where="name like 'a%'")}) as it:
+        assert [row["id"] for row in (await it.json("t/~rows"))["rows"]] == [1]
+
+
 async def test_a_misspelt_table_customer_beside_customers_is_not_served(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     for entry in (hiding("ssn"), TableOptions(expose=False), TableOptions(where="id = 2"), False):
