@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -16,9 +17,9 @@ from resource_server.providers.database.options import ColumnOptions, Query, Tab
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.timing import Timing
-from tests.providers.database.owners import Owner
+from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import served
-from tests.providers.database.servers import eventually
+from tests.providers.database.servers import eventually, with_parts
 
 pytestmark = pytest.mark.anyio
 
@@ -668,3 +669,55 @@ async def test_functions_that_may_read_tables_are_refused_where_anything_is_hidd
 
 def _lines(statements: Mapping[str, str], owner: Owner) -> list[str]:
     return [spelled(sql, owner) for sql in statements[owner.engine].splitlines() if sql]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_functions_may_be_called_by_a_login_that_reads_nothing_hidden(owner: Owner) -> None:
+    await owner.run(*SHOP, *FUNCTIONS[owner.engine])
+    # Imported here: tests are skipped without the drivers.
+    from tests.providers.database import mysql_databases, postgres_databases
+
+    role, of_postgres = f"reader_{uuid.uuid4().hex[:12]}", owner.engine == "postgresql"
+    database = owner.url.rpartition("/")[2]
+    made = (
+        (
+            f"create role {role} login password 'x'",
+            f"grant usage on schema public to {role}",
+            f"grant select on customers to {role}",
+        )
+        if of_postgres
+        else (
+            f"create user {role} identified by 'x'",
+            f"grant select on {database}.customers to {role}",
+            f"grant execute on {database}.* to {role}",
+        )
+    )
+    some = f"select (id, total) on {'orders' if of_postgres else f'{database}.orders'} to {role}"
+    sql = "select most() as n"
+    if of_postgres:
+        sql = "select query_to_xml('select name from customers', true, false, '')::text as n"
+    queries = {"q": Query(sql=sql)}
+    tables: dict[str, Any] = {
+        "orders": TableOptions(columns=ColumnOptions(hide=("card",))),
+        "audit": False,
+    }
+    url = with_parts(owner.url, login=f"{role}:x")
+
+    async def refused() -> bool:
+        async with Database(url=url, tables=tables, queries=queries) as provider:
+            found = await provider.warnings()
+        return any("which may read what is hidden" in said for _, said in found)
+
+    admin = (postgres_databases if of_postgres else mysql_databases).ADMIN
+    async with owner_of(with_parts(admin, database=database)) as server:
+        try:
+            await server.run(*made)
+            assert not await refused()
+            await server.run(f"grant {some}")
+            assert not await refused()
+            await server.run(f"grant {some.replace('(id, total) ', '')}")
+            assert await refused()
+        finally:
+            dropped = (f"drop owned by {role}", f"drop role {role}")
+            await server.run(*(dropped if of_postgres else (f"drop user {role}",)))
