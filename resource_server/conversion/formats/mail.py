@@ -36,6 +36,8 @@ _MAX_HEADER = 10_000
 _ADDRESSES = ("From", "Sender", "Reply-To", "To", "Cc", "Bcc")
 _VERSIONS = ("plain", "html", "enriched", "richtext", "x-amp-html", "watch-html")
 """Kinds of text that say the same in another form."""
+_CODE = ("css", "javascript", "ecmascript")
+"""Kinds of text that a page uses and does not show."""
 _REPORT = re.compile(r"message/(?:global-)?[\w-]*(?:status|notification|report)")
 """Reports on the delivery of a mail, on its being read (RFC 3462, 8098), or on abuse."""
 _HEAD = re.compile(
@@ -174,7 +176,7 @@ def _chosen(versions: list[_Mail]) -> _Mail | None:
 
 def _is_attachment(part: _Mail) -> bool:
     disposition = _first_word(part, "content-disposition")
-    is_text = part.get_content_maintype() == "text"
+    is_text = part.get_content_maintype() == "text" and part.get_content_subtype() not in _CODE
     return disposition == "attachment" or not is_text or (bool(_name(part)) and disposition != "")
 
 
@@ -233,7 +235,8 @@ def _mails_inside(part: _Mail) -> list[_Mail]:
 
 def _name(part: _Mail) -> str:
     name = _parameter(part, "content-disposition", "filename")
-    return name or _parameter(part, "content-type", "name")
+    name = name or _parameter(part, "content-type", "name")
+    return name or _header(part, "Content-Location")  # of a part of a saved page
 
 
 def _raw(part: _Mail, name: str) -> str:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
-from tests.conversion.facts import Absent, Cell, Fact, Ordered, Placed, Text
+from tests.conversion.facts import Absent, Cell, Fact, Heading, Ordered, Placed, Text
 from tests.conversion.formats.zipped import unzipped, zipped
 from tests.conversion.portable import pdf_of
 from tests.conversion.xls import xls
@@ -50,6 +50,8 @@ def documents() -> Mapping[str, tuple[bytes, tuple[Fact, ...]]]:
         "obsolete.eml": (_OBSOLETE, _OBSOLETE_FACTS),
         "report.eml": (_REPORT, _REPORT_FACTS),
         "receipt.eml": (_RECEIPT, _RECEIPT_FACTS),
+        "page.mht": (_MHT, _MHT_FACTS),
+        "whole.odg": (_odf("drawing", _ODG), (*_SHAPE_FACTS, Placed("Slide 2", "the end"))),
         "whole.fodt": (_flat("text", _ODT), _ODT_FACTS[:-1]),
         "whole.fods": (_flat("spreadsheet", _ODS), _ODS_FACTS[:-1]),
         "whole.fodp": (_flat("presentation", _ODP), _ODP_FACTS),
@@ -627,6 +629,7 @@ _ODP_FACTS = (
     Placed("Slide 1", "text of the master"),
     Absent("17 of 20"),
 )
+_ODG = f"<draw:page>{_SHAPES}</draw:page><draw:page><text:p>the end</text:p></draw:page>"
 
 
 def _odf(kind: str, body: str) -> bytes:
@@ -790,4 +793,30 @@ its text
 _RECEIPT_FACTS = (
     Text("Disposition: manual-action/MDN-sent-manually; displayed"),
     Ordered(("Report", "Final-Recipient", "Attached mail: the original", "its text")),
+)
+_MHT = b"""From: <Saved by a browser>
+Subject: =?utf-8?Q?A_page_saved_in_Z=C3=BCrich?=
+MIME-Version: 1.0
+Content-Type: multipart/related; type="text/html"; boundary="B"
+
+--B
+Content-Type: text/html; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+<html><head><style>.gone {display: none}</style></head><body><h1>Gr=C3=BC=C3=9Fe</h1>
+<p class=3D"gone">invisible ink</p><script>script text</script></body></html>
+--B
+Content-Type: text/css
+Content-Location: https://example.org/style.css
+
+body {color: red}
+--B--
+"""
+_MHT_FACTS = (
+    Text("Subject: A page saved in Zürich"),
+    Heading("Grüße"),
+    Absent("invisible ink"),
+    Absent("script text"),
+    Absent("color: red"),
+    Text("https://example.org/style.css (text/css"),
 )
