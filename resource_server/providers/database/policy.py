@@ -448,7 +448,7 @@ class Policy:
         rule = self._rule(table.name)
         if rule is None or rule.expression is not None:
             return None
-        return next((problem for problem, stops in lacking(rule, [table]) if stops), None)
+        return next((problem for problem, _ in lacking(rule, [table])), None)
 
     def _rule(self, name: TableName) -> Rule | None:
         # Threads look for near names meanwhile, so the cache may be cleared at any time.
@@ -598,8 +598,9 @@ def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequ
     """Yield the columns that a rule hides or masks and its tables lack, each with these tables.
 
     An entry with the name of a table means this table, a pattern any of the tables. A login that
-    may read single columns of a table may not see the others: no table is left unprotected then.
-    The tables of an optional pattern may come later, and so may their columns.
+    may read single columns of a table may not see the others: then only a column with a name like
+    one that it sees is missing. The tables of an optional pattern may come later, and so may their
+    columns.
     """
     groups = [[table] for table in tables] if rule.expression is None else [tables]
     if rule.is_optional and rule.expression is not None:
@@ -608,12 +609,13 @@ def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequ
         for name, group in product(names, groups):
             if any(_has((*each.column_names, *(each.unread or ())), name) for each in group):
                 continue
-            stopped = [each.name for each in group if each.unread is not None]
             known = [column for each in group for column in each.column_names]
+            meant = did_you_mean(name, known)
+            if not meant and any(each.unread is None for each in group):
+                continue
             where = f"table '{group[0].name.name}'" if len(group) == 1 else "any such table"
-            ending = "" if not stopped else WITHHELD[len(group) > 1]
-            text = sentences(f"no column '{name}' in {where}{did_you_mean(name, known)}", ending)
-            yield Problem(f"tables.{rule.pattern}.{option}", text), stopped
+            text = sentences(f"no column '{name}' in {where}{meant}", WITHHELD[len(group) > 1])
+            yield Problem(f"tables.{rule.pattern}.{option}", text), [each.name for each in group]
 
 
 def _spellings(name: TableName) -> list[str]:
