@@ -101,6 +101,9 @@ class _WithReason(msgspec.Struct, frozen=True):
 class Failed(_WithReason, frozen=True, tag=True):
     """The document cannot be converted."""
 
+    code: str = ""
+    """The class of an exception whose cause is not known, for the log."""
+
 
 class Refused(_WithReason, frozen=True, tag=True):
     """The document has nothing for a URI parameter."""

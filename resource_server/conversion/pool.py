@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import os
 import subprocess
 import threading
@@ -39,6 +40,8 @@ from resource_server.errors import (
     ResourceBusy,
 )
 from resource_server.provider.conversion import ConversionRequest, Part
+
+_log = logging.getLogger(__name__)
 
 WORKERS = 2
 _MAX_DOCUMENTS = 100
@@ -288,6 +291,8 @@ def _error(answer: Failed | Refused | Unusable, job: ConversionJob) -> Exception
     """Return the error for an answer without a result."""
     if isinstance(answer, Unusable):
         return ConversionError(f"its converter {answer.words}")
+    if isinstance(answer, Failed) and answer.code:
+        _log.warning("the converter %s failed: %s", job.reference, answer.code)
     # Without a parameter, only the document can be at fault.
     has_options = job.request is not None and bool(job.request.options)
     is_refused = isinstance(answer, Refused) and has_options

@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from resource_server.conversion import sandbox
+from resource_server.conversion import causes, sandbox
 from resource_server.conversion.messages import (
     MAX_PART_BYTES,
     MAX_PARTS,
@@ -36,6 +36,7 @@ from resource_server.conversion.messages import (
 from resource_server.conversion.text_window import TextWindow, WindowStart
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import Converter, Part
+from resource_server.runtime.causes import UNKNOWN, find
 
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 
@@ -105,13 +106,10 @@ def _outcome(channel: socket.socket, file: BinaryIO, job: ConversionJob) -> Answ
         return Failed(str(error))
     except InvalidParameter as error:
         return Refused(str(error))
-    except MemoryError:
-        return Failed("it takes too much memory")
-    except RecursionError:
-        return Failed("it is nested too deeply")
     except Exception as error:
         # The words of a parser may quote the document.
-        return Failed(f"it is damaged, or not what its name says ({type(error).__name__})")
+        cause, code = find(causes.DOCUMENT, causes.codes(error))
+        return Failed(cause.told, code if cause is UNKNOWN else "")
 
 
 def _send_parts(
