@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html as entities
+import itertools
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -23,6 +24,10 @@ _HEAD_BYTES = 4096
 _MAX_AREA = 2_000_000
 """Cells of a table, with those that fill its rows up to the longest one."""
 _MAX_SPAN = 1000
+_MAX_CELLS = 100_000
+"""Cells that are converted at a time."""
+_END = "\n"
+_ROW = re.compile(r"<tr\b", re.IGNORECASE)
 _TABLE_TAG = re.compile(r"""<(/?)(table|tr|td|th)\b((?:[^>"']|"[^"]*"|'[^']*')*)>""", re.IGNORECASE)
 _SPAN = re.compile(r"""\bcolspan\s*=\s*["']?\s*([0-9]{1,9})""", re.IGNORECASE)
 _LINES = "[A table of very unequal rows, row by row:]"
@@ -69,8 +74,20 @@ def markdown_of(html: str) -> str:
         ConversionError: it is nested too deeply, or the parser refuses it.
     """
     html = _CLOSED.sub("<dialog hidden", _INPUT.sub(_with_value, _bounded(html)))
+    options = _options(*hidden_selectors(html))
+    text = ""
+    for piece, is_continued in _pieces(html):
+        found = _converted(piece, options)
+        if is_continued:  # below a header that is there already
+            text = f"{text.rstrip()}\n{found.partition(_END)[2].partition(_END)[2]}"
+        else:
+            text = f"{text.rstrip()}\n\n{found}" if text else found
+    return f"{text.strip()}\n" if text.strip() else ""
+
+
+def _converted(html: str, options: ConversionOptions) -> str:
     try:
-        result = to_markdown(html, _options(*hidden_selectors(html)))
+        result = to_markdown(html, options)
     except Exception as error:
         # The library raises a class per cause, and one for its own faults.
         raise ConversionError("it cannot be read as HTML") from error
@@ -79,7 +96,28 @@ def markdown_of(html: str) -> str:
         if not text:
             raise ConversionError(_TOO_DEEP)
         text += f"\n\n[Some text is missing: {_TOO_DEEP}.]"
-    return f"{text}\n" if text else ""
+    return text
+
+
+def _pieces(html: str) -> Iterator[tuple[str, bool]]:
+    """Yield HTML in pieces, and whether each goes on with the rows of a table.
+
+    The library takes up to 1 KB for each cell, so that long tables are converted row after row.
+    """
+    end = 0
+    is_long = html.count("<t") > _MAX_CELLS
+    for first, last, rows, width, has_tables in _tables(html) if is_long else ():
+        if has_tables or rows * width <= _MAX_CELLS:
+            continue
+        begins = [tag.start() for tag in _ROW.finditer(html, first, last)]
+        step = max(_MAX_CELLS // width, 1)
+        cuts = [*begins[step::step], last]
+        yield f"{html[end : cuts[0]]}</table>", False
+        header = f"<table><tr>{'<th></th>' * width}</tr>"
+        for cut, following in itertools.pairwise(cuts):
+            yield f"{header}{html[cut:following]}</table>", True
+        end = last
+    yield html[end:], False
 
 
 def _with_value(tag: re.Match[str]) -> str:
@@ -98,7 +136,9 @@ def _bounded(html: str) -> str:
         return html
     pieces: list[str] = []
     end = 0
-    for first, last in _huge_tables(html):
+    for first, last, count, width, _ in _tables(html):
+        if count * width <= _MAX_AREA:
+            continue
         rows = _TABLE_TAG.sub(_line, html[first:last])
         pieces += [html[end:first], f"<p>{_LINES}</p><p>", rows, "</p>"]
         end = last
@@ -119,27 +159,28 @@ def _line(tag: re.Match[str]) -> str:
     return "<br>" if tag[2].lower() == "tr" else " | "
 
 
-def _huge_tables(html: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of outermost tables that are too large, or have such a table in them."""
-    begin = rows = depth = 0
-    width = widest = 0
+def _tables(html: str) -> Iterator[tuple[int, int, int, int, bool]]:
+    """Yield the outermost tables: begin, end, rows, cells of the longest row, nested tables."""
+    begin = rows = depth = width = widest = 0
+    has_tables = False
     for tag in _TABLE_TAG.finditer(html):
         name, is_end = tag[2].lower(), bool(tag[1])
         if name == "table":
             depth = max(depth + (-1 if is_end else 1), 0)
+            has_tables = has_tables or depth > 1
             if depth == 1 and not is_end:
-                begin, rows, width, widest = tag.start(), 0, 0, 0
-            elif depth == 0 and rows * widest > _MAX_AREA:
-                yield begin, tag.end()
-                rows = 0
+                begin, rows, width, widest, has_tables = tag.start(), 0, 0, 0, False
+            elif depth == 0 and widest:
+                yield begin, tag.end(), rows, widest, has_tables
+                widest = 0
         elif name == "tr":
             rows, width = rows + (not is_end), 0
         elif not is_end:
             span = _SPAN.search(tag[3])
             width += min(max(int(span[1]), 1), _MAX_SPAN) if span else 1
             widest = max(widest, width)
-    if depth and rows * widest > _MAX_AREA:
-        yield begin, len(html)
+    if depth and widest:
+        yield begin, len(html), rows, widest, has_tables
 
 
 def is_html(file: BinaryIO) -> bool:

@@ -207,3 +207,12 @@ def test_values_of_forms_are_shown_and_closed_dialogs_are_not() -> None:
         "<input hidden value=gone-3></p><dialog>gone-4</dialog><dialog open>asked</dialog>"
     )
     assert " ".join(text.split()) == "Name Ada & Bo [x] agree asked"
+
+
+def test_a_table_of_several_hundred_thousand_cells_stays_one_table() -> None:
+    rows = "".join(f"<tr><td>{at}</td><td>a|b</td><td></td></tr>\n" for at in range(80_000))
+    text = markdown_of(f"<h1>t</h1><table><tr><th>n<th>x<th>y</tr>{rows}</table><p>after</p>")
+    lines = text.splitlines()
+    assert lines[:5] == ["# t", "", "| n | x | y |", "| --- | --- | --- |", "| 0 | a\\|b |  |"]
+    assert lines[4:-2] == [f"| {at} | a\\|b |  |" for at in range(80_000)]
+    assert lines[-2:] == ["", "after"]
