@@ -328,12 +328,13 @@ class ConvertedText:
         else:
             self._documents.prepare(fd, wanted, time_s=_SEARCH_S)
 
-    def recoded(self, fd: int) -> bytes:
+    def recoded(self, fd: int) -> PlacedText:
         """Return the text of an open document in another encoding, by a guess. Blocks.
 
         Raises as `text`.
         """
-        return converted_range.joined(self._documents.convert(fd, RECODED, time_s=_SEARCH_S))
+        found = self._documents.convert(fd, RECODED, time_s=_SEARCH_S)
+        return PlacedText(converted_range.joined(found), (), (), is_cut=found.is_cut)
 
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)

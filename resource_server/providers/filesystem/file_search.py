@@ -27,7 +27,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
-from resource_server.providers.filesystem.converted import ConvertedText
+from resource_server.providers.filesystem.converted import ConvertedText, PlacedText
 from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
@@ -433,12 +433,14 @@ class DocumentSearcher:
             return NO_MATCHES
         if self._is_binary(name):
             return None
-        text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
-        if text is None:
-            text = self._recoded(fd)
+        text, is_cut = self._decoded(data, TextEncoding.detect(data, rules.encoding)), False
+        if text is None and (recoded := self._recoded(fd)) is not None:
+            text, is_cut = recoded.data, recoded.is_cut
         if text is None:
             return None
         found = self._query.matches(text, self._check, keep)
+        if is_cut and not found.count:
+            return None
         if found.count and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
             return None if media_types.is_binary(mime_type) else found
@@ -481,8 +483,8 @@ class DocumentSearcher:
         is_guessed = self._converted is not None and not self._query.is_ascii
         return is_guessed and not _is_utf8(data)
 
-    def _recoded(self, fd: int) -> bytes | None:
-        """Return the text in another encoding than the folder's, in UTF-8; None if it is none."""
+    def _recoded(self, fd: int) -> PlacedText | None:
+        """Return the text in another encoding than the folder's; None if it is none."""
         self._check()
         if self._converted is None:
             return None

@@ -794,6 +794,13 @@ async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(lo
     )
     assert [hit.resource.path for hit in found.hits] == [("rows.csv",)]
     assert found.skipped == 1
+    recoded = SearchRequest(text="Ende für heute", where="text", files="latin.txt")
+    found = await settle(
+        Filesystem(long).search(
+            recoded, below=(), after=None, limit=5, deadline=time.monotonic() + PATIENCE_S
+        )
+    )
+    assert (found.hits, found.skipped) == ([], 1)
 
 
 async def test_a_workbook_as_csv_is_its_first_sheet_with_the_way_to_the_next(
