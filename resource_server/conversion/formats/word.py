@@ -150,19 +150,21 @@ class _WordDocument:
         """Yield the headers and footers that the sections of the document show."""
         relations = self._archive.relations(self._main)
         has_even = _is_on(self._part("settings"), "w:evenAndOddHeaders", False)
+        kinds = {"w:headerReference": "Header", "w:footerReference": "Footer"}
+        parts: dict[str, str] = {}
         for section in body.iter("w:sectPr"):
             is_shown = {"first": _is_on(section, "w:titlePg", False), "even": has_even}
             for reference in section:
-                kind = {"w:headerReference": "Header", "w:footerReference": "Footer"}
                 relation = relations.get(reference.get("r:id", ""))
-                if reference.tag not in kind or relation is None:
+                if reference.tag not in kinds or relation is None:
                     continue
-                if relation.target in self._archive and is_shown.get(
-                    reference.get("w:type", ""), True
-                ):
-                    self._enter(relation.target)
-                    root = self._archive.xml(relation.target)
-                    yield kind[reference.tag], root, self._cell(root)
+                if is_shown.get(reference.get("w:type", ""), True):
+                    parts.setdefault(relation.target, kinds[reference.tag])
+        for part, kind in parts.items():
+            if part in self._archive:
+                self._enter(part)
+                root = self._archive.xml(part)
+                yield kind, root, self._cell(root)
 
     @functools.cached_property
     def _comments(self) -> Mapping[str, Element]:
@@ -174,7 +176,10 @@ class _WordDocument:
         comment = self._comments.get(comment_id)
         if comment is not None and comment_id not in self._commented:
             self._commented.add(comment_id)
+            before = self._relations, self._drawing
+            self._enter(next(iter(self._archive.related(self._main, "comments"))))
             self._boxes.append(comment_line(comment.get("w:author", ""), self._cell(comment)))
+            self._relations, self._drawing = before
         return ""
 
     def _blocks(self, parent: Element) -> list[Item | str]:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
-from tests.conversion.facts import Absent, Cell, Fact, Heading, Ordered, Placed, Text
+from tests.conversion.facts import Absent, Cell, Fact, Heading, Link, Ordered, Placed, Text
 from tests.conversion.formats.zipped import unzipped, zipped
 from tests.conversion.portable import pdf_of
 from tests.conversion.xls import xls
@@ -115,7 +115,8 @@ _DIAGRAM_FACTS = (Text("- the head of it"), Text("  - the part below"))
 # DOCX
 
 _DOCX_FACTS = (
-    Ordered(("first paragraph", "Comment by Ada & Co: a doubt", "second paragraph")),
+    Ordered(("first paragraph", "Comment by Ada & Co: [a doubt](", "second paragraph")),
+    Link("https://example.com/doubt", "a doubt"),
     Ordered(("| in the table [Comment by Bo: a remark on the cell] |", "box paragraph")),
     Ordered(("box paragraph", "text in the box", "after the box")),
     Text("text of WordArt"),
@@ -205,7 +206,10 @@ def _docx() -> bytes:
         f'<w:comment w:id="{at}" w:author="{author}">{_paragraph(text)}</w:comment>'
         for at, (author, text) in enumerate(
             (
-                ("Ada &amp; Co", "a doubt"),
+                (
+                    "Ada &amp; Co",
+                    f'<w:hyperlink r:id="r1">{_run("a doubt")}</w:hyperlink>',
+                ),
                 ("Bo", "a remark on the cell"),
                 ("Cy", "comment on deleted words"),
             )
@@ -242,7 +246,8 @@ def _docx() -> bytes:
                 *(("chart", "charts/chart1.xml"), ("chartEx", "charts/chartEx1.xml")),
                 ("diagramData", "diagrams/data1.xml"),
                 *((name[:6], f"{name}.xml") for name in margins),
-            ]
+            ],
+            "word/comments.xml": [("hyperlink", "https://example.com/doubt")],
         },
     )
 
