@@ -107,8 +107,6 @@ class Mount:
         """Why the mount cannot serve now; None while it serves."""
         self._failure: MountUnavailable | None = None
         """The reason why the last attempt to start failed, if the provider gave one."""
-        self.mistakes: Sequence[str] = ()
-        """Options that name nothing, as found after the last start, each with its position."""
         self.located = located
         """Returns the problem of an option with its position in the manifest."""
         self._timing = timing
@@ -241,8 +239,7 @@ class Mount:
             raise self._unavailable()
         self.problem = None
         self._backoff.reset()
-        if self.origin is self and "warnings" in self.provider.abilities:
-            self._survey_task = asyncio.get_running_loop().create_task(self._look_for_mistakes())
+        self.look_for_mistakes()
 
     def _unavailable(self) -> ResourceBusy:
         """Return what a request is told while the mount does not serve."""
@@ -275,17 +272,22 @@ class Mount:
         if self._survey_task is not None:
             await asyncio.wait([self._survey_task], timeout=within_s)
 
-    def log_mistakes(self) -> None:
-        """Tell the operator of the mistakes known so far."""
-        for mistake in self.mistakes:
-            logger.warning("%s", mistake, extra=IN_CHECK)
+    def look_for_mistakes(self) -> None:
+        """Look for mistakes in a task, and tell the operator, if the mount has started."""
+        if not self.is_serving or self.origin is not self:
+            return
+        is_looking = self._survey_task is not None and not self._survey_task.done()
+        if "warnings" in self.provider.abilities and not is_looking:
+            self._survey_task = asyncio.get_running_loop().create_task(self._log_mistakes())
 
-    async def _look_for_mistakes(self) -> None:
+    async def _log_mistakes(self) -> None:
         try:
-            self.mistakes = self._mistakes(await self.provider.warnings(thorough=False))
+            found = await self.provider.warnings(thorough=False)
         except Exception as error:  # such as a plugin's code, or a lock
             log_failure(error, f"asking mount {self.name} for mistakes failed")
-        self.log_mistakes()
+            return
+        for mistake in self._mistakes(found):
+            logger.warning("%s", mistake, extra=IN_CHECK)
 
     def _mistakes(self, found: Sequence[tuple[str, str]]) -> Sequence[str]:
         return [self.located(option, text) for option, text in found if option]

@@ -255,7 +255,7 @@ class ReloadingServer:
             if mount not in before:
                 mount.start_in_background()
             elif why == _LOADED:
-                mount.log_mistakes()
+                mount.look_for_mistakes()
         unused = [mount for mount in before if mount not in after]
         if unused:
             task = asyncio.create_task(self._close(unused))
