@@ -530,8 +530,12 @@ class _Column:
                 raise Violation(f"the shown key {text!r} addresses no row ({error!r})") from error
             assert item.content is not None
             found = json.loads(item.content.data)[TAG]
-            if found not in self._equal(tag):
+            alike = {each for each, other in self._texts.items() if other == text}
+            if found not in self._equal(tag) | alike | self._alike_in_csv(text):
                 raise Violation(f"the shown key {text!r} addresses the row {found}, not {tag}")
+
+    def _alike_in_csv(self, text: str) -> set[int]:
+        return {tag for tag, other in self._csv.items() if other == text}
 
 
 class _Page(msgspec.Struct):

@@ -347,6 +347,14 @@ class JsonTexts(Texts, frozen=True):
         return self.parse("", text)
 
 
+class ValidJson(JsonTexts, frozen=True):
+    """JSON, in a column that refuses to be compared with anything else."""
+
+    def _json(self, text: str) -> object:
+        _check_json(text)
+        return super()._json(text)
+
+
 class Enumerated(Texts, frozen=True):
     """Values of an enumeration, in the order of its declaration."""
 
@@ -471,6 +479,7 @@ class _ShownBlob(Struct, forbid_unknown_fields=True):
     bytes: int | None = None
 
 
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_json = msgspec.json.Decoder(_ShownJson).decode
 _decode_blob = msgspec.json.Decoder(_ShownBlob).decode
 

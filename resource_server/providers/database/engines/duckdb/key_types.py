@@ -15,12 +15,12 @@ from resource_server.providers.database.addressing.key_types import (
     Booleans,
     Decimals,
     Integers,
-    JsonTexts,
     KeyType,
     Order,
     Reals,
     Texts,
     Uuids,
+    ValidJson,
     Written,
 )
 
@@ -146,7 +146,7 @@ _TYPES: Mapping[str, KeyType] = {
     "DECIMAL": Decimals(finite=True, functions=NUMERIC),
     "BOOLEAN": Booleans(),
     "VARCHAR": _BytewiseTexts(),
-    "JSON": JsonTexts(is_key=False),
+    "JSON": ValidJson(is_key=False),
     "BLOB": Binary(has_text=False),
     "DATE": _Temporal("date", sql_type="DATE"),
     **{

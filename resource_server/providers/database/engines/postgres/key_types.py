@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 
-import msgspec
-
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import (
     NUMERIC,
@@ -17,18 +15,17 @@ from resource_server.providers.database.addressing.key_types import (
     Booleans,
     Decimals,
     Integers,
-    JsonTexts,
     KeyType,
     Order,
     Reals,
     Texts,
     Uuids,
+    ValidJson,
     Written,
 )
 from resource_server.providers.database.engines.postgres.temporal import CODECS
 
 _OCTAL = re.compile(r"\\([23][0-7]{2})")
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def key_type(base: str, *, is_bytewise: bool) -> KeyType | None:
@@ -76,14 +73,6 @@ class _Char(KeyType, frozen=True):
 
     def order(self, value: Any) -> Order:
         return value
-
-
-class _Jsonb(JsonTexts, frozen=True):
-    """JSON that PostgreSQL compares by its values."""
-
-    def _json(self, text: str) -> object:
-        _check_json(text)
-        return super()._json(text)
 
 
 class _Temporal(KeyType, frozen=True):
@@ -232,7 +221,7 @@ _TYPES: Mapping[str, KeyType] = {
     "name": _UnicodeTexts(most=63),
     "json": _UnicodeTexts(functions=(), is_compared=False),
     "xml": _UnicodeTexts(functions=(), is_compared=False),
-    "jsonb": _Jsonb(functions=()),
+    "jsonb": ValidJson(functions=()),
     "bytea": Binary(functions=(), has_text=False),
     "char": _Char(functions=(), has_text=False),
     "date": _Temporal("date"),
