@@ -8,14 +8,17 @@ from typing import Final
 from resource_server.runtime.causes import Cause, Causes
 
 _DAMAGED: Final = Cause(
-    "damaged", "it is damaged, or not what its name says", "replace the file, or remove it"
+    "damaged", "it is damaged, or not what its name says", "replace or remove it"
 )
 _COMPRESSED: Final = Cause("damaged", "its compressed data is damaged", "replace the file")
+_MEMORY: Final = Cause("resources", "it takes too much memory", "split the document")
 
 DOCUMENT: Final[Causes] = {
-    "MemoryError": Cause("resources", "it takes too much memory", "split the document"),
+    "MemoryError": _MEMORY,
     "RecursionError": Cause("resources", "it is nested too deeply", "flatten the document"),
-    "EOFError": Cause("damaged", "it ends early; it was not written whole", "write it again"),
+    "EOFError": Cause(
+        "damaged", "its compressed data ends early", "it was not written whole; write it again"
+    ),
     "UnicodeError": Cause("damaged", "its text encoding is damaged", "save it as UTF-8"),
     "gzip.BadGzipFile": _COMPRESSED,
     "_lzma.LZMAError": _COMPRESSED,
@@ -25,6 +28,8 @@ DOCUMENT: Final[Causes] = {
         "resources", "the image has too many pixels", "scale it down"
     ),
     "PIL.UnidentifiedImageError": _DAMAGED,
+    "_duckdb.Error": _DAMAGED,  # of a statement that only reads a file
+    "_duckdb.OutOfMemoryException": _MEMORY,
     "_csv.Error": Cause("resources", "a cell is too large", "split the document"),
     "binascii.Error": _DAMAGED,
     "pypdfium2._helpers.misc.PdfiumError": _DAMAGED,

@@ -25,6 +25,7 @@ from resource_server.runtime.causes import UNKNOWN, find
 
 calamine = pytest.importorskip("python_calamine")
 pdfium = pytest.importorskip("pypdfium2")
+duckdb = pytest.importorskip("duckdb")
 images = pytest.importorskip("PIL.Image")
 
 
@@ -53,6 +54,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "zipfile.BadZipFile": lambda: zipfile.ZipFile(io.BytesIO(b"text")),
     "PIL.Image.DecompressionBombError": lambda: _image(most=8),
     "PIL.UnidentifiedImageError": lambda: images.open(io.BytesIO(b"text")),
+    "_duckdb.Error": lambda: duckdb.connect().execute("SELECT * FROM 'absent.parquet'"),
     "_csv.Error": lambda: list(csv.reader(["x" * (csv.field_size_limit() + 1)])),
     "binascii.Error": lambda: binascii.a2b_base64(b"a"),
     "pypdfium2._helpers.misc.PdfiumError": lambda: pdfium.PdfDocument(b"text"),
@@ -60,7 +62,10 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "struct.error": lambda: struct.unpack("<I", b""),
     "xml.etree.ElementTree.ParseError": lambda: ElementTree.fromstring("<a>"),  # noqa: S314
 }
-ELSEWHERE = {"python_calamine.PasswordError": "tests of spreadsheets, by a protected one"}
+ELSEWHERE = {
+    "_duckdb.OutOfMemoryException": "test_isolation",
+    "python_calamine.PasswordError": "tests of spreadsheets, by a protected one",
+}
 
 
 def test_each_row_of_the_table_has_a_test() -> None:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import duckdb
 
-from resource_server.conversion import sandbox
+from resource_server.conversion import causes, sandbox
 from resource_server.conversion.formats import delimited, row_tables
 from resource_server.errors import ConversionError
 from resource_server.providers.database.engines.duckdb import csv_views, text_columns
@@ -34,6 +34,7 @@ from resource_server.providers.database.engines.duckdb.text_columns import (
     literal,
     quoted,
 )
+from resource_server.runtime.causes import UNKNOWN, find
 
 _LOADED_BYTES: Final = 64 * 1024 * 1024
 """Size of the CSV files that are loaded into memory, all together; longer ones are views."""
@@ -330,27 +331,12 @@ def _notes(sheet: Any) -> Iterator[tuple[str, bool]]:
 
 
 def _reason(error: Exception) -> str:
-    match error:
-        case MemoryError() | duckdb.OutOfMemoryException():
-            return "it needs too much memory"
-        case duckdb.Error():
-            return "it is damaged, or not what its name says; replace or remove it"
-        case gzip.BadGzipFile() | zlib.error():
-            return "its compressed data is damaged"
-        case EOFError():
-            return "its compressed data ends early; it was not written whole"
-        case RecursionError():
-            return "it is nested too deeply"
-        case csv.Error():
-            return "a cell is too large"
-        case ImportError():
-            return "spreadsheets need the extra `documents`"
-        case UnicodeError():
-            return "its text encoding is damaged"
-        case ValueError() | ConversionError():
-            return str(error)
-        case _:
-            return "it cannot be read"
+    if isinstance(error, ImportError):
+        return "spreadsheets need the extra `documents`"
+    if isinstance(error, ValueError | ConversionError) and not isinstance(error, UnicodeError):
+        return str(error)
+    cause, _ = find(causes.DOCUMENT, causes.codes(error))
+    return f"{cause.told}; {cause.remedy}" if cause is not UNKNOWN else "it cannot be read"
 
 
 def _numbered(name: str) -> str:
