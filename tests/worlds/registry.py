@@ -17,6 +17,7 @@ NAMES = tuple(
         "updates",
         "messages",
         "conversions",
+        "files",
         "soak",
     )
     if importlib.util.find_spec(f"tests.worlds.{name}")

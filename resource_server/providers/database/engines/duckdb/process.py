@@ -31,8 +31,9 @@ _GRACE_S = 1.0
 """Time for a cancelled statement to end; then its worker is killed."""
 _END_S = 5.0
 _LAST_STATEMENT_S = 10.0
-_FILE_S = 60.0
-"""Time to read one data file."""
+_FILE_S = 30.0
+_FILE_BYTES_A_S = 4 * 1024 * 1024
+"""Time to read one data file, and bytes of it a second beyond that."""
 
 
 class WorkerLost(Exception):
@@ -66,7 +67,9 @@ class WorkerProcess:
             while isinstance(answer, Opening):
                 has_more = answer.place < len(opening.tables)
                 self.opening = answer.place if has_more else None
-                answer = await self._answer(reader)
+                files = opening.tables[answer.place].files if has_more else ()
+                within = _FILE_S + sum(file.size for file in files) / _FILE_BYTES_A_S
+                answer = await self._answer(reader, within if has_more else None)
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError):
             self.is_lost = True
             raise WorkerLost from None
@@ -76,9 +79,8 @@ class WorkerProcess:
             self._reading = asyncio.create_task(self._read(reader))
         return answer
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
-        """Return the next message; while a data file is read, within the time of one."""
-        async with asyncio.timeout(None if self.opening is None else _FILE_S):
+    async def _answer(self, reader: asyncio.StreamReader, within: float | None = None) -> Answer:
+        async with asyncio.timeout(within):
             return decode_answer(await _message(reader))
 
     async def run(self, job: Run) -> Result | Failed:

@@ -33,7 +33,7 @@ _UNFIT: Final = "\ufffd"
 _SPELT: Final = "CAST(TRY_CAST({0} AS {1}) AS VARCHAR) = {0}"
 _FITS: Final = "TRY_CAST({0} AS {1}) IS NOT NULL"
 _NUMBER: Final = (
-    "(isfinite(TRY_CAST({0} AS DOUBLE))"
+    "({0} <> '-0' AND isfinite(TRY_CAST({0} AS DOUBLE))"
     " AND CAST(TRY_CAST({0} AS DOUBLE) AS VARCHAR) IN ({0}, {0} || '.0'))"
 )
 _BY_SPELLING: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {

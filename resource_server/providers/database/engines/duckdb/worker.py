@@ -234,6 +234,8 @@ class _Worker:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
             failure = causes.flow(error, of_files=bool(self._opened.answer.sources))
+            if failure == "refused" and not job.is_author and self._opened.answer.sources:
+                failure = "damaged"  # a statement of ours is refused for what is in a file
             if self._opened.known is None and failure not in _OF_THE_PROCESS:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
             _, code = find(causes.STATEMENT, causes.codes(error))

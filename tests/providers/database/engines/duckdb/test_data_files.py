@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -437,6 +438,20 @@ async def test_a_new_file_becomes_a_table_and_a_lost_one_is_none(tmp_path: Path)
         await eventually(lambda: _lists(view, "b"))
         with pytest.raises(ResourceNotFound):
             await view.json("a/~rows")
+
+
+async def test_a_file_that_is_rewritten_keeps_no_other_waiting(tmp_path: Path) -> None:
+    make(tmp_path, {f"f{number}.csv": f"id,name\n{number},x\n" for number in range(60)})
+    async with served(f"files:{tmp_path}/*.csv") as view:
+        assert len(await tables(view)) == 60
+        await rows(view, "f1")
+        make(tmp_path, {"f0.csv": "id,name\n0,rewritten\n"})
+        begun = time.monotonic()
+        for number in (1, 2, 3):
+            assert await rows(view, f"f{number}") == [{"id": number, "name": "x"}]
+        others = time.monotonic() - begun
+        assert await rows(view, "f0") == [{"id": 0, "name": "rewritten"}]
+        assert others < (time.monotonic() - begun) / 2
 
 
 # -- one table of all files
