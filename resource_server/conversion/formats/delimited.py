@@ -308,9 +308,14 @@ def _delimiter(text: str, media_type: str) -> str:
     best, best_share = ",", 0.0
     for delimiter in "\t;,|":
         rows = [row for row in _sample_rows(text, _options(text, delimiter), 200) if row]
+        rows = [row for row in rows if row[0][:1] != "#"] or rows
         widths = Counter(map(len, rows))
-        width, count = max(widths.items(), key=lambda item: item[1], default=(0, 0))
+        count, width = max(((count, width) for width, count in widths.items()), default=(0, 0))
         share = count / len(rows) if width > 1 else 0.0
+        if share and len(rows[0]) == width:
+            share += 1  # a delimiter of the header, too
+        # Between quotes that are no part of a cell is another delimiter.
+        share -= 0.5 * sum(any('"' in cell for cell in row) for row in rows) / max(len(rows), 1)
         if share > best_share + 0.02:
             best, best_share = delimiter, share
     if not best_share and "," in text and not _PROSE_COMMA.search(text):
