@@ -139,7 +139,7 @@ def read_dialect(file: BinaryIO, media_type: str, *, encoding_bytes: float = mat
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample, is_whole)
     declared = re.match(r"sep=([^\w\s\"]|\t)\r?\n", text)  # Excel's own line
     text = text[declared.end() :] if declared else text
-    delimiter = declared[1] if declared else _delimiter(text, media_type)
+    delimiter = declared[1] if declared else _delimiter(text, media_type, is_whole=is_whole)
     options = _options(text, delimiter)
     rows = _sample_rows(text, options, _SAMPLE_ROWS, is_whole=is_whole)
     first = _first_row(rows)
@@ -301,13 +301,14 @@ def _encoding(file: BinaryIO, sample: bytes, is_whole: bool, most: float = _COUN
     return found
 
 
-def _delimiter(text: str, media_type: str) -> str:
+def _delimiter(text: str, media_type: str, *, is_whole: bool) -> str:
     """Return what divides most rows into the same number of cells."""
     if "tab-separated" in media_type:
         return "\t"
     best, best_share = ",", 0.0
     for delimiter in "\t;,|":
-        rows = [row for row in _sample_rows(text, _options(text, delimiter), 200) if row]
+        rows = _sample_rows(text, _options(text, delimiter), 200, is_whole=is_whole)
+        rows = [row for row in rows if row]
         rows = [row for row in rows if row[0][:1] != "#"] or rows
         widths = Counter(map(len, rows))
         count, width = max(((count, width) for width, count in widths.items()), default=(0, 0))
