@@ -334,25 +334,28 @@ class JsonTexts(Texts, frozen=True):
         """Return the JSON of a shown value: the text itself, or a string of it."""
         if text.startswith(SHOWN_JSON_START):
             with contextlib.suppress(ValueError):
-                return (self._json(_decode_json(text).json),)
+                return (self.parse("", _decode_json(text).json),)
         found: list[object] = []
         for each in (text, msgspec.json.encode(text).decode()):
             with contextlib.suppress(ValueError):
-                found.append(self._json(each))
+                found.append(self.parse("", each))
         if not found:
             raise ValueError("no JSON")
         return found
 
-    def _json(self, text: str) -> object:
-        return self.parse("", text)
+    def shown(self, text: str) -> object:
+        """Return the JSON of a shown value."""
+        return self.meanings(text)[0]
 
 
 class ValidJson(JsonTexts, frozen=True):
     """JSON, in a column that refuses to be compared with anything else."""
 
-    def _json(self, text: str) -> object:
+    def parse(self, tag: str, body: str) -> object:
+        """Read `{"a": 1}` or `~t{"a": 1}`."""
+        text = str(super().parse(tag, body))
         _check_json(text)
-        return super()._json(text)
+        return text
 
 
 class Enumerated(Texts, frozen=True):
