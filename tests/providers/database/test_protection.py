@@ -16,6 +16,7 @@ from resource_server.errors import ResourceNotFound as NotFound
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import TimeLimit, settle
+from resource_server.runtime.timing import Timing
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner, owner_of
@@ -198,15 +199,19 @@ async def test_a_table_that_is_renamed_takes_everything_along_until_it_is_right(
         assert await it.json("customers/1") == {"id": 1, "name": "Ann"}
 
 
-async def test_a_column_renamed_since_the_last_look_at_the_schema_is_not_shown(
+async def test_what_is_renamed_since_the_last_look_at_the_schema_is_not_shown(
     owner: Owner,
 ) -> None:
     await owner.run(*PEOPLE[:-1])
-    async with served(owner, tables={"customers": hiding("ssn")}) as it:  # it looks once a second
+    slow = Timing(schema_cache_s=60.0)
+    async with served(owner, tables={"customers": hiding("ssn")}, timing=slow) as it:
         assert await it.json("orders/1")
         await owner.run("alter table customers rename column ssn to social")
         with pytest.raises(NotFound):
             await it.read("customers/1")
+        await owner.run("alter table customers rename to customers2")
+        with pytest.raises(NotFound):
+            await it.read("customers2/1")
 
 
 async def test_sqlite_takes_no_quoted_name_of_a_missing_column_for_text(tmp_path: Path) -> None:
