@@ -250,9 +250,9 @@ def write_row(
     extra = {links_name: links} if links else {}
     while True:
         values = [
-            exact(json_value(value, column, cell=cell))
-            for value, column in zip(row, columns, strict=True)
+            json_value(value, column, cell=cell) for value, column in zip(row, columns, strict=True)
         ]
+        values = [exact(form) if type(form) is Raw else form for form in values]
         if cell_uri is not None:
             values = [
                 with_uri(value, cell_uri(column.name)) if is_truncated(value) else value
@@ -433,7 +433,9 @@ class _JsonWriter:
         if columns is None:
             return None
         return [
-            list(map(exact, forms)) if column.kind == "json" else forms
+            [exact(form) if type(form) is Raw else form for form in forms]
+            if column.kind == "json"
+            else forms
             for forms, column in zip(
                 _linked(self._page, columns, first), self._page.columns, strict=True
             )

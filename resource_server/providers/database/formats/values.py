@@ -116,10 +116,8 @@ def is_truncated(form: object) -> bool:
     return isinstance(form, Blob | TruncatedText) and form.truncated is True
 
 
-def exact(form: object) -> object:
+def exact(form: Raw) -> Raw:
     """Return the form of a JSON value for JSON: without numbers that JavaScript would change."""
-    if type(form) is not Raw:
-        return form
     text = bytes(form).decode()
     shown = exact_json(text)
     return form if shown is text else Raw(shown.encode())
