@@ -10,9 +10,10 @@ import pytest
 
 from resource_server import media_types
 from resource_server.conversion import registry
-from resource_server.conversion.formats import sheets, slides, word
+from resource_server.conversion.formats import pdf, sheets, slides, word
 from resource_server.errors import ConversionError
-from tests.conversion.formats.zipped import Convert, text_of, unzipped, zipped
+from tests.conversion.formats.zipped import Convert, parts_of, text_of, unzipped, zipped
+from tests.conversion.portable import pdf_of
 from tests.conversion.samples import SAMPLES, Sample
 from tests.conversion.xls import compound, xls
 
@@ -118,3 +119,13 @@ def test_a_protected_document_is_said_to_be_protected(
 def test_a_document_of_an_older_format_is_not_said_to_be_protected() -> None:
     with pytest.raises(ConversionError, match="older format"):
         text_of(word.convert, compound("WordDocument", bytes(9)))
+
+
+@pytest.mark.parametrize("format", ["markdown", "png"])
+def test_a_page_of_a_pdf_that_is_missing_is_damage(format: str) -> None:
+    catalog, pages = (
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [9 0 R] /Count 1 >>",
+    )
+    with pytest.raises(ConversionError, match="it is damaged: page 1 cannot be read"):
+        parts_of(pdf.convert, pdf_of([catalog, pages]), format=format)

@@ -42,7 +42,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     last = min(request.last or total, total)
     if request.format == "png":
         for number in range(request.first, last + 1):
-            yield Part(_picture(document[number - 1]), number, total, "image/png")
+            yield Part(_picture(_page(document, number)), number, total, "image/png")
         return
     headings = _headings(document)
     for number in range(request.first, last + 1):
@@ -56,6 +56,13 @@ def _open(file: BinaryIO) -> Any:
         if "password" in str(error).lower():
             raise ConversionError("it is protected by a password") from None
         raise ConversionError("it is damaged, or no PDF") from None
+
+
+def _page(document: Any, number: int) -> Any:
+    try:
+        return document[number - 1]
+    except _library.PdfiumError:
+        raise ConversionError(f"it is damaged: page {number} cannot be read") from None
 
 
 def _headings(document: Any) -> Mapping[int, list[tuple[int, str]]]:
@@ -73,7 +80,7 @@ def _headings(document: Any) -> Mapping[int, list[tuple[int, str]]]:
 
 
 def _markdown(document: Any, number: int, headings: list[tuple[int, str]] | tuple[()]) -> str:
-    page = document[number - 1]
+    page = _page(document, number)
     text_page = page.get_textpage()
     text = pdf_tables.text_of(text_page)
     lines = _with_headings(text.split("\n"), headings)
