@@ -43,6 +43,9 @@ _MISSING: Final = Cause(
     "create what its definition names, or drop it",
 )
 _OPERATION: Final = Cause("operation", "the database has no such operation for a column's type")
+_COLLATIONS: Final = Cause(  # or a value with characters that a column cannot have
+    "value", "it compares texts of different collations", "add COLLATE to the expression"
+)
 _UNFIT: Final = Cause(
     "value",
     "a value that it computes does not have the expected form",
@@ -94,7 +97,8 @@ STATEMENT: Final[Causes] = {
     **_by(_BROKEN, 1045, 1356, 1449, 1698),
     # Functions, character sets, collations, engines and plugins.
     **_by(_MISSING, 1115, 1273, 1286, 1305, 1458, 1524, 1932, 4079),
-    **_by(_OPERATION, 1253, 1267, 1270, 1271),
+    **_by(_OPERATION, 1253),
+    **_by(_COLLATIONS, 1267, 1270, 1271),
     **_by(_UNFIT, 1292, 1366, 1406, 3988),
     **_by(_COMPUTED, 1264, 1365, 1367, 1441, 1690, 4038),
     **_by(_FUNCTION, 1242, 1329, 1418, 1424, 1644, 1645),
