@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.conversion.formats import delimited, parquet, sheets
-from resource_server.errors import ConversionError, MountUnavailable
+from resource_server.errors import ConversionError, MountUnavailable, ResourceUnreadable
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.database.engines.duckdb.current_worker import CurrentWorker
 from resource_server.providers.database.engines.duckdb.messages import Failed, Result, Run
@@ -254,7 +254,7 @@ async def _table(view: Served, name: str) -> list[dict[str, Any]] | None:
     """Return the rows of a table; None if its file is damaged where it is read."""
     try:
         return [row for page in await view.pages(f"{name}/~rows?limit=1000") for row in page]
-    except MountUnavailable:
+    except (MountUnavailable, ResourceUnreadable):
         return None
 
 

@@ -31,6 +31,8 @@ _UNFIT: Final = Cause(
 _INTERNAL: Final = Cause(
     "damaged", "DuckDB has an internal error", "check the file with its own program; update DuckDB"
 )
+DAMAGED: Final = "IOException"
+"""Code of what cannot be read in a data file."""
 _EXTENSION: Final = "extension"
 _NO_FUNCTION: Final = "No function matches"
 
@@ -45,7 +47,7 @@ STATEMENT: Final[Causes] = {
     "CatalogException": _MISSING,
     "ConversionException": _UNFIT,
     "FatalException": _INTERNAL,
-    "IOException": _DAMAGED,
+    DAMAGED: _DAMAGED,
     "InternalException": _INTERNAL,
     "InterruptException": Cause("stopped", "time limit exceeded", is_temporary=True),
     "InvalidInputException": Cause(

@@ -114,6 +114,8 @@ _SCHEMAS: Final = """
 SELECT schema_name FROM duckdb_schemas()
 WHERE database_name = $1 ORDER BY schema_name <> 'main', schema_name"""
 _STATE: Final = (_SCHEMA, _CONSTRAINTS, _COMMENTS, _INDEXES)
+_OF_FILES: Final = (duckdb.InvalidInputException,)
+"""What refuses a statement of ours for the sake of what is in a data file."""
 _OF_THE_PROCESS: Final = ("stopped", "memory", "broken", "damaged")
 """Failures that are no mistakes of a statement."""
 
@@ -234,11 +236,13 @@ class _Worker:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
             failure = causes.flow(error, of_files=bool(self._opened.answer.sources))
-            if failure == "refused" and not job.is_author and self._opened.answer.sources:
-                failure = "damaged"  # a statement of ours is refused for what is in a file
+            is_ours = self._opened.known is not None and not job.is_author
+            if is_ours and self._opened.answer.sources and type(error) in _OF_FILES:
+                failure = "damaged"
             if self._opened.known is None and failure not in _OF_THE_PROCESS:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
             _, code = find(causes.STATEMENT, causes.codes(error))
+            code = causes.DAMAGED if failure == "damaged" else code
             return Failed(job.id, failure, str(error) if job.is_author else "", code=code)
         except Exception as error:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
