@@ -521,6 +521,8 @@ class _Column:
         for tag, text in self._texts.items():
             if self._shown[tag].startswith("{") or not text:
                 continue
+            if self._is_loose and (_number(text) is not None or text in ("true", "false")):
+                continue  # an address has one value: the number, before the text like it
             uri = f"{self._table}/{uris.quote_segment(text)}"
             if text in (".", "..") or text.startswith("~") or "/" in text or "\0" in text:
                 continue  # segments of a URI that mean something else
