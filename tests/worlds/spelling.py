@@ -369,7 +369,9 @@ class _Column:
         }
         # In SQLite, text may be shown as bytes, and look like a number.
         is_odd = text[:9] == '{"$blob":' or text in ("true", "false") or _number(text) is not None
-        is_sure = not self._is_loose or not is_odd
+        # The string of JSON "1" is shown as the number 1 is written.
+        is_string = self._kind == "json" and self._shown[tag].startswith('"')
+        is_sure = not (self._is_loose and is_odd) and not is_string
         if equal == self._equal(tag) and self._truth.order is not None and is_sure:
             order = self._truth.order
             first = min(order.index(each) for each in equal)
