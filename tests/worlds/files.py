@@ -399,7 +399,7 @@ def _sabotaged(change: str) -> Generator[None]:
 
     async def changed(self: CurrentWorker, job: Run) -> Result | Failed:
         answer = await run(self, job)
-        if isinstance(answer, Result) and "~row" in answer.columns and len(answer.rows) > 1:
+        if isinstance(answer, Result) and "~row" in job.sql and len(answer.rows) > 1:
             answer = _CHANGES[change](answer)
         return answer
 
