@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from resource_server.conversion.formats import encodings
@@ -158,6 +159,14 @@ def csv_text(rows: Iterable[Sequence[str]]) -> str:
     target = io.StringIO()
     csv.writer(target, lineterminator="\n").writerows(rows)
     return target.getvalue()
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return a duration as spreadsheets show it: `30:05:00`, not `1 day, 6:05:00`."""
+    minutes, seconds = divmod(abs(duration).total_seconds(), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    shown = f"{seconds:02.0f}" if seconds.is_integer() else f"{seconds:09.6f}".rstrip("0")
+    return f"{'-' * (duration < timedelta())}{hours:02}:{minutes:02}:{shown}"
 
 
 def _line(cells: Sequence[Any]) -> str:

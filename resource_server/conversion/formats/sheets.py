@@ -37,7 +37,7 @@ from resource_server.conversion.formats.opendocument import (
     open_archive,
     rows_of,
 )
-from resource_server.conversion.formats.row_tables import csv_text
+from resource_server.conversion.formats.row_tables import csv_text, duration_text
 from resource_server.conversion.formats.sheet_parts import (
     MAX_AREA,
     SheetParts,
@@ -620,7 +620,7 @@ def _plain(cell: Cell) -> str:
         return cell.date().isoformat() if is_day else cell.isoformat(" ")
     if isinstance(cell, bool):
         return "TRUE" if cell else "FALSE"
-    return str(cell)
+    return duration_text(cell) if isinstance(cell, datetime.timedelta) else str(cell)
 
 
 def _escaped(text: str) -> str:

@@ -237,27 +237,29 @@ class _Maker:
             workbook = sheets.workbook(file)
             for place, sheet_name in enumerate(workbook.names):
                 name = f"{table.name}.{sheet_name}" if workbook.names[1:] else table.name
-                sheet = workbook.sheet(place)
-                rows = iter(cast("Any", sheet.rows))
-                head = [text_columns.text_of(cell, "") for cell in next(rows, ())]
-                if not head:
-                    continue
-                texts = text_columns.stage_values(
-                    self._database,
-                    f"s{place}",
-                    _bounded(rows, len(head)),
-                    lambda width, head=head: row_tables.unique_names(
-                        head, max(width, len(head)), (ROW,)
-                    ),
-                    null="",
-                )
-                self._create_typed(name, texts)
-                notes = [text for text, holds in _notes(sheet) if holds]
-                if notes:
-                    comment = literal(f"{'; '.join(notes)}.")
-                    kinds = (("TABLE", _numbered(name)), ("VIEW", f"main.{quoted(name)}"))
-                    for kind, relation in kinds:
-                        self._database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
+                with self._left_out(name if workbook.names[1:] else table.files[0].name):
+                    self._make_sheet(name, f"s{place}", workbook.sheet(place))
+
+    def _make_sheet(self, name: str, stage: str, sheet: Any) -> None:
+        """Load a sheet, whose first row names the columns; one without cells is no table."""
+        rows: Iterator[Sequence[Any]] = iter(sheet.rows)
+        head = [text_columns.text_of(cell, "") for cell in next(rows, ())]
+        if not head:
+            return
+        texts = text_columns.stage_values(
+            self._database,
+            stage,
+            _bounded(rows, len(head)),
+            lambda width: row_tables.unique_names(head, max(width, len(head)), (ROW,)),
+            null="",
+        )
+        self._create_typed(name, texts)
+        notes = [text for text, holds in _notes(sheet) if holds]
+        if notes:
+            comment = literal(f"{'; '.join(notes)}.")
+            kinds = (("TABLE", _numbered(name)), ("VIEW", f"main.{quoted(name)}"))
+            for kind, relation in kinds:
+                self._database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
 
 
 def _json_texts(database: duckdb.DuckDBPyConnection, stage: str, stream: BinaryIO) -> Texts:

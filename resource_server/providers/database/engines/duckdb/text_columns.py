@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -155,9 +155,11 @@ def stage_values(
             kinds[at] |= {_KINDS.get(each, "text") for each in _types(column, null)}
         texts = [[text_of(value, null) for value in column] for column in columns]
         stage.add([list(row) for row in zip(*texts, strict=True)], has_empty=null is None)
+    named = names(len(kinds))
+    kinds += [set[str]() for _ in named[len(kinds) :]]  # no row has a value below these names
     found = [
         Column(name, _BY_KIND.get(frozenset(kind), {}))
-        for name, kind in zip(names(len(kinds)), kinds, strict=True)
+        for name, kind in zip(named, kinds, strict=True)
     ]
     return stage.texts(found)
 
@@ -197,6 +199,8 @@ def text_of(value: Any, null: object) -> str:
             return value.isoformat(" ")
         case date() | time():
             return value.isoformat()
+        case timedelta():
+            return row_tables.duration_text(value)
         case _:
             return str(value)
 

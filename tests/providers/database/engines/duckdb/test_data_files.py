@@ -281,6 +281,44 @@ async def test_errors_of_cells_are_read_as_their_text(tmp_path: Path) -> None:
         assert await rows(view, "b") == expected
 
 
+async def test_a_column_without_a_value_below_its_name_leaves_no_sheet_out(tmp_path: Path) -> None:
+    heads = _row(1, _text_cell("A1", "id"), _text_cell("B1", "note"))
+    one = heads + _row(2, '<c r="A2"><v>1</v></c>')
+    short = ods((("id", "note"), (1,), (2,)))
+    make(tmp_path, {"a.xlsx": xlsx(heads, one, SHEET), "b.ods": short})
+    async with served(f"files:{tmp_path}/*") as view:
+        assert await tables(view) == ["a.Sheet1", "a.Sheet2", "a.Sheet3", "b"]
+        assert await rows(view, "a.Sheet1") == []
+        assert "`note`" in await view.text("a.Sheet1/~schema")
+        assert await rows(view, "a.Sheet2") == [{"id": 1, "note": None}]
+        assert await rows(view, "a.Sheet3") == PEOPLE
+        assert await rows(view, "b") == [{"id": 1, "note": None}, {"id": 2, "note": None}]
+
+
+async def test_a_sheet_that_cannot_be_a_table_leaves_only_itself_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = unzipped(xlsx(SHEET, SHEET, SHEET))
+    renamed = parts["xl/workbook.xml"].replace(b'"Sheet2"', b'"SHEET1"')
+    make(tmp_path, {"a.xlsx": zipped({**parts, "xl/workbook.xml": renamed})})
+    async with served(f"files:{tmp_path}/a.xlsx") as view:
+        assert await tables(view) == ["a.Sheet1", "a.Sheet3"]
+    assert any("left out: a.SHEET1: another" in line for line in caplog.messages)
+
+
+async def test_durations_are_spelt_as_their_sheet_shows_them(tmp_path: Path) -> None:
+    values = ("1.25347222222222", "0.25", "-0.5")
+    cells = "".join(
+        _row(at, f'<c r="A{at}" s="2"><v>{v}</v></c>') for at, v in enumerate(values, 2)
+    )
+    parts = unzipped(xlsx(_row(1, _text_cell("A1", "worked")) + cells))
+    styles = parts["xl/styles.xml"].replace(b'"22"', b'"46"')  # [h]:mm:ss
+    make(tmp_path, {"a.xlsx": zipped({**parts, "xl/styles.xml": styles})})
+    async with served(f"files:{tmp_path}/a.xlsx") as view:
+        shown = [row["worked"] for row in await rows(view, "a")]
+    assert shown == ["30:05:00", "06:00:00", "-12:00:00"]
+
+
 async def test_hidden_sheets_are_tables_that_say_so(tmp_path: Path) -> None:
     make(tmp_path, {"a.xlsx": xlsx(SHEET, SHEET, states=("visible", "hidden"))})
     async with served(f"files:{tmp_path}/a.xlsx") as view:
