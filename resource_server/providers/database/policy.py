@@ -23,6 +23,7 @@ from resource_server.providers.database.engines.reflection import (
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
+from resource_server.providers.database.queries.sql_tokenizer import SqlToken
 from resource_server.runtime.near_name import did_you_mean, near_name, sentences
 from resource_server.runtime.server_key import ServerKey, process_key
 
@@ -119,8 +120,6 @@ class Rule(NamedTuple):
     """Compiled pattern, in lower case; None without wildcards."""
     names: frozenset[str]
     """Identifiers read by `where` and `change`, in lower case."""
-    quoted: frozenset[str] = frozenset()
-    """Names of columns in quotes in `where`; SQLite takes one that no column has for text."""
     is_optional: bool = False
     """Whether its table may come later."""
 
@@ -490,7 +489,6 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
     if given.expose is False:
         return Rule(pattern, None, expression, frozenset(), is_optional=given.optional)
     names: set[str] = set()
-    quoted: set[str] = set()
     if given.where is not None:
         try:
             tokens = sql_tokenizer.statement(given.where, engine)
@@ -499,14 +497,17 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
         except ValueError as error:
             raise ValueError(f"tables.{pattern}.where: {error}") from None
         names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
-        if "select" not in names:
-            quoted = {token.identifier or "" for token in tokens if token.kind == "name"}
-        given = msgspec.structs.replace(given, where="".join(token.text for token in tokens))
+        texts = [_certain(token) if engine == "sqlite" else token.text for token in tokens]
+        given = msgspec.structs.replace(given, where="".join(texts))
     if given.change is not None:
         names.add(given.change.column.casefold())
-    return Rule(
-        pattern, given, expression, frozenset(names), frozenset(quoted), is_optional=given.optional
-    )
+    return Rule(pattern, given, expression, frozenset(names), is_optional=given.optional)
+
+
+def _certain(token: SqlToken) -> str:
+    """Return a token of SQLite, which takes a name in double quotes that nothing has for text."""
+    name = token.identifier
+    return token.text if token.kind != "name" or name is None else f"`{name.replace('`', '``')}`"
 
 
 def _is_decided(options: TableOptions) -> bool:

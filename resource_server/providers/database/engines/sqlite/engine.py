@@ -162,7 +162,7 @@ class SqliteEngine:
                 )
             )
         except StatementRefused as error:
-            raise failure(error.found, has_values=bool(parameters)) from None
+            raise failure(error.found, has_values=bool(parameters)) from error
 
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
