@@ -11,7 +11,7 @@ from resource_server.manifest.databases.database_url import parse_database_url
 from resource_server.manifest.wording import printable
 from resource_server.provider import Path
 from resource_server.providers.database.addressing import address
-from resource_server.providers.database.engines.reflection import Table, TableName
+from resource_server.providers.database.engines.reflection import Table, TableName, quoted
 from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.policy import Policy, TableView
 from resource_server.providers.database.provider import Database
@@ -128,19 +128,14 @@ def comment_text(text: str) -> str:
     return printable(text, longest=len(text))
 
 
-def double_quoted(name: str) -> str:
-    """Return a quoted PostgreSQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def quoted_table(name: TableName) -> str:
     """Return the quoted name of a PostgreSQL table."""
-    return ".".join(double_quoted(part) for part in name if part is not None)
+    return ".".join(quoted(part) for part in name if part is not None)
 
 
 def backquoted(name: str) -> str:
     """Return a quoted MariaDB identifier."""
-    return "`" + name.replace("`", "``") + "`"
+    return quoted(name, "mysql")
 
 
 def timeout_seconds(limits: ReadLimits) -> int:
@@ -153,7 +148,7 @@ def _postgresql_role(exposed: ExposedSchema) -> Iterator[str]:
     if name.startswith("pg_"):
         # The prefix is reserved.
         name = f"reader_of_{exposed.mount[:53]}"
-    login, database = double_quoted(name), double_quoted(exposed.database)
+    login, database = quoted(name), quoted(exposed.database)
     schemas = dict.fromkeys(table.schema for table in exposed.tables if table.schema is not None)
     yield "-- Run with psql as the owner of the tables, who may create roles; then set the password"
     yield f"-- of the login in psql: \\password {login}"
@@ -169,21 +164,21 @@ def _postgresql_role(exposed: ExposedSchema) -> Iterator[str]:
     yield f"ALTER ROLE {login} SET idle_in_transaction_session_timeout = '5s';"
     yield f"GRANT CONNECT ON DATABASE {database} TO {login};"
     for schema in schemas:
-        yield f"GRANT USAGE ON SCHEMA {double_quoted(schema)} TO {login};"
-        yield f"REVOKE ALL ON ALL TABLES IN SCHEMA {double_quoted(schema)} FROM {login};"
+        yield f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {login};"
+        yield f"REVOKE ALL ON ALL TABLES IN SCHEMA {quoted(schema)} FROM {login};"
     for table in exposed.tables:
         yield f"GRANT SELECT ON TABLE {quoted_table(table)} TO {login};"
     yield "COMMIT;"
     yield "-- The login inherits the privileges of PUBLIC. If nobody else needs these:"
     yield f"-- REVOKE TEMPORARY ON DATABASE {comment_text(database)} FROM PUBLIC;"
     yield from (
-        f"-- REVOKE CREATE ON SCHEMA {comment_text(double_quoted(s))} FROM PUBLIC;" for s in schemas
+        f"-- REVOKE CREATE ON SCHEMA {comment_text(quoted(s))} FROM PUBLIC;" for s in schemas
     )
     yield "-- As a superuser, to limit its temporary files on disk:"
     yield f"-- ALTER ROLE {login} SET temp_file_limit = '256MB';"
     for each in exposed.shown:
         if each.view.options.columns.hide:
-            names = ", ".join(map(double_quoted, each.view.table.column_names))
+            names = ", ".join(map(quoted, each.view.table.column_names))
             yield from _only_columns(quoted_table(each.name), names, login)
 
 
@@ -240,7 +235,7 @@ def _postgresql_triggers(exposed: ExposedSchema) -> Iterator[str]:
     if not tables:
         yield "-- No table is exposed, and views cannot have these triggers. Nothing to do."
         return
-    function = f"{double_quoted(tables[0].schema or 'public')}.{_TRIGGER}"
+    function = f"{quoted(tables[0].schema or 'public')}.{_TRIGGER}"
     yield "-- Run with psql as the owner of the tables; then write `watch: notify` in the manifest."
     yield "-- A notification says that something was committed, not what: any login may listen."
     yield "BEGIN;"

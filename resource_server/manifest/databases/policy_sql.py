@@ -15,11 +15,10 @@ from resource_server.manifest.databases.owner_sql import (
     ExposedTable,
     backquoted,
     comment_text,
-    double_quoted,
     quoted_table,
     timeout_seconds,
 )
-from resource_server.providers.database.engines.reflection import VIEWS, Column, TableName
+from resource_server.providers.database.engines.reflection import VIEWS, Column, TableName, quoted
 from resource_server.providers.database.engines.sql_login import DIGEST, HASH_KEY
 from resource_server.providers.database.masks import REDACTED, MaskKind
 
@@ -94,10 +93,10 @@ def _postgresql(exposed: ExposedSchema) -> Iterator[str]:
     name = f"{exposed.mount[:59]}_sql"
     if name.startswith("pg_"):
         name = f"sql_of_{exposed.mount[:56]}"  # the prefix is reserved
-    login = schema = double_quoted(name)
-    key, digest = f"{schema}.{double_quoted(HASH_KEY)}", f"{schema}.{double_quoted(DIGEST)}"
+    login = schema = quoted(name)
+    key, digest = f"{schema}.{quoted(HASH_KEY)}", f"{schema}.{quoted(DIGEST)}"
     named = _named(exposed)
-    views = {f"{schema}.{double_quoted(view)}": each for view, each in named.items()}
+    views = {f"{schema}.{quoted(view)}": each for view, each in named.items()}
     whole = [view for view, each in named.items() if _is_whole(each)]
     yield f"""\
 -- Run with psql as the owner of the tables, who may create roles and schemas; set the password of
@@ -116,7 +115,7 @@ ALTER ROLE {login} SET default_transaction_read_only = on;
 ALTER ROLE {login} SET statement_timeout = '{timeout_seconds(exposed.limits)}s';
 ALTER ROLE {login} SET lock_timeout = '500ms';
 ALTER ROLE {login} SET idle_in_transaction_session_timeout = '5s';
-GRANT CONNECT ON DATABASE {double_quoted(exposed.database)} TO {login};
+GRANT CONNECT ON DATABASE {quoted(exposed.database)} TO {login};
 CREATE SCHEMA IF NOT EXISTS {schema};
 -- The views of the last time go; nothing of anybody else's does.
 DO $$ DECLARE made record; BEGIN
@@ -165,7 +164,7 @@ def _postgresql_view(view: str, table: ExposedTable, key: str) -> Iterator[str]:
 
 
 def _postgresql_column(column: Column, mask: MaskKind | None, key: str) -> str:
-    name = double_quoted(column.name)
+    name = quoted(column.name)
     match mask:
         case None:
             return name

@@ -46,8 +46,8 @@ class TableName(NamedTuple):
     name: str
 
 
-def quoted(name: str, engine: str) -> str:
-    """Return an identifier in the quotes of an engine."""
+def quoted(name: str, engine: str = "") -> str:
+    """Return an identifier in the quotes of an engine; without one, in those of standard SQL."""
     quote = "`" if engine in ("mysql", "mariadb") else '"'
     return quote + name.replace(quote, quote * 2) + quote
 

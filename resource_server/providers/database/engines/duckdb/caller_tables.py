@@ -20,7 +20,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Visible,
     VisibleRelation,
 )
-from resource_server.providers.database.engines.duckdb.text_columns import quoted
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.masks import Masker
 
 SEARCH_PATH: Final = "SET search_path = 'memory.main'"

@@ -21,9 +21,9 @@ from resource_server.providers.database.engines.duckdb.text_columns import (
     Column,
     Texts,
     literal,
-    quoted,
     spelt_types,
 )
+from resource_server.providers.database.engines.reflection import quoted
 
 _ENCODINGS: Final = ("utf-8", "utf-8-sig")
 _CHUNK_ROWS: Final = 20_000

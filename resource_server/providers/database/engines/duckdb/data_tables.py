@@ -32,8 +32,8 @@ from resource_server.providers.database.engines.duckdb.text_columns import (
     STAGE,
     Texts,
     literal,
-    quoted,
 )
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.runtime.causes import UNKNOWN, find
 
 _LOADED_BYTES: Final = 64 * 1024 * 1024

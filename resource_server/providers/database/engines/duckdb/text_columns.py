@@ -16,6 +16,7 @@ import duckdb
 
 from resource_server.conversion.formats import encodings, row_tables
 from resource_server.providers.database.engines.duckdb.messages import ROW
+from resource_server.providers.database.engines.reflection import quoted
 
 STAGE: Final = '"~stage"'
 """Attached database of the texts, as long as tables are made of them; it compresses."""
@@ -83,11 +84,6 @@ class Texts(NamedTuple):
     notes: Sequence[str] = ()
     """What is unusual about them, for the operator."""
     is_loaded: bool = True
-
-
-def quoted(name: str) -> str:
-    """Return a name as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:

@@ -58,6 +58,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     framed,
     portable,
 )
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.runtime.causes import find
 
 OWN_THREADS: Final = 3
@@ -273,7 +274,6 @@ class _Worker:
         sql = job.sql
         if any(readers):
             names = [f"v{place}" for place in range(len(columns))]
-            quoted = text_columns.quoted
             each = ", ".join(
                 f"{name if reader is None else reader.select(name)} AS {quoted(column)}"
                 for name, reader, (column, _) in zip(names, readers, columns, strict=True)
@@ -432,7 +432,6 @@ def _unlock(path: str) -> None:
 def _search_path(database: duckdb.DuckDBPyConnection, name: str) -> str:
     """Return the statement by which built-in functions precede macros of an open database."""
     schemas = [str(schema) for (schema,) in database.execute(_SCHEMAS, [name]).fetchall()]
-    quoted = text_columns.quoted
     path = ["system.main", *(f"{quoted(name)}.{quoted(schema)}" for schema in schemas)]
     return f"SET search_path = {text_columns.literal(','.join(path))}"
 

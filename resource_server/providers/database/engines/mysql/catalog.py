@@ -18,6 +18,7 @@ from resource_server.providers.database.engines.reflection import (
     TableInfo,
     TableName,
     TableType,
+    quoted,
 )
 
 _KINDS: dict[str, ColumnKind] = {
@@ -193,8 +194,7 @@ _READING = frozenset(("SELECT", "USAGE", "SHOW VIEW", "SHOW DATABASES", "EXECUTE
 
 def show_create_table(name: str) -> str:
     """Return the query for a table's CREATE statement."""
-    quoted = name.replace("`", "``").replace("%", "%%")
-    return f"SHOW CREATE TABLE `{quoted}`"
+    return f"SHOW CREATE TABLE {quoted(name, 'mysql').replace('%', '%%')}"
 
 
 def mysql_table_info(row: Sequence[Any]) -> TableInfo:

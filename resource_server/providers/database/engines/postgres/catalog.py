@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.reflection import (
     TableInfo,
     TableName,
     TableType,
+    quoted,
 )
 
 _TYPES: dict[str, TableType] = {
@@ -405,7 +406,7 @@ def _create_statement(table: Table, row: _CatalogTable) -> str:
     """Build the CREATE statement of a table, since PostgreSQL does not keep it."""
     lines: list[str] = []
     for column in row.columns or ():
-        words = [_quoted(column.name), column.type]
+        words = [quoted(column.name), column.type]
         if column.generated:
             kept = "STORED" if column.generated == "s" else "VIRTUAL"
             words.append(f"GENERATED ALWAYS AS ({column.default}) {kept}")
@@ -428,15 +429,11 @@ def _create_statement(table: Table, row: _CatalogTable) -> str:
 
 
 def _name(table: TableName) -> str:
-    return f"{_quoted(table.schema or 'public')}.{_quoted(table.name)}"
+    return f"{quoted(table.schema or 'public')}.{quoted(table.name)}"
 
 
 def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(map(_quoted, columns))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ", ".join(map(quoted, columns))
 
 
 def _column(row: _CatalogColumn) -> Column:

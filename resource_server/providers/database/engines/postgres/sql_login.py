@@ -19,6 +19,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.postgres import catalog
 from resource_server.providers.database.engines.postgres.engine import PostgresEngine
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.engines.server_base import DriverConnection
 from resource_server.providers.database.engines.sql_login import (
     DIGEST,
@@ -95,9 +96,7 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
         Estimates come from statistics of all rows, so refusals would tell of those that are hidden.
         """
         views = [table.name.name for table in self._visible.tables]
-        return not any(
-            '"' + view.replace('"', '""') + '"' in sql for view in views if view not in self._whole
-        )
+        return not any(quoted(view) in sql for view in views if view not in self._whole)
 
     def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
         state = str(getattr(error, "sqlstate", None) or "")

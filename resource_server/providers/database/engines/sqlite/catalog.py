@@ -25,6 +25,7 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableInfo,
     TableName,
+    quoted,
 )
 from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
@@ -36,7 +37,6 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     SchemaEntry,
     SqliteSchema,
     is_utf8,
-    quoted,
     read_schema,
     table_options,
 )

@@ -17,6 +17,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     TruncatedValue,
 )
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
@@ -32,7 +33,6 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     MODULES,
     VOCABULARIES,
     SqliteSchema,
-    quoted,
     read_schema,
 )
 from resource_server.runtime.causes import Cause

@@ -24,6 +24,7 @@ from resource_server.providers.database.engines.contract import (
     SqlPolicy,
     Statement,
 )
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.engines.sqlite.authorizer import (
     EPONYMOUS,
     FUNCTIONS,
@@ -49,7 +50,6 @@ from resource_server.providers.database.engines.sqlite.policy_views import Polic
 from resource_server.providers.database.engines.sqlite.schema_names import (
     SqliteSchema,
     computed_tables,
-    quoted,
     read_schema,
 )
 

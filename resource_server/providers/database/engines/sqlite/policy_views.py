@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from resource_server.providers.database.engines.contract import Masker, SqlPolicy, VisibleTable
+from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.engines.sqlite.authorizer import folded
 from resource_server.providers.database.engines.sqlite.schema_names import (
     VOCABULARIES,
     SqliteSchema,
-    quoted,
 )
 from resource_server.providers.database.queries import sql_tokenizer
 

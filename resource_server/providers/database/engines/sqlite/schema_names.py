@@ -87,11 +87,6 @@ def computed_tables(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset([name for name, sql in found if _AS.search(sql)])
 
 
-def quoted(name: str) -> str:
-    """Return an identifier in quotes."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def table_options(sql: str) -> frozenset[str]:
     """Return the table options of a CREATE TABLE: `STRICT`, `WITHOUT ROWID`."""
     _, _, tail = _LITERALS.sub(" ", sql).rpartition(")")
