@@ -171,6 +171,8 @@ def _term(draw: st.DrawFn, engine: EngineName, column: _Column, *, in_index: boo
             if column.definition.startswith(("text", "tinytext", "blob")):
                 lengths = ("(1)", "(3)", "(20)")
             return name + draw(st.sampled_from(lengths)) + order
+        case "duckdb":
+            raise AssertionError("DuckDB has no worlds")
 
 
 @st.composite
@@ -329,6 +331,8 @@ def _storage(
                 f" PARTITION BY HASH ({TAG}) PARTITIONS 2",
             )
             return end + draw(st.sampled_from(more)), []
+        case "duckdb":
+            raise AssertionError("DuckDB has no worlds")
 
 
 def _children(after: Sequence[str], name: str, number: int) -> Iterable[str]:

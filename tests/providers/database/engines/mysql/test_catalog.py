@@ -47,7 +47,7 @@ async def test_a_table_is_reflected_with_its_columns_key_and_comments(engine: My
         ("doubled", "integer"),
         ("facts", "json"),
         ("happy", "boolean"),
-        ("flags", "other"),
+        ("flags", "integer"),
         ("made", "datetime"),
         ("day", "date"),
         ("took", "time"),

@@ -8,7 +8,6 @@ import pytest
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.reflection import ForeignKey, Index, TableName
-from resource_server.providers.database.engines.sqlite.key_types import StoredValues
 from tests.providers.database.sqlite_databases import opened, reflected, write
 
 pytestmark = pytest.mark.anyio
@@ -127,12 +126,7 @@ async def test_a_generated_column_of_an_unknown_function_is_no_key(tmp_path: pat
     async with opened(tmp_path / "shop.db") as engine:
         table = await reflected(engine, "t")
         assert (table.key_kind, table.key) == ("unique", ("a",))
-        assert [
-            bool(column.key_type and column.key_type.is_compared) for column in table.columns
-        ] == [
-            True,
-            False,
-        ]
+        assert [column.is_address for column in table.columns] == [True, False]
 
 
 async def test_a_column_in_a_collation_of_a_program_is_no_key(tmp_path: pathlib.Path) -> None:
@@ -145,10 +139,7 @@ async def test_a_column_in_a_collation_of_a_program_is_no_key(tmp_path: pathlib.
     async with opened(path) as engine:
         table = await reflected(engine, "t")
         assert (table.key_kind, table.key) == ("unique", ("b",))
-        assert [column.key_type for column in table.columns] == [
-            None,
-            StoredValues("text", "NOCASE"),
-        ]
+        assert [column.is_address for column in table.columns] == [False, True]
 
 
 @pytest.mark.slow
