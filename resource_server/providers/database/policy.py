@@ -31,6 +31,7 @@ _HASH_PURPOSE = "mask: hash"
 _ORDER_PURPOSE = "order of masked"
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
+_SEPARATORS = re.compile(r"[-_ .]+")
 _WILD = re.compile(r"[*?\[\]]")
 _STOPPED = (
     "Nothing of the database is served until this is right, or has `optional: true` for a table "
@@ -190,6 +191,9 @@ class Policy:
         """Views that are hidden because of what they show, each with the reason."""
         self.unprotected: Mapping[TableName, Problem] = {}
         """Tables that are hidden because a rule would not protect them, each with the problem."""
+        self.unserved: Sequence[TableName] | None = ()
+        """Tables that are there and not served, such as those that the login may not read; None
+        if the engine does not tell."""
         self.unexamined: Collection[TableName] = ()
         """Views that may show hidden columns: the engine cannot tell."""
         self._decided: dict[TableName, Rule | None] = {}
@@ -417,16 +421,23 @@ class Policy:
         return found
 
     def _misnamed(self, rule: Rule, names: Sequence[TableName]) -> Problem | None:
+        unserved = self.unserved or ()
+        if any(rule.fits(_spellings(name)) for name in unserved):
+            return None
         written = _WILD.sub("", rule.pattern)
         known = [spelling for name in names for spelling in _spellings(name)]
         others = [each for name in names if not self._is_kept(name) for each in _spellings(name)]
-        # A server lists no table that the login may not read, as may be meant with `false`.
-        may_exist = rule.options is None and self._engine not in ("sqlite", "duckdb")
-        ratio = _CLOSE if may_exist else _NEAR
-        stops = rule.protects and near_name(written, others, ratio=ratio) is not None
+        parts = [part for each in others for part in _parts(each)] if rule.expression else ()
+        # `false` may mean a table that the login may not read: `orders_old` beside `orders`.
+        may_exist = rule.options is None and self.unserved is None
+        if may_exist:
+            others = [each for each in others if len(_words(each)) == len(_words(written))]
+        near = near_name(written, others, ratio=_CLOSE if may_exist else _NEAR)
+        near = near or near_name("_".join(_words(written)), parts, ratio=_CLOSE)
+        stops = rule.protects and near is not None
         if may_exist and not stops:
             return None
-        meant = did_you_mean(written, known)
+        meant = did_you_mean(written, known) or (f"; did you mean '{near}'?" if near else "")
         what = "table matches this pattern" if rule.expression else f"table '{rule.pattern}'"
         text = sentences(f"no {what}{meant}", _STOPPED if stops else "")
         return Problem(f"tables.{rule.pattern}", text, stops)
@@ -617,6 +628,17 @@ def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequ
             where = f"table '{group[0].name.name}'" if len(group) == 1 else "any such table"
             text = sentences(f"no column '{name}' in {where}{meant}", WITHHELD[len(group) > 1])
             yield Problem(f"tables.{rule.pattern}.{option}", text), [each.name for each in group]
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in _SEPARATORS.split(name) if word]
+
+
+def _parts(name: str) -> list[str]:
+    """Return the beginnings and ends of a name, in words: `hr_pay_old` has `hr_pay` and `old`."""
+    words = _words(name)
+    places = range(1, len(words))
+    return ["_".join(part) for at in places for part in (words[:at], words[at:])]
 
 
 def _spellings(name: TableName) -> list[str]:

@@ -32,6 +32,8 @@ async def unprotected(
     `names` are all tables. Raises as `Engine.table`, but for tables that cannot be read.
     """
     found: dict[TableName, Problem] = {}
+    if not all(decided for _, decided in policy.decided(names)):
+        policy.unserved = await engine.unserved()
     few = len(names) < _MANY_NAMES
     unused = policy.unused(names) if few else await asyncio.to_thread(policy.unused, names)
     for problem, fitting in unused:

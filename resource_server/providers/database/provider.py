@@ -465,7 +465,9 @@ class Database:
 
     def _tables_within(self, scopes: frozenset[str]) -> Mapping[str, TableOptions | Literal[False]]:
         return {
-            name: each if each and allows(each.access, scopes) else False
+            name: each
+            if not each or allows(each.access, scopes)
+            else TableOptions(expose=False, optional=each.optional)
             for name, each in self.tables.items()
         }
 

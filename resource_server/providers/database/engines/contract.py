@@ -164,6 +164,13 @@ class Engine(Protocol):
         """
         ...
 
+    async def unserved(self) -> Sequence[TableName] | None:
+        """Return what is there beside `tables`, such as tables that the login may not read.
+
+        None if the server does not tell.
+        """
+        ...
+
     async def table(self, name: TableName) -> Table:
         """Reflect one table, or return it from a cache that notices schema changes.
 

@@ -233,6 +233,10 @@ class ServerEngine(ABC):
     async def tables(self) -> Sequence[TableInfo]:
         """Return all readable tables and views, ordered by schema and name."""
 
+    async def unserved(self) -> Sequence[TableName] | None:
+        """Return what is there beside `tables`; None if the server does not tell."""
+        return None
+
     @abstractmethod
     async def table(self, name: TableName) -> Table:
         """Reflect one table.

@@ -144,6 +144,10 @@ class DuckdbEngine:
             if schema == NUMBERED
         ]
 
+    async def unserved(self) -> Sequence[TableName]:
+        """Return nothing: all tables are served."""
+        return ()
+
     async def table(self, name: TableName) -> Table:
         """Reflect one table. See `Engine.table`."""
         schema = name.schema if self.has_schemas else NUMBERED

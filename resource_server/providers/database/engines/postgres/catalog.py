@@ -90,6 +90,12 @@ WHERE {_VISIBLE}
 ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"
 """  # noqa: S608
 
+UNSERVED = f"""
+SELECT n.nspname::text, c.relname::text
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname !~ '^pg_' AND ({_VISIBLE}) IS NOT TRUE
+"""  # noqa: S608
+
 TABLE = f"""
 SELECT pg_catalog.json_build_object(
   'type', c.relkind,

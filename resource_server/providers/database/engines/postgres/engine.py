@@ -127,6 +127,10 @@ class PostgresEngine(ServerEngine):
         rows = await self._ask(catalog.TABLES, self._schemas)
         return [catalog.postgres_table_info(row) for row in rows]
 
+    async def unserved(self) -> Sequence[TableName]:
+        """Return the names of partitions, and of tables that the login may not read."""
+        return [TableName(*row) for row in await self._ask(catalog.UNSERVED, self._schemas)]
+
     async def table(self, name: TableName) -> Table:
         """Reflect one table.
 

@@ -122,6 +122,11 @@ class SqliteCatalog:
             for entry in self._names(connection).entries.values()
         ]
 
+    def unserved(self, connection: SqliteConnection) -> Sequence[TableName]:
+        """Return the shadow tables of virtual tables."""
+        self._refresh(connection)
+        return [TableName(None, name) for name in self._names(connection).shadows]
+
     def table(self, connection: SqliteConnection, name: str) -> Table:
         """Return one table.
 

@@ -129,6 +129,10 @@ class SqliteEngine:
         """Return all tables and views. See `Engine.tables`."""
         return await self._ask(self._catalog.tables)
 
+    async def unserved(self) -> Sequence[TableName]:
+        """Return the shadow tables of virtual tables."""
+        return await self._ask(self._catalog.unserved)
+
     async def table(self, name: TableName) -> Table:
         """Reflect one table. See `Engine.table`."""
         if name.schema is not None:
