@@ -135,6 +135,7 @@ class GuardedProvider:
         self._provider: Any = provider
         self._timing = timing
         self._call_s = timing.call_s
+        self._start_s = timing.mount_start_s
         self._abandoned = set[asyncio.Future[Any]]()
         self._is_entering = False
         """Whether an attempt is still running, even one that was given up because it hangs."""
@@ -153,6 +154,7 @@ class GuardedProvider:
             """The URI parameters that tools offer; empty without the ability."""
             if "timeout" in self.abilities:
                 self._call_s = max(self._call_s, float(self._provider.call_timeout_s))
+            self._start_s = max(self._start_s, float(getattr(provider, "start_timeout_s", 0)))
         self._can_fetch = "fetch" in self.abilities
 
     def _parameters(self) -> frozenset[str]:
@@ -219,7 +221,7 @@ class GuardedProvider:
         if self._is_entering:
             raise MountUnavailable("the previous attempt to start hangs and has not ended yet")
         try:
-            await self._wait(self._entered(), TimeLimit(self._timing.mount_start_s))
+            await self._wait(self._entered(), TimeLimit(self._start_s))
         except asyncio.CancelledError:
             # The attempt may have succeeded before its caller could hear of it.
             if self._is_entered:

@@ -158,7 +158,8 @@ class Mount:
     async def start(self) -> None:
         """Start the provider unless it is running; after a failure, not before the next retry.
 
-        An attempt that takes longer than `mount_start_s` has failed and is cancelled.
+        An attempt that takes longer than `mount_start_s`, or than the provider's own timeout, has
+        failed and is cancelled.
 
         Raises:
             ResourceBusy: the mount cannot serve now; `problem` has the reason.

@@ -16,7 +16,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
     # Mounts
     mount_start_s: float = 10.0
-    """Timeout of a provider's start: the first request waits, and hosts give up after a minute."""
+    """Timeout of a start, unless the provider has a longer one: the first request waits."""
     mount_close_s: float = 5.0
     """Timeout of a provider's close: hosts kill a process that does not end by itself."""
     mount_retry_s: float = 1.0

@@ -239,6 +239,18 @@ async def test_a_mount_that_hangs_on_start_fails_and_is_retried(
     assert (provider.begun, provider.entered, mount.problem) == (2, 1, None)
 
 
+async def test_a_provider_may_ask_for_more_time_to_start() -> None:
+    class Slow(Stuck):
+        start_timeout_s = 60.0
+
+    mount = mounted(provider := Slow(), timing=HASTY)
+    start = asyncio.create_task(mount.start())
+    await asyncio.sleep(HASTY.mount_start_s * 2)
+    provider.released.set()
+    await start
+    assert (provider.begun, provider.entered, mount.problem) == (1, 1, None)
+
+
 async def test_a_start_that_still_hangs_is_never_entered_concurrently(clock: Clock) -> None:
     provider = Stuck(stubborn=True)
     mount = mounted(provider, timing=HASTY)

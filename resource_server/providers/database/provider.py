@@ -255,6 +255,11 @@ class Database:
         """See `SupportsTimeout`: a statement may take as long as the manifest allows."""
         return self.timing.call_s + max(self.limits.timeout, self.limits.query_timeout)
 
+    @property
+    def start_timeout_s(self) -> float:
+        """Timeout of a start: large data files are read, and slow servers asked, to the end."""
+        return self._engine.open_timeout_s
+
     def _uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
         if self._link is None:
             raise ResourceServerError("a database that is not mounted has no URIs")

@@ -149,6 +149,11 @@ class Engine(Protocol):
         """Whether a table's address includes its schema."""
         ...
 
+    @property
+    def open_timeout_s(self) -> float:
+        """Seconds that `open` and the checks after it may take."""
+        ...
+
     async def open(self) -> None:
         """Connect and check that the database can be read. `close` it even if this fails."""
         ...

@@ -143,6 +143,11 @@ class ServerEngine(ABC):
             self._dialect = URL.create(self.driver).get_dialect()()
         return self._dialect
 
+    @property
+    def open_timeout_s(self) -> float:
+        """See `Engine.open_timeout_s`."""
+        return max(_OPEN_TIMEOUT_S, self._connect_timeout_s + CATALOG_TIMEOUT_S)
+
     async def open(self) -> None:
         """Connect and check that the database can be read.
 
@@ -151,8 +156,7 @@ class ServerEngine(ABC):
         """
         self._users += 1
         try:
-            within = max(_OPEN_TIMEOUT_S, self._connect_timeout_s + CATALOG_TIMEOUT_S)
-            await self._run(self._probe, within=within)
+            await self._run(self._probe, within=self.open_timeout_s)
         except DeadlineExceeded:
             raise self._refusal(TimeoutError()) from None
 

@@ -35,7 +35,7 @@ from resource_server.providers.database.engines.duckdb.process import WorkerLost
 
 _log = logging.getLogger(__name__)
 
-_START_S: Final = 120.0
+START_S: Final = 120.0
 """Time to open the files, and to copy what callers may read of them."""
 _MAX_ATTEMPTS: Final = 5
 _MAX_LOST: Final = 2
@@ -254,7 +254,7 @@ class CurrentWorker:
 
     async def _started(self) -> WorkerProcess:
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(START_S):
                 return await self._start()
         except TimeoutError:
             raise ResourceBusy("the database takes too long to open") from None

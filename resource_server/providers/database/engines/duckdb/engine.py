@@ -37,7 +37,11 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.duckdb import catalog, causes, syntax
 from resource_server.providers.database.engines.duckdb.caller_workers import CallerWorkers
-from resource_server.providers.database.engines.duckdb.current_worker import CLOSING, CurrentWorker
+from resource_server.providers.database.engines.duckdb.current_worker import (
+    CLOSING,
+    START_S,
+    CurrentWorker,
+)
 from resource_server.providers.database.engines.duckdb.data_files import (
     NO_FILE,
     DatabaseSource,
@@ -81,6 +85,7 @@ class DuckdbEngine:
     """
 
     name: EngineName = "duckdb"
+    open_timeout_s = START_S + 2 * _CATALOG_TIMEOUT_S
 
     def __init__(self, source: DatabaseSource | FilesSource, *, interval: float = 0.25) -> None:
         self._source = source
@@ -114,9 +119,7 @@ class DuckdbEngine:
         self._users += 1
         self._worker.reopen()
         try:
-            await settle(self._refresh())
-        except TimeoutError:
-            raise MountUnavailable("the database takes too long to open") from None
+            await settle(self._worker.refresh())
         except ResourceBusy as error:
             raise MountUnavailable(str(error)) from None
         # An empty database is one; data files without a table are none.

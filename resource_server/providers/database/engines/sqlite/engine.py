@@ -67,6 +67,7 @@ class SqliteEngine:
 
     name: EngineName = "sqlite"
     has_schemas = False
+    open_timeout_s = 10.0
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ import pytest
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.errors import MountUnavailable, ResourceNotFound
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 from tests.conversion.formats.zipped import unzipped, zipped
 from tests.conversion.portable import xlsx
@@ -610,6 +611,16 @@ async def followed(view: Served, *paths: str) -> AsyncGenerator[Recorder]:
         yield recorder
     finally:
         await live.close()
+
+
+async def test_data_files_have_the_time_that_they_take_to_be_opened(tmp_path: Path) -> None:
+    make(tmp_path, {"a.csv": CSV})
+    provider = timed_database(FRESH, url=f"files:{tmp_path}/a.csv")
+    async with Catalog(
+        [mounted(provider, timing=Timing(mount_start_s=0.001))], CatalogLimits(page_size=10)
+    ) as catalog:
+        assert await catalog.start() == {}
+        assert await rows(Served(catalog, ""), "a") == PEOPLE
 
 
 async def test_subscribers_hear_of_what_changed_and_of_nothing_else(tmp_path: Path) -> None:
