@@ -390,6 +390,13 @@ _FORMS: dict[tuple[str, str], Callable[[Any, int], object]] = {
 }
 
 
+def literal(value: object) -> str:
+    """Return the text of a driver's value, as the engine writes it."""
+    return _LITERALS.get((type(value).__module__.partition(".")[0], type(value).__name__), str)(
+        value
+    )
+
+
 @functools.lru_cache(maxsize=256)
 def _form_of(cls: type) -> Callable[[Any, int], object]:
     """Return the converter of a class, or of its first known base class."""
@@ -397,8 +404,8 @@ def _form_of(cls: type) -> Callable[[Any, int], object]:
         name = (base.__module__.partition(".")[0], base.__name__)
         if form := _FORMS.get(name):
             return form
-        if literal := _LITERALS.get(name):
-            return functools.partial(_literal, literal)
+        if write := _LITERALS.get(name):
+            return functools.partial(_literal, write)
     return functools.partial(_literal, str)
 
 

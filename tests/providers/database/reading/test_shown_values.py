@@ -107,6 +107,8 @@ async def test_values_beyond_the_calendar_of_python_find_their_rows(owner: Owner
         for row in (first, second):
             for name in ("d", "f", "c", "bits", "r"):
                 assert await _ids(it, f"where.{name}={row[name]}") == [row["id"]], name
+                pages = await it.pages(f"t/~rows?sort={name}&limit=1")
+                assert sorted(row["id"] for (row,) in pages) == [1, 2], name
         with pytest.raises(InvalidParameter, match="shown otherwise"):
             await _ids(it, "where.f.like=N%25")
 

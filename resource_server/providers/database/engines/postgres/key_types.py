@@ -24,6 +24,7 @@ from resource_server.providers.database.addressing.key_types import (
     Written,
 )
 from resource_server.providers.database.engines.postgres.temporal import CODECS
+from resource_server.providers.database.formats.values import literal
 
 _OCTAL = re.compile(r"\\([23][0-7]{2})")
 
@@ -203,6 +204,13 @@ class _HardwareAddresses(Texts, frozen=True):
         return bytes.fromhex(value.replace(":", " "))
 
 
+class _Literals(Written, frozen=True):
+    """Values for which the driver has classes of its own."""
+
+    def encode(self, value: Any) -> str:
+        return super().encode(literal(value))
+
+
 _TEXT = _UnicodeTexts()
 _RANGE = r"empty|[\[(].*[\])]"
 _TYPES: Mapping[str, KeyType] = {
@@ -236,11 +244,11 @@ _TYPES: Mapping[str, KeyType] = {
     "macaddr": _HardwareAddresses(size=6, functions=()),
     "macaddr8": _HardwareAddresses(size=8, functions=()),
     **{
-        type: Written("[01]*", functions=(), is_key=False, sql_type="bit varying")
+        type: _Literals("[01]*", functions=(), is_key=False, sql_type="bit varying")
         for type in ("bit", "varbit")
     },
     **{
-        f"{type}range": Written(_RANGE, functions=(), is_key=False, sql_type=f"{type}range")
+        f"{type}range": _Literals(_RANGE, functions=(), is_key=False, sql_type=f"{type}range")
         for type in ("int4", "int8", "num", "date", "ts", "tstz")
     },
 }
