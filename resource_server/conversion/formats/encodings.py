@@ -55,6 +55,10 @@ _UNLIKELY = re.compile(
     r"|[ŽŠŸÕÒÓÔ‡†‰ˆ˜∂∑∏π∫Ω≈∆◊ıˇ˘˙˛](?=\W|$)"  # noqa: RUF001
 )
 """Capitals and symbols inside words, which hardly any language has."""
+_HIRAGANA = re.compile(rb"(?:\x82[\x9f-\xf1]){3}")
+"""Three letters of Shift JIS, which are hardly any text in another encoding."""
+_OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2e80-\uffdc]")
+_IN_LATIN_WORD = re.compile(r"(?<=[a-zA-Z])[\u0370-\u1dff]|[\u0370-\u1dff](?=[a-zA-Z])")
 _PYTHON_ONLY = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs"}
 
 
@@ -243,11 +247,21 @@ def _plausible(sample: bytes) -> Iterator[str]:
     best = codec_of(found or "") or "cp1252"
     if sample.decode(best, "replace") == sample.decode("cp1252", "replace"):
         best = "cp1252"  # the usual one of those that agree
+    if best not in _WESTERN and _is_mixed(sample.decode(best, "replace")):
+        best = "cp1252"
+    if _HIRAGANA.search(sample) and _decodes(sample, "cp932"):
+        best = "cp932"
     if best in _WESTERN:
         yield from sorted((best, *(_WESTERN - {best})), key=lambda name: _oddity(sample, name))
     yield from _WIDER.get(best, (best,))
     yield "cp1252"
     yield "latin-1"
+
+
+def _is_mixed(text: str) -> bool:
+    """Return whether letters of another script are in the words of Latin letters."""
+    others = len(_OTHER_SCRIPT.findall(text))
+    return len(_IN_LATIN_WORD.findall(text)) * 3 > others
 
 
 def _oddity(sample: bytes, name: str) -> float:

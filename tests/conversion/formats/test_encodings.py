@@ -111,6 +111,20 @@ def test_texts_of_100_bytes_to_10_kb_are_read_in_their_encoding(text: str, encod
     assert wrong <= count // 20
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Perché la città è così più bella? È vero.\n", "cp1252"),
+        ("Preis: 12 €, 5 £, 10 § – “quoted” text’s\n", "cp1252"),
+        ("いろはにほへと ちりぬるを\n", "cp932"),
+        ("Windows-программа для Excel и Word\n", "cp1251"),
+        ("программа для Excel и Word\n", "cp866"),
+    ],
+)
+def test_a_line_has_no_letters_of_two_scripts_in_one_word(text: str, encoding: str) -> None:
+    assert _text(text.encode(encoding)) == text
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 def test_unicode_is_read_without_its_mark(encoding: str) -> None:
     text = _GERMAN + _RUSSIAN if encoding != "utf-16-le" else _GERMAN
