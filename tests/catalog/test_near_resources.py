@@ -173,8 +173,8 @@ async def test_no_hidden_file_is_named_or_changes_what_is(tmp_path: Path) -> Non
             (top / each).write_text("x")
         (top / ".gitignore").write_text("plan-ignored.md\n")
         rules = {
-            "scoped": DirectoryOptions(access=Access(scopes=("staff",))),
-            "off": DirectoryOptions(exposed=False),
+            "scoped": DirectoryOptions(access=Access(scopes=("staff",)), optional=True),
+            "off": DirectoryOptions(exposed=False, optional=True),
         }
         return Filesystem(top, exclude=("plan-excluded.md",), directories=rules)
 

@@ -136,7 +136,7 @@ async def test_a_refusal_says_why_and_names_the_columns(
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"where": "status=paid"}, {"where": {"status": {"eq": 1}}}, {"limit": [1]}, {"where": [1]}],
+    [{"where": "status=paid"}, {"limit": [1]}, {"where": [1]}],
 )
 async def test_arguments_of_another_shape_are_refused(
     wire: Wire, arguments: dict[str, Any]

@@ -512,7 +512,7 @@ async def test_a_name_is_resolved_through_the_search_path(owner: Owner) -> None:
             'select max(id) as n from public."Orders"': None,
         }.items():
             assert await answer(owner, sql, tables) == expected, sql
-        tables = {"orders": TableOptions(columns=ColumnOptions(hide=("x",)))}
+        tables = {"other.orders": TableOptions(columns=ColumnOptions(hide=("x",)))}
         assert await answer(owner, "select max(id) as n from orders", tables) == [{"n": 7}]
         found = await answer(owner, "select max(id) as n from other.orders", tables)
         assert found == [{"n": 2}]
@@ -618,6 +618,7 @@ select row_number() over (order by id) as n from orders
 }
 FUNCTIONS = {
     "postgresql": (
+        "drop schema if exists s cascade",
         "create sequence numbers",
         "select nextval('numbers')",
         "create function most() returns integer stable language sql as"
