@@ -1,6 +1,7 @@
 """Columns of texts, and the types that spell every one of their values as it is.
 
-A number spells `00123`, `+4912`, `1.10` and `1_000` otherwise, a boolean `t`: they stay text.
+A number spells `00123`, `+4912` and `1_000` otherwise, a boolean `t`: they stay text. `1.10` is a
+decimal where every value of its column has two digits after the point, else text.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ _BY_SPELLING: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
     "TIME": (f"({{0}} < '24' AND {_SPELT})", re.compile(r"[0-9]{2}:[0-9:.]+")),
 }
 """For each type, whether it spells a text as it is; and the form of such texts."""
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,18}\.([0-9]{1,18})")
 _BY_KIND: Final[Mapping[frozenset[str], Mapping[str, str]]] = {
     frozenset(("number",)): {"BIGINT": _SPELT, "HUGEINT": _SPELT, "DOUBLE": _NUMBER},
     frozenset(("boolean",)): {"BOOLEAN": _FITS},
@@ -117,11 +119,15 @@ def stage_rows(
 def spelt_types(cells: Iterable[str]) -> Mapping[str, str]:
     """Return the types that a column may have, by the form of its first texts."""
     filled = [cell for cell in cells if cell]
-    return {
+    found = {
         type: check
         for type, (check, form) in _BY_SPELLING.items()
         if all(map(form.fullmatch, filled))
     }
+    scales = {None if (fit := _DECIMAL.fullmatch(cell)) is None else len(fit[1]) for cell in filled}
+    if len(scales) == 1 and (scale := scales.pop()) is not None:
+        found[f"DECIMAL(38,{scale})"] = _SPELT
+    return found
 
 
 def stage_values(

@@ -201,6 +201,20 @@ async def test_values_that_a_type_would_spell_otherwise_stay_text(tmp_path: Path
             assert [row["v"] for row in await rows(view, f"n{at}")] == values
 
 
+async def test_decimals_with_as_many_digits_each_are_exact_numbers(tmp_path: Path) -> None:
+    make(tmp_path, {"even.csv": "id,price\n1,19.90\n2,5.00\n3,-0.05\n4,\n5,0.10\n"})
+    make(
+        tmp_path, {"uneven.csv": "id,price\n1,19.90\n2,5\n", "zero.csv": "id,v\n1,1.10\n2,-0.00\n"}
+    )
+    async with served(f"files:{tmp_path}/*") as view:
+        prices = [row["price"] for row in await rows(view, "even")]
+        assert prices == ["19.90", "5.00", "-0.05", None, "0.10"]
+        (whole,) = (await view.json("even/~summary?sum=price"))["rows"]
+        assert "24.95" in whole.values()
+        assert [row["price"] for row in await rows(view, "uneven")] == ["19.90", "5"]
+        assert [row["v"] for row in await rows(view, "zero")] == ["1.10", "-0.00"]
+
+
 async def test_json_lines_have_every_member_and_the_types_of_all_lines(tmp_path: Path) -> None:
     late = '{"a": 1}\n' * 45_000 + '{"a": 2.75, "b": "x"}\n'
     kinds = (
