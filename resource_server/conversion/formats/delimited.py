@@ -275,13 +275,9 @@ def _lines(file: BinaryIO, encoding: str) -> Iterator[str]:
 
 
 def _encoding(file: BinaryIO, sample: bytes, is_whole: bool, most: float = _COUNTED_BYTES) -> str:
-    for mark, name in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if sample.startswith(mark):
-            return name
+    marked = encodings.marked(sample)
+    if marked is not None:
+        return marked
     blocks = 0
     while not is_whole and sample.isascii() and b"\0" not in sample:
         following = file.read(_BLOCK_BYTES)

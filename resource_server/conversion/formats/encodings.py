@@ -67,9 +67,9 @@ def guess(data: bytes) -> str | None:
 
     Every answer decodes the bytes without an error.
     """
-    marked = _marked(data)
-    if marked or b"\0" in data[:4096]:
-        return next((name for name in (marked, *_by_zeros(data)) if _decodes(data, name)), None)
+    mark = marked(data)
+    if mark or b"\0" in data[:4096]:
+        return next((name for name in (mark, *_by_zeros(data)) if _decodes(data, name)), None)
     if b"\x1b$" in data and _decodes(data, "iso2022_jp_ext"):
         return "iso2022_jp_ext"
     if _decodes(data, "utf-8"):
@@ -84,7 +84,7 @@ def decoded(data: bytes, label: str | None = None) -> str:
 
     Other bytes become U+FFFD: damaged text is still text.
     """
-    name = _marked(data) or (codec_of(label) if label else None)
+    name = marked(data) or (codec_of(label) if label else None)
     for each in _WIDER.get(name, (name,)) if name else ():
         if _decodes(data, each):
             return data.decode(each)
@@ -192,7 +192,8 @@ def _guess_of_head(head: bytes) -> str:
     return name
 
 
-def _marked(data: bytes) -> str | None:
+def marked(data: bytes) -> str | None:
+    """Return the encoding of a byte order mark at the beginning; None without one."""
     return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
 
 

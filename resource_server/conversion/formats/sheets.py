@@ -11,12 +11,10 @@ import io
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import BinaryIO, Final, TypeAlias, TypeVar
+from typing import BinaryIO, Final, TypeVar
 from urllib.parse import quote, urlencode
-from xml.etree.ElementTree import Element
 from xml.sax.saxutils import quoteattr
 
 from python_calamine import (
@@ -28,15 +26,11 @@ from python_calamine import (
 )
 
 from resource_server.conversion.formats import html
-from resource_server.conversion.formats.archives import Archive, Relation, below, copied
-from resource_server.conversion.formats.blocks import Item, comment_of, lists_of, sections_of
+from resource_server.conversion.formats.archives import Archive, Relation, copied
+from resource_server.conversion.formats.blocks import lists_of
 from resource_server.conversion.formats.html import markdown_of
-from resource_server.conversion.formats.opendocument import (
-    MarkdownText,
-    content_of,
-    open_archive,
-    rows_of,
-)
+from resource_server.conversion.formats.open_sheets import Cell, OpenSheets, Sheet
+from resource_server.conversion.formats.opendocument import open_archive
 from resource_server.conversion.formats.row_tables import csv_text, duration_text
 from resource_server.conversion.formats.sheet_parts import (
     MAX_AREA,
@@ -52,7 +46,6 @@ from resource_server.provider.conversion import ConversionRequest, Part
 
 MAX_SHEET_BYTES: Final = 48 * 1024 * 1024
 """Maximum bytes of one sheet as Markdown, which is made in memory; rows are read on beyond it."""
-"""Maximum size of the table of one sheet, without the sentence about the rest."""
 _MAX_OLE_BYTES: Final = 64 * 1024 * 1024
 _OLE: Final = b"\xd0\xcf\x11\xe0"
 _MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -70,29 +63,6 @@ _MAX_COLUMN: Final = 16_384
 _ERROR = re.compile(rb'(<(?:\w+:)?c\s[^>]*\bt=)"e"')
 
 T = TypeVar("T")
-Cell: TypeAlias = (
-    int
-    | float
-    | str
-    | bool
-    | datetime.time
-    | datetime.date
-    | datetime.datetime
-    | datetime.timedelta
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sheet:
-    """A sheet, whose rows are read when they are needed."""
-
-    name: str
-    rows: Iterable[Sequence[Cell]]
-    height: int
-    """Number of rows, with the header."""
-    is_hidden: bool = False
-    is_compacted: bool = False
-    """Whether empty rows and columns between its cells are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +99,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
             yield Part(_part(sheets, number - 1, request), number, len(names))
 
 
-def _csv_part(sheets: _Excel | _OpenSheets, request: ConversionRequest) -> Part:
+def _csv_part(sheets: _Excel | OpenSheets, request: ConversionRequest) -> Part:
     """Return the one sheet that is wanted, as CSV: the first one, if it is not said which.
 
     Raises:
@@ -148,7 +118,7 @@ def _csv_part(sheets: _Excel | _OpenSheets, request: ConversionRequest) -> Part:
     return Part(_csv(sheets.sheet(found[0] - 1), request), found[0], len(names), "text/csv")
 
 
-def _part(sheets: _Excel | _OpenSheets, index: int, request: ConversionRequest) -> str:
+def _part(sheets: _Excel | OpenSheets, index: int, request: ConversionRequest) -> str:
     """Return a sheet, with what it has beside its cells."""
     if index >= len(sheets.names):
         at = index - len(sheets.names)
@@ -161,7 +131,7 @@ def _part(sheets: _Excel | _OpenSheets, index: int, request: ConversionRequest) 
     return f"{text}\n{markdown_of(remarks)}" if remarks else text
 
 
-def workbook(file: BinaryIO) -> _Excel | _OpenSheets:
+def workbook(file: BinaryIO) -> _Excel | OpenSheets:
     """Return the sheets of a workbook.
 
     Raises:
@@ -176,7 +146,7 @@ def workbook(file: BinaryIO) -> _Excel | _OpenSheets:
         return _Excel(io.BytesIO(data), XlsRemarks(data))
     archive = open_archive(file)
     if "content.xml" in archive:
-        return _OpenSheets(archive)
+        return OpenSheets(archive)
     main = archive.main_part(
         "xl/workbook.bin" if "xl/workbook.bin" in archive else "xl/workbook.xml"
     )
@@ -198,11 +168,11 @@ class _Excel:
         ]
         self.names = [sheet.name for sheet in self._sheets]
 
-    def sheet(self, index: int) -> _Sheet:
+    def sheet(self, index: int) -> Sheet:
         """Return a sheet."""
         about = self._sheets[index]
         sheet = _guarded(lambda: self._book.get_sheet_by_name(about.name))
-        return _Sheet(
+        return Sheet(
             about.name,
             sheet.iter_rows(),
             sheet.height,
@@ -411,140 +381,7 @@ def _column_number(letters: bytes) -> int:
     return number
 
 
-class _OpenSheets:
-    """The sheets of an ODS."""
-
-    def __init__(self, archive: Archive) -> None:
-        content = content_of(archive)
-        body = below(content, "office:body", "office:spreadsheet")
-        if body is None:
-            raise ConversionError("it is damaged, or no ODS: it has no spreadsheet")
-        self._tables = body.findall("table:table")
-        self.names = [table.get("table:name", "") for table in self._tables]
-        self.chart_names: Sequence[str] = ()
-        self._writer = MarkdownText(archive, content)
-        self._hidden = {
-            style.get("style:name", "")
-            for style in content.iter("style:style")
-            if (properties := style.find("style:table-properties")) is not None
-            and properties.get("table:display") == "false"
-        }
-
-    def sheet(self, index: int) -> _Sheet:
-        """Return a sheet."""
-        table = self._tables[index]
-        rows = list(_open_rows(table))
-        is_hidden = table.get("table:style-name", "") in self._hidden
-        return _Sheet(self.names[index], rows, len(rows), is_hidden=is_hidden)
-
-    def remarks(self, index: int) -> str:
-        """Return what a sheet has beside its cells, as HTML; headers and footers at the first."""
-        table = self._tables[index]
-        comments: list[Item] = []
-        drawings = [
-            block for each in table.findall("table:shapes") for block in self._writer.blocks(each)
-        ]
-        for place, cell in _open_places(table):
-            for child in cell:
-                if child.tag == "office:annotation":
-                    comments.append(Item(0, None, comment_of(*self._writer.comment(child), place)))
-                elif child.tag.startswith("draw:") and (blocks := self._writer.block(child)):
-                    drawings += [f"<p>At {place}:</p>", *blocks]
-        margins = self._writer.margins() if index == 0 else ()
-        return sections_of(
-            ("Comments", comments), ("Drawings", drawings), ("Header and footer", margins)
-        )
-
-    def chart(self, _: int) -> str:
-        """Return a sheet that is nothing but a chart; there is none."""
-        return ""
-
-
-def _open_places(table: Element) -> Iterator[tuple[str, Element]]:
-    """Yield the cells that have anything in them, each with its name."""
-    at = 1
-    for row in rows_of(table):
-        column = 1
-        for cell in row:
-            if len(cell):
-                yield f"{column_letters(column)}{at}", cell
-            column += max(_int(cell.get("table:number-columns-repeated", "")), 1)
-        at += max(_int(row.get("table:number-rows-repeated", "")), 1)
-
-
-def _open_rows(table: Element) -> Iterator[Sequence[Cell]]:
-    """Yield the rows of an ODS table from the first one that is not empty to the last such."""
-    empty = area = 0
-    for row in rows_of(table):
-        cells = _open_cells(row)
-        count = max(_int(row.get("table:number-rows-repeated", "")), 1)
-        if not cells:
-            empty += count if area else 0
-            continue
-        area += (empty + count) * len(cells)
-        if area > MAX_AREA:
-            raise ConversionError(f"a sheet extends over more than {MAX_AREA:,} cells")
-        yield from ([] for _ in range(empty))
-        yield from (cells for _ in range(count))
-        empty = 0
-
-
-def _open_cells(row: Element) -> Sequence[Cell]:
-    """Return the cells of a row up to the last that is not empty."""
-    cells: list[Cell] = []
-    empty = 0
-    for cell in row:
-        if cell.tag not in ("table:table-cell", "table:covered-table-cell"):
-            continue
-        count = max(_int(cell.get("table:number-columns-repeated", "")), 1)
-        value = _open_value(cell)
-        if value == "":
-            empty += count
-            continue
-        if len(cells) + empty + count > MAX_AREA:
-            raise ConversionError(f"a sheet extends over more than {MAX_AREA:,} cells")
-        cells += [""] * empty
-        cells += [value] * count
-        empty = 0
-    return cells
-
-
-def _open_value(cell: Element) -> Cell:
-    kind = cell.get("office:value-type")
-    shown = "\n".join("".join(_shown(text)) for text in cell.findall("text:p"))
-    if kind == "date":
-        given = cell.get("office:date-value", shown)
-        with suppress(ValueError):
-            parse = datetime.datetime if "T" in given else datetime.date
-            return parse.fromisoformat(given)
-        return given.replace("T", " ")
-    if kind == "boolean" and (given := cell.get("office:boolean-value")) in ("true", "false"):
-        return given == "true"
-    if kind in ("float", "currency", "percentage") and not shown.startswith(("#", "Err:")):
-        try:
-            return float(cell.get("office:value", ""))
-        except ValueError:
-            return shown
-    return shown
-
-
-def _shown(paragraph: Element) -> Iterator[str]:
-    yield paragraph.text or ""
-    for child in paragraph:
-        if child.tag == "text:s":
-            yield " " * min(max(_int(child.get("text:c", "")), 1), 100)
-        elif child.tag == "text:line-break":
-            yield "\n"
-        elif child.tag != "office:annotation":
-            yield from _shown(child)
-        yield child.tail or ""
-
-
-def _int(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
-
-
-def _markdown(sheet: _Sheet, request: ConversionRequest) -> str:
+def _markdown(sheet: Sheet, request: ConversionRequest) -> str:
     """Return a sheet as a heading and a table."""
     title = f"## {_text(sheet.name)}{' (hidden)' if sheet.is_hidden else ''}\n\n"
     names, rows, first = _wanted(sheet, request)
@@ -558,7 +395,7 @@ def _markdown(sheet: _Sheet, request: ConversionRequest) -> str:
 
 
 def _wanted(
-    sheet: _Sheet, request: ConversionRequest
+    sheet: Sheet, request: ConversionRequest
 ) -> tuple[Sequence[Cell], Iterable[Sequence[Cell]], int]:
     """Return the header, the rows and the number of the first row that are wanted of a sheet."""
     rows = iter(sheet.rows)
@@ -572,7 +409,7 @@ def _wanted(
     return [header[at] for at in chosen], wanted, first
 
 
-def _csv(sheet: _Sheet, request: ConversionRequest) -> str:
+def _csv(sheet: Sheet, request: ConversionRequest) -> str:
     """Return a sheet as CSV, whose rows are all as long as the header."""
     names, rows, first = _wanted(sheet, request)
     if first > max(sheet.height - 1, 1):
@@ -581,7 +418,7 @@ def _csv(sheet: _Sheet, request: ConversionRequest) -> str:
     return csv_text(row + [""] * (len(names) - len(row)) for row in cells)
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, sheet: _Sheet) -> str:
+def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, sheet: Sheet) -> str:
     """Return a Markdown table; where it is too long, a sentence says how to read on."""
     rows = iter(rows)
     sample = list(islice(rows, 1000))

@@ -18,16 +18,14 @@ from resource_server.conversion.formats import delimited, row_tables
 from resource_server.conversion.formats.delimited import Delimited
 from resource_server.providers.database.engines.duckdb.messages import ROW
 from resource_server.providers.database.engines.duckdb.text_columns import (
-    Column,
     Texts,
     literal,
-    spelt_types,
+    spelt_columns,
 )
 from resource_server.providers.database.engines.reflection import quoted
 
 _ENCODINGS: Final = ("utf-8", "utf-8-sig")
 _CHUNK_ROWS: Final = 20_000
-_SAMPLE_ROWS: Final = 200
 
 
 def view(
@@ -51,11 +49,8 @@ def view(
         return None
     if tuple(map(int, row)) != (count, length):
         return None
-    columns = [
-        Column(name, spelt_types([row[at] for row in found.sample[:_SAMPLE_ROWS] if at < len(row)]))
-        for at, name in enumerate(names)
-    ]
     renamed = ", ".join(f"c{at} AS {quoted(name)}" for at, name in enumerate(names))
+    columns = spelt_columns(names, found.sample)
     return Texts(f"SELECT {renamed} FROM {source}", columns, count, is_loaded=False)  # noqa: S608
 
 

@@ -109,15 +109,19 @@ def stage_rows(
         samples = samples or chunk[:_SAMPLE_ROWS]
         stage.add(chunk)
     width = max(stage.width, len(names))
-    columns = [
-        Column(name, spelt_types([row[at] for row in samples if at < len(row)]))
-        for at, name in enumerate(row_tables.unique_names(names, width, (ROW,)))
+    return stage.texts(spelt_columns(row_tables.unique_names(names, width, (ROW,)), samples))
+
+
+def spelt_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
+    """Return columns with the types that they may have, by the form of their first texts."""
+    sample = rows[:_SAMPLE_ROWS]
+    return [
+        Column(name, _spelt_types([row[at] for row in sample if at < len(row)]))
+        for at, name in enumerate(names)
     ]
-    return stage.texts(columns)
 
 
-def spelt_types(cells: Iterable[str]) -> Mapping[str, str]:
-    """Return the types that a column may have, by the form of its first texts."""
+def _spelt_types(cells: Iterable[str]) -> Mapping[str, str]:
     filled = [cell for cell in cells if cell]
     found = {
         type: check
