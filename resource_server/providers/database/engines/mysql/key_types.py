@@ -134,7 +134,10 @@ class _Bits(Integers, frozen=True):
         return int(str(value))
 
     def encode(self, value: Any) -> str:
-        return super().encode(int.from_bytes(value, "big") if isinstance(value, bytes) else value)
+        return super().encode(self.bind(value))
+
+    def order(self, value: Any) -> Order:
+        return super().order(self.bind(value))
 
     def bind(self, value: Any) -> object:
         return int.from_bytes(value, "big") if isinstance(value, bytes) else value
