@@ -22,6 +22,30 @@ _UNREADABLE: Final = "cannot be read"
 _EXPECTED: Final = frozenset(("busy", "changed", "stopped", "value", "operation", "hidden"))
 """Classes that ask nothing of the operator."""
 
+# Rows that the tables of several engines share.
+CORRECT_ROWS: Final = "correct the rows, or the expressions of the view"
+STOPPED: Final = Cause("stopped", "time limit exceeded", is_temporary=True)
+CHANGED: Final = Cause("changed", "the table has changed", is_temporary=True)
+OPERATION: Final = Cause("operation", "the database has no such operation for a column's type")
+UNFIT: Final = Cause(
+    "value", "a value that it computes does not have the expected form", CORRECT_ROWS
+)
+WRITES: Final = Cause(
+    "unsupported",
+    "it writes when it is read, and this server only reads",
+    "let its functions write nothing, or hide it",
+)
+DISK: Final = Cause(
+    "resources", "the disk of the database server is full", "free space on it", is_temporary=True
+)
+MEMORY: Final = Cause(
+    "resources", "the database server is out of memory", "see its log", is_temporary=True
+)
+NO_DATABASE: Final = Cause(
+    "missing",
+    "there is no such database on the server",
+    "correct its name in the URL, or create it",
+)
 OPTIONS: Final = Cause("options", "the options of the URL cannot be used", "correct them")
 """Of drivers, which check them before they connect."""
 _UNREACHABLE: Final = "the database server cannot be reached"

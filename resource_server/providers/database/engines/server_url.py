@@ -148,7 +148,7 @@ _REASONS: Final[Mapping[str, str]] = {
 }
 
 
-class Host(NamedTuple):
+class ServerHost(NamedTuple):
     """A server: its name, its address, or the folder of its socket."""
 
     name: str
@@ -162,7 +162,7 @@ class ServerUrl:
     engine: ServerEngineName
     user: str | None
     password: str | None = field(repr=False)
-    hosts: Sequence[Host]
+    hosts: Sequence[ServerHost]
     """Empty if the driver decides; several are tried in order."""
     database: str
     parameters: Mapping[str, str] = field(repr=False)
@@ -197,8 +197,8 @@ def parse_server_url(url: str) -> ServerUrl:
     if ports != [""]:
         ports *= len(hosts or [""]) if len(ports) == 1 else 1
         hosts = [
-            Host(host.name, host.port or int(port or 0) or None)
-            for host, port in zip(hosts or [Host("")], ports, strict=True)
+            ServerHost(host.name, host.port or int(port or 0) or None)
+            for host, port in zip(hosts or [ServerHost("")], ports, strict=True)
         ]
     given.pop("host", None)
     named = given.pop("dbname" if engine == "postgresql" else "database", "")
@@ -313,10 +313,10 @@ def _pairs(query: str) -> list[tuple[str, str]]:
     return parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
 
 
-def _host(place: str) -> Host:
+def _host(place: str) -> ServerHost:
     if place.startswith(("/", "%2F", "%2f")):
-        return Host(unquote(place))
+        return ServerHost(unquote(place))
     match = _PLACE.fullmatch(place)
     if match is None:
         raise ValueError(SPECIAL)
-    return Host(unquote(match[1].strip("[]")), int(match[2]) if match[2] else None)
+    return ServerHost(unquote(match[1].strip("[]")), int(match[2]) if match[2] else None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.providers.database.engines.server_url import (
-    Host,
+    ServerHost,
     parse_server_url,
     resolve_files,
     with_service,
@@ -51,7 +51,7 @@ def test_a_url_is_understood_as_other_programs_write_it(
     url: str, hosts: list[tuple[str, int | None]], parameters: dict[str, str] | None
 ) -> None:
     found = parse_server_url(url)
-    assert list(found.hosts) == [Host(*host) for host in hosts]
+    assert list(found.hosts) == [ServerHost(*host) for host in hosts]
     assert found.database == "d"
     assert parameters is None or found.parameters == parameters
 

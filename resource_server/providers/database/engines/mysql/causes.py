@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from resource_server.providers.database.engines.causes import NETWORK, OPTIONS
+from resource_server.providers.database.engines import causes as shared
 from resource_server.runtime.causes import Cause, Causes, class_names
 
 _SELECT: Final = "select it in the server's own client, which shows the error"
 
-_STOPPED: Final = Cause("stopped", "time limit exceeded", is_temporary=True)
 _FULL: Final = Cause(
     "busy", "the database server accepts no more connections", "raise the limit", is_temporary=True
 )
 _BUSY: Final = Cause("busy", "the database is busy", is_temporary=True)
-_DISK: Final = Cause(
-    "resources", "the disk of the database server is full", "free space on it", is_temporary=True
-)
-_MEMORY: Final = Cause(
-    "resources", "the database server is out of memory", "see its log", is_temporary=True
-)
 _COMPLEX: Final = Cause(
     "resources",
     "it is too large or too complex for the database server",
@@ -31,7 +24,6 @@ _PRIVILEGE: Final = Cause(
     "the login lacks a privilege for it",
     "GRANT it; `resource-server sql --role` prints what the login needs",
 )
-_CHANGED: Final = Cause("changed", "the table has changed", is_temporary=True)
 _BROKEN: Final = Cause(
     "broken",
     "it is a view, and something that it uses is missing, or its definer may not read it",
@@ -42,26 +34,15 @@ _MISSING: Final = Cause(
     "something that it uses does not exist",
     "create what its definition names, or drop it",
 )
-_OPERATION: Final = Cause("operation", "the database has no such operation for a column's type")
 _COLLATIONS: Final = Cause(  # or a value with characters that a column cannot have
     "value", "it compares texts of different collations", "add COLLATE to the expression"
-)
-_UNFIT: Final = Cause(
-    "value",
-    "a value that it computes does not have the expected form",
-    "correct the rows, or the expressions of the view",
 )
 _COMPUTED: Final = Cause(
     "computed",
     "a value that it computes does not exist, such as a number out of range",
-    "correct the rows, or the expressions of the view",
+    shared.CORRECT_ROWS,
 )
 _FUNCTION: Final = Cause("computed", "a function that it calls fails", _SELECT)
-_WRITES: Final = Cause(
-    "unsupported",
-    "it writes when it is read, and this server only reads",
-    "let its functions write nothing, or hide it",
-)
 _UNSUPPORTED: Final = Cause(
     "unsupported", "the database server does not support what it needs", _SELECT
 )
@@ -83,38 +64,38 @@ def _by(cause: Cause, *numbers: int) -> Causes:
 
 STATEMENT: Final[Causes] = {
     # Killed, max_statement_time, max_execution_time.
-    **_by(_STOPPED, 1317, 1969, 3024),
+    **_by(shared.STOPPED, 1317, 1969, 3024),
     **_by(_BUSY, 1099, 1205, 1213, 1412, 1615),
     **_by(_FULL, 1040, 1041, 1203, 1226),
-    **_by(_DISK, 1021, 1114),
-    **_by(_MEMORY, 1037, 1038),
+    **_by(shared.DISK, 1021, 1114),
+    **_by(shared.MEMORY, 1037, 1038),
     # Stack, joins of more than 61 tables, MEMORY tables, recursion, memory of an optimizer or a
     # statement.
     **_by(_COMPLEX, 1116, 1117, 1118, 1119, 1436, 1456, 3170, 4164),
     **_by(_PRIVILEGE, 1044, 1142, 1143, 1227, 1345, 1370),
-    **_by(_CHANGED, 1054, 1146),
+    **_by(shared.CHANGED, 1054, 1146),
     # 1045 and 1698 are of a definer that does not exist.
     **_by(_BROKEN, 1045, 1356, 1449, 1698),
     # Functions, character sets, collations, engines and plugins.
     **_by(_MISSING, 1115, 1273, 1286, 1305, 1458, 1524, 1932, 4079),
-    **_by(_OPERATION, 1253),
+    **_by(shared.OPERATION, 1253),
     **_by(_COLLATIONS, 1267, 1270, 1271),
-    **_by(_UNFIT, 1292, 1366, 1406, 3988),
+    **_by(shared.UNFIT, 1292, 1366, 1406, 3988),
     **_by(_COMPUTED, 1264, 1365, 1367, 1441, 1690, 4038),
     **_by(_FUNCTION, 1242, 1329, 1418, 1424, 1644, 1645),
-    **_by(_WRITES, 1290, 1792, 1836),
+    **_by(shared.WRITES, 1290, 1792, 1836),
     **_by(_UNSUPPORTED, 1031, 1178, 1235),
     **_by(_FOREIGN, 1296, 1297, 1429, 1430, 1431, 1432, 1477, 12701),
     # Files of tables, crashed tables, tablespaces, errors of storage engines.
     **_by(_DAMAGED, 1016, 1017, 1024, 1030, 1032, 1033, 1034, 1035, 1105, 1126, 1194, 1195),
     **_by(_DAMAGED, 1459, 1707, 1712, 1812, 1814, 1815, 1877, 1878),
     # The driver: a parameter that it cannot write.
-    **dict.fromkeys(("TypeError", "OverflowError", "UnicodeError"), _UNFIT),
+    **dict.fromkeys(("TypeError", "OverflowError", "UnicodeError"), shared.UNFIT),
 }
 """Of a statement."""
 
 CONNECT: Final[Causes] = {
-    **NETWORK,
+    **shared.NETWORK,
     **_by(_FULL, 1040, 1203, 1226),
     **_by(
         Cause(
@@ -132,14 +113,7 @@ CONNECT: Final[Causes] = {
         ),
         1044,
     ),
-    **_by(
-        Cause(
-            "missing",
-            "there is no such database on the server",
-            "correct its name in the URL, or create it",
-        ),
-        1049,
-    ),
+    **_by(shared.NO_DATABASE, 1049),
     **_by(
         Cause(
             "network",
@@ -165,7 +139,7 @@ CONNECT: Final[Causes] = {
         ),
         *(2006, 2013),
     ),
-    **dict.fromkeys(("AttributeError", "TypeError", "ValueError"), OPTIONS),
+    **dict.fromkeys(("AttributeError", "TypeError", "ValueError"), shared.OPTIONS),
 }
 """Of an attempt to connect; numbers from 2000 on are the driver's."""
 

@@ -36,7 +36,7 @@ from resource_server.providers.database.engines.server_base import (
     DriverConnection,
     ServerEngine,
 )
-from resource_server.providers.database.engines.server_url import Host
+from resource_server.providers.database.engines.server_url import ServerHost
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
 from resource_server.runtime.causes import find
@@ -267,7 +267,7 @@ class MysqlEngine(ServerEngine):
         from asyncmy.connection import Connection as AsyncmyConnection
 
         options = self._connect_options()
-        hosts = self._url.hosts or (Host(""),)
+        hosts = self._url.hosts or (ServerHost(""),)
         connection: Any = None
         for tried, host in enumerate(hosts, 1):
             place = {"host": host.name or None, "port": host.port or 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from resource_server.providers.database.engines.causes import NETWORK, OPTIONS, RESET
+from resource_server.providers.database.engines import causes as shared
 from resource_server.runtime.causes import Cause, Causes, class_names
 
 _STARTING: Final = Cause(
@@ -20,23 +20,16 @@ _FULL: Final = Cause(
 _LACKING: Final = Cause(
     "resources", "the database server lacks resources", "see the server's log", is_temporary=True
 )
-_CHANGED: Final = Cause("changed", "the table has changed", is_temporary=True)
 _MISSING: Final = Cause(
     "broken",
     "something that it uses does not exist",
     "create what its view, function or foreign server names, or drop it",
-)
-_UNFIT: Final = Cause(
-    "value",
-    "a value that it computes does not have the expected form",
-    "correct the rows, or the expressions of the view",
 )
 _ENCODING: Final = Cause(
     "value",
     "it holds text that is not in the encoding of the database",
     "clean the text; SET client_encoding = 'SQL_ASCII' shows it",
 )
-_OPERATION: Final = Cause("operation", "the database has no such operation for a column's type")
 _DAMAGED: Final = Cause(
     "damaged",
     "its data are damaged on the database server",
@@ -78,28 +71,24 @@ STATEMENT: Final[Causes] = {
     "22": Cause(
         "computed",
         "a value that it computes does not exist, such as of a division by zero",
-        "correct the rows, or the expressions of the view",
+        shared.CORRECT_ROWS,
     ),
-    "22000": _UNFIT,
-    "22003": _UNFIT,
-    "22007": _UNFIT,
-    "22008": _UNFIT,
-    "22015": _UNFIT,
+    "22000": shared.UNFIT,
+    "22003": shared.UNFIT,
+    "22007": shared.UNFIT,
+    "22008": shared.UNFIT,
+    "22015": shared.UNFIT,
     "22021": _ENCODING,
-    "22025": _UNFIT,
-    "22P02": _UNFIT,
-    "22P03": _UNFIT,
+    "22025": shared.UNFIT,
+    "22P02": shared.UNFIT,
+    "22P03": shared.UNFIT,
     "22P05": _ENCODING,
-    "25006": Cause(
-        "unsupported",
-        "it writes when it is read, and this server only reads",
-        "let its functions write nothing, or hide it",
-    ),
+    "25006": shared.WRITES,
     "2F": _FUNCTION,
     "2F003": _FOREIGN,
     "38": _FUNCTION,
     "39": _FUNCTION,
-    "3F000": _CHANGED,
+    "3F000": shared.CHANGED,
     "40": Cause("busy", "it is in conflict with other transactions", is_temporary=True),
     "42 inside": _MISSING,
     "42501": Cause(
@@ -107,25 +96,18 @@ STATEMENT: Final[Causes] = {
         "the login, or the owner of a view, lacks a privilege for it",
         "GRANT it; `resource-server sql --role` prints what the login needs",
     ),
-    "42703": _CHANGED,
+    "42703": shared.CHANGED,
     "42704": _MISSING,
-    "42725": _OPERATION,
-    "42804": _OPERATION,
-    "42846": _OPERATION,
-    "42883": _OPERATION,
-    "42P01": _CHANGED,
-    "42P21": _OPERATION,
-    "42P22": _OPERATION,
+    "42725": shared.OPERATION,
+    "42804": shared.OPERATION,
+    "42846": shared.OPERATION,
+    "42883": shared.OPERATION,
+    "42P01": shared.CHANGED,
+    "42P21": shared.OPERATION,
+    "42P22": shared.OPERATION,
     "53": _LACKING,
-    "53100": Cause(
-        "resources",
-        "the disk of the database server is full",
-        "free space on it",
-        is_temporary=True,
-    ),
-    "53200": Cause(
-        "resources", "the database server is out of memory", "see its log", is_temporary=True
-    ),
+    "53100": shared.DISK,
+    "53200": shared.MEMORY,
     "53300": _FULL,
     "53400": Cause(
         "resources",
@@ -144,7 +126,7 @@ STATEMENT: Final[Causes] = {
     "55006": Cause("busy", "it is in use by others", is_temporary=True),
     "55P03": Cause("busy", "the table is locked", is_temporary=True),
     "57": _STARTING,
-    "57014": Cause("stopped", "time limit exceeded", is_temporary=True),
+    "57014": shared.STOPPED,
     "58": _FILES,
     "58P01": Cause(
         "missing", "a file that it is read from is missing", "correct the foreign table's options"
@@ -157,14 +139,14 @@ STATEMENT: Final[Causes] = {
     "XX001": _DAMAGED,
     "XX002": _DAMAGED,
     # asyncpg: a parameter that cannot be encoded.
-    "InterfaceError": _UNFIT,
-    "UnicodeError": _UNFIT,
+    "InterfaceError": shared.UNFIT,
+    "UnicodeError": shared.UNFIT,
 }
 """Of a statement; `inside` marks those in a function or on a foreign server."""
 
 CONNECT: Final[Causes] = {
-    **NETWORK,
-    "08": RESET,
+    **shared.NETWORK,
+    "08": shared.RESET,
     "08P01": Cause(
         "options",
         "the database server or its connection pooler refuses the connection",
@@ -177,11 +159,7 @@ CONNECT: Final[Causes] = {
         "the database server refuses the login",
         "correct the user and the password in the URL, or let pg_hba.conf admit them",
     ),
-    "3D000": Cause(
-        "missing",
-        "there is no such database on the server",
-        "correct its name in the URL, or create it",
-    ),
+    "3D000": shared.NO_DATABASE,
     "42501": Cause(
         "privilege",
         "the login may not connect to the database",
@@ -199,9 +177,9 @@ CONNECT: Final[Causes] = {
         is_temporary=True,
     ),
     # asyncpg's own checks of a URL.
-    "InterfaceError": OPTIONS,
-    "TypeError": OPTIONS,
-    "ValueError": OPTIONS,
+    "InterfaceError": shared.OPTIONS,
+    "TypeError": shared.OPTIONS,
+    "ValueError": shared.OPTIONS,
 }
 """Of an attempt to connect."""
 
