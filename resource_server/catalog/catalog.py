@@ -216,7 +216,7 @@ class Catalog:
         return found
 
     async def wait_for_mistakes(self, within_s: float) -> None:
-        """Wait until the mistakes of all mounts that have started are logged."""
+        """Wait until the mistakes of all started mounts are logged."""
         await asyncio.gather(*(mount.wait_for_mistakes(within_s) for mount in self.mounts))
 
     @property

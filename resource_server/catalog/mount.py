@@ -243,7 +243,7 @@ class Mount:
         self.look_for_mistakes()
 
     def _unavailable(self) -> ResourceBusy:
-        """Return what a request is told while the mount does not serve."""
+        """Return the error of requests while the mount does not serve."""
         failure = self._failure
         if failure is None or self._is_closed:
             return ResourceBusy("temporarily unavailable")

@@ -48,7 +48,7 @@ _COMMANDS = (
 
 
 _OF_HTTP = frozenset(("--address", "--bind", "--host", "--listen", "--port", "--transport"))
-"""Options of other servers, in the place of which `serve` has `--http`."""
+"""Options of other servers; `serve` has `--http` instead."""
 _FIRST_STEPS = (
     "resource-server serves folders and databases to MCP clients. To begin:",
     "  resource-server list              what this folder has, as clients see it",

@@ -139,8 +139,8 @@ class ConverterPool:
     ) -> Conversion:
         """Return the parts of an open document, converted by the function `module:name`.
 
-        With a `start`, the only part is the joined text from there on, as much as fits; with
-        `is_one`, it is the first part.
+        With a `start`, the only part is a window of the joined text from there; with `is_one`, it
+        is the first part.
 
         Raises:
             ConversionError: it cannot be converted, or not within `time_s`.

@@ -172,7 +172,7 @@ class Converters:
     def offered(self, media_type: str | None, name: str) -> ConverterEntry | None:
         """Return the converter that a document of this name is offered with.
 
-        That of compressed text is not offered where the name says that no text is inside.
+        The converter of compressed text is left out for names of compressed binaries.
         """
         found = self.of(media_type)
         if found is not None and found.reference == _COMPRESSED.reference:

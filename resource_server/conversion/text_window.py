@@ -15,7 +15,7 @@ from resource_server.errors import ConversionError
 from resource_server.provider.conversion import MARKDOWN, Part
 
 MARGIN_BYTES = 8
-"""Bytes before the offset asked for, which may be within a character."""
+"""Bytes around a window: an offset may be within a character, and ranges are read that far."""
 _CHARACTERS = 1024 * 1024
 """Characters that are encoded at a time."""
 _NO_TEXT = "the format is no text, and has no lines"

@@ -238,7 +238,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
     @property
     def published_secrets(self) -> Sequence[Diagnostic]:
-        """The problem of each token and key that is a sample, with its position."""
+        """Problems of tokens and keys that are published samples, with positions."""
         found: list[DataPath] = []
         for number, each in enumerate(self.http.auth.tokens if self.http.auth else ()):
             if is_published(each if isinstance(each, str) else each.token):

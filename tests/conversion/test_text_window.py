@@ -31,7 +31,7 @@ def read(parts: Sequence[str], room: int, query: Mapping[str, str], mime_type: s
     assert range is not None
     start = WindowStart(range.unit, 0 if range.unit == "tail" else range.first)
     found = window(parts, start, room, mime_type)
-    assert len(converted_range.joined(found)) <= room
+    assert len(converted_range.joined_text(found)) <= room
     request = ConversionRequest(media_type="text/plain")
     return converted_range.content(found, mime_type, Wanted(PLAIN_TEXT, request, range))
 

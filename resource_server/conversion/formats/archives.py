@@ -51,7 +51,7 @@ _PROTECTIONS: Final = {
     "DRMEncryptedTransform": "rights management",
     "EncryptedPackage": "a password",
 }
-"""Streams of a compound file, and what they say of the document in it."""
+"""Streams that mark a protected compound file, and its protection."""
 
 _OFFICE = "http://schemas.openxmlformats.org/"
 _STRICT = "http://purl.oclc.org/ooxml/"

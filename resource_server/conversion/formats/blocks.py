@@ -108,7 +108,7 @@ def comment_line(author: str, text: str) -> str:
     return f"<p>[Comment{f' by {author}' if author else ''}: {text}]</p>"
 
 
-def lines_of(text: str) -> str:
+def html_lines(text: str) -> str:
     """Return plain text as HTML that keeps its lines."""
     return "<br>".join(escape(line, quote=False) for line in text.strip().splitlines())
 

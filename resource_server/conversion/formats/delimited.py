@@ -48,9 +48,9 @@ _MAX_ABOVE = 50
 """Rows above a header."""
 _CHUNK_LINES = 2000
 _MAX_UNCLOSED = 1000
-"""Lines whose quotes are never closed; with more of them, quotes are letters."""
+"""Maximum lines with unclosed quotes; beyond it, quotes are letters."""
 _FEW_LINES = 8
-"""Lines read at once after one whose quotes are wrong: others may follow."""
+"""Lines of a batch after a line with wrong quotes: others may follow."""
 _MAX_OPEN_LINES = 64 * _CHUNK_LINES
 """Lines of one row; a quote that is not closed within them stands for itself."""
 _ESCAPED_QUOTE = re.compile(r'\\"(?![,;\t|\r\n]|$)')
@@ -127,7 +127,7 @@ class Delimited:
 
 
 def read_dialect(file: BinaryIO, media_type: str, *, encoding_bytes: float = math.inf) -> Delimited:
-    """Return how a text is written; bytes of another encoding are looked for in so many of it.
+    """Return the dialect of a text; `encoding_bytes` of it are searched for its encoding.
 
     Raises:
         ConversionError: it is no text in a known encoding, or has too many columns.
@@ -244,7 +244,7 @@ def _unquoted(lines: Iterable[str], options: _Options) -> Iterator[list[str]]:
 
 def _csv(file: BinaryIO, size: int, first: int, request: ConversionRequest) -> RowTable:
     found = read_dialect(file, request.media_type, encoding_bytes=_COUNTED_BYTES)
-    columns = row_tables.unique_names(found.names, _width(found))
+    columns = row_tables.column_names(found.names, _width(found))
     skipped = 0
     if first > _SAMPLE_ROWS:
         skipped = _skip(file, found.encoding, first - 1, found.head, is_quoted=True)
@@ -347,7 +347,7 @@ def _sample_rows(
 def _first_row(rows: Sequence[Sequence[str]]) -> int:
     """Return the place of the first row of the table, below a title or comments.
 
-    Nothing but what cannot be a row of it is above it.
+    No line above it could be a row of the table.
     """
     widths = Counter(len(row) for row in rows if row)
     width = max(widths, key=lambda each: (widths[each], each), default=0)

@@ -55,7 +55,7 @@ class Drawing:
         return found
 
     def graphics(self, element: Element) -> list[Item | str]:
-        """Return the charts and diagrams in an element, and what is said of other objects."""
+        """Return the charts and diagrams in an element, and marks for other objects."""
         found: list[Item | str] = []
         for child in element.iter():
             if child.tag in ("c:chart", "cx:chart") and (root := self._part(child.get("r:id"))):

@@ -43,7 +43,7 @@ class RowTable:
     """Number of rows that `rows` does not have any more."""
 
 
-def unique_names(given: Sequence[str], width: int, taken: Iterable[str] = ()) -> list[str]:
+def column_names(given: Sequence[str], width: int, taken: Iterable[str] = ()) -> list[str]:
     """Return a name for each column: its own, numbered where letters in other cases are the same.
 
     A column without one is `column` with its number.

@@ -12,8 +12,8 @@ from resource_server.conversion.formats.archives import Archive, below
 from resource_server.conversion.formats.blocks import (
     Item,
     comment_of,
+    html_lines,
     is_numbering,
-    lines_of,
     sections_of,
 )
 from resource_server.conversion.formats.drawings import Drawing
@@ -59,7 +59,7 @@ class SheetParts:
                 author = self._persons.get(comment.get("personId", ""), "")
                 text = comment.findtext("xt:text") or ""
                 level = 1 if comment.get("parentId") else 0
-                yield Item(level, None, comment_of(author, lines_of(text), reference))
+                yield Item(level, None, comment_of(author, html_lines(text), reference))
         for name in self._archive.related(part, "comments"):
             root = self._archive.xml(name)
             authors = [author.text or "" for author in root.iter("x:author")]
@@ -70,7 +70,7 @@ class SheetParts:
                 if reference not in threaded:
                     text = "".join(each.text or "" for each in comment.iter("x:t"))
                     text = text.removeprefix(f"{author}:")
-                    yield Item(0, None, comment_of(author, lines_of(text), reference))
+                    yield Item(0, None, comment_of(author, html_lines(text), reference))
 
     def drawings(self, part: str) -> Iterator[Item | str]:
         """Yield what the shapes on a sheet show, each with the cell that it is at."""

@@ -150,14 +150,16 @@ def workbook(file: BinaryIO) -> _Excel | OpenSheets:
     main = archive.main_part(
         "xl/workbook.bin" if "xl/workbook.bin" in archive else "xl/workbook.xml"
     )
-    document = _Binary(archive) if main.lower().endswith(".bin") else _OpenXml(archive, main)
+    document = (
+        _BinaryWorkbook(archive) if main.lower().endswith(".bin") else _OpenXml(archive, main)
+    )
     return _Excel(document.copy(), document)
 
 
 class _Excel:
     """A workbook that calamine reads."""
 
-    def __init__(self, file: BinaryIO, others: _OpenXml | _Binary | XlsRemarks) -> None:
+    def __init__(self, file: BinaryIO, others: _OpenXml | _BinaryWorkbook | XlsRemarks) -> None:
         self._others = others
         self.chart_names = [chart.name for chart in others.charts]
         self.remarks, self.chart = others.remarks, others.chart
@@ -196,7 +198,7 @@ def _guarded(read: Callable[[], T]) -> T:
         raise
 
 
-class _Binary:
+class _BinaryWorkbook:
     """An XLSB: only its cells are read."""
 
     charts = ()
@@ -410,7 +412,7 @@ def _wanted(
 
 
 def _csv(sheet: Sheet, request: ConversionRequest) -> str:
-    """Return a sheet as CSV, whose rows are all as long as the header."""
+    """Return a sheet as CSV; short rows are filled to the width of the header."""
     names, rows, first = _wanted(sheet, request)
     if first > max(sheet.height - 1, 1):
         raise InvalidParameter(f"the sheet has no such rows: it has {sheet.height - 1}")

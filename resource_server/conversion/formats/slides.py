@@ -15,7 +15,7 @@ from resource_server.conversion.formats.blocks import (
     Item,
     comment_of,
     flat,
-    lines_of,
+    html_lines,
     lists_of,
 )
 from resource_server.conversion.formats.drawings import Drawing
@@ -143,7 +143,7 @@ class _PowerPoint:
             if comment.tag in ("p:cm", "pt:cm", "pt:reply"):
                 body = comment.find("pt:txBody")
                 texts = comment.findall("p:text") if body is None else body.iter("a:p")
-                said = lines_of("\n".join("".join(text.itertext()) for text in texts))
+                said = html_lines("\n".join("".join(text.itertext()) for text in texts))
                 author = self._authors.get(comment.get("authorId", ""), "")
                 level = 1 if comment.tag == "pt:reply" else 0
                 yield Item(level, None, comment_of(author, said))
@@ -242,7 +242,7 @@ class _OpenSlides:
         for kind in ("header", "footer"):
             declared = self._margins.get(page.get(f"presentation:use-{kind}-name", ""))
             if declared is not None:
-                slide.footers += _margin(kind, lines_of("".join(declared.itertext())))
+                slide.footers += _margin(kind, html_lines("".join(declared.itertext())))
         return slide
 
     def _background(self, master: str) -> list[Item | str]:

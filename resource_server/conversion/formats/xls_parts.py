@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from resource_server.conversion.formats.archives import protection
-from resource_server.conversion.formats.blocks import Item, comment_of, lines_of, sections_of
+from resource_server.conversion.formats.blocks import Item, comment_of, html_lines, sections_of
 from resource_server.conversion.formats.sheet_parts import (
     MAX_AREA,
     column_letters,
@@ -71,8 +71,8 @@ class XlsRemarks:
                 author = _string(data[8:])
                 text = texts.pop(number, "").removeprefix(f"{author}:")
                 place = f"{column_letters(column + 1)}{row + 1}"
-                comments.append(Item(0, None, comment_of(author, lines_of(text), place)))
-        drawings = [f"<p>{lines_of(text)}</p>" for text in texts.values()]
+                comments.append(Item(0, None, comment_of(author, html_lines(text), place)))
+        drawings = [f"<p>{html_lines(text)}</p>" for text in texts.values()]
         if any(kind == _BOF and data[2:3] == _CHART for kind, data in records):
             drawings.append("<p>[Charts of XLS workbooks are not shown]</p>")
         margins = [

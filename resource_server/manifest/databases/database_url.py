@@ -79,8 +79,8 @@ class DatabaseUrl:
 def is_database_url(argument: str, *, is_source: bool = False) -> bool:
     """Return whether an argument is a database URL, not a resource URI like `sqlite://shop/…`.
 
-    A database URL has a driver, a third slash, a login, a port or parameters; one of a server
-    needs none of them where an argument is a source (`is_source`) and cannot be a URI.
+    A database URL has a driver, a third slash, a login, a port or parameters; with
+    `is_source`, an argument that cannot be a resource URI, the scheme of a server suffices.
     """
     if is_source and argument.partition("://")[0].lower() in SCHEMES:
         return "://" in argument

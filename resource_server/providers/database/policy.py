@@ -133,7 +133,7 @@ class Rule(NamedTuple):
 
     @property
     def restricts(self) -> bool:
-        """Whether a table, or some of its rows or columns, is hidden or masked."""
+        """Whether it hides or masks a table or any part of it."""
         return self.options is None or _is_restricted(self.options)
 
     @property
@@ -225,7 +225,7 @@ class Policy:
 
     @property
     def stopped(self) -> Problem | None:
-        """The problem because of which no table is served, if there is one."""
+        """The problem that stops the whole mount, or None."""
         return next((each for each in self.unprotected.values() if each.stops), None)
 
     @property
@@ -311,19 +311,12 @@ class Policy:
         return any(rule.restricts for rule in self._rules)
 
     def restricts(self, name: TableName) -> bool:
-        """Return whether a table, or some of its rows or columns, is hidden or masked.
+        """Return whether a table or any part of it is hidden or masked.
 
         The option `rows` does not count: it only removes documents.
         """
         options = self.of(name)
         return options is None or _is_restricted(options)
-
-    def may_restrict(self, name: str) -> bool:
-        """Return whether a table of this name, in any case, would be restricted.
-
-        For engines without schemas.
-        """
-        return any(rule.restricts and rule.fits([name]) for rule in self._rules)
 
     def readable(self, table: str, column: str, *, through: str | None = None) -> bool:
         """Return whether our own SQL may read a column, for SQLite's authorizer.
@@ -447,7 +440,7 @@ class Policy:
         return rule is None or rule.options is not None
 
     def _is_kept(self, name: TableName) -> bool:
-        """Return whether a table has an entry of its own that protects it, or is hidden."""
+        """Return whether a table is hidden, or protected by its own entry."""
         rule = self._rule(name)
         if rule is None or not rule.protects:
             return False

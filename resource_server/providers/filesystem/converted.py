@@ -107,7 +107,7 @@ class ConvertedDocuments:
         if isinstance(first.data, bytes):
             return Content(first.data, first.mime_type)
         if conversion.is_cut and range is None:
-            return converted_range.beginning(conversion, wanted)
+            return converted_range.text_beginning(conversion, wanted)
         return converted_range.content(conversion, first.mime_type, wanted)
 
     def _window(self, fd: int, wanted: Wanted, range: Range, *, is_now: bool) -> Conversion:
@@ -317,7 +317,7 @@ class ConvertedText:
                 names.append(f"{unit.removesuffix('s')} {part.number}")
             line += f"{part.data!s}{between(conversion.parts[0].mime_type)}".count("\n")
         return PlacedText(
-            converted_range.joined(conversion), begins, names, is_cut=conversion.is_cut
+            converted_range.joined_text(conversion), begins, names, is_cut=conversion.is_cut
         )
 
     def prepare(self, fd: int, name: str) -> None:
@@ -334,7 +334,7 @@ class ConvertedText:
         Raises as `text`.
         """
         found = self._documents.convert(fd, RECODED, time_s=_SEARCH_S)
-        return PlacedText(converted_range.joined(found), (), (), is_cut=found.is_cut)
+        return PlacedText(converted_range.joined_text(found), (), (), is_cut=found.is_cut)
 
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)

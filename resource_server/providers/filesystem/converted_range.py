@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from resource_server.conversion.pool import Conversion
-from resource_server.conversion.text_window import WindowPlace, between, encoded
+from resource_server.conversion.text_window import MARGIN_BYTES, WindowPlace, between, encoded
 from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem.conversion_query import ROWS, SHEET, Wanted
 from resource_server.providers.filesystem.encoding import TextEncoding
@@ -17,11 +17,9 @@ from resource_server.providers.filesystem.ranges import Range, RangeReader, pars
 
 _ROW_STARTS = ("|", "[")
 """How a row begins, in Markdown and in JSON."""
-_MARGIN_BYTES = 8
-"""Bytes behind the text of a window; a reader of ranges looks that far."""
 
 
-def joined(conversion: Conversion) -> bytes:
+def joined_text(conversion: Conversion) -> bytes:
     """Return the text of all parts."""
     parts = conversion.parts
     return encoded(
@@ -29,7 +27,7 @@ def joined(conversion: Conversion) -> bytes:
     )
 
 
-def beginning(conversion: Conversion, wanted: Wanted) -> Content:
+def text_beginning(conversion: Conversion, wanted: Wanted) -> Content:
     """Return the beginning of a long text, with the way to the rest.
 
     It ends with a whole part, row or line.
@@ -54,7 +52,7 @@ def beginning(conversion: Conversion, wanted: Wanted) -> Content:
     else:
         following = {}
     kept = (*before, replace(last, data=text)) if text else tuple(before)
-    data = joined(replace(conversion, parts=kept))
+    data = joined_text(replace(conversion, parts=kept))
     if not following:
         lines = data.count(b"\n")
         following = {"lines": f"{lines + 1}-"} if lines else {"bytes": f"{len(data)}-"}
@@ -68,12 +66,12 @@ def beginning(conversion: Conversion, wanted: Wanted) -> Content:
 
 
 def has(conversion: Conversion, range: Range) -> bool:
-    """Return whether a range begins in a conversion, and for a tail, whether all of it is there."""
-    place, text = conversion.place, joined(conversion)
+    """Return whether a conversion has the beginning of a range; for a tail, the whole range."""
+    place, text = conversion.place, joined_text(conversion)
     if not conversion.is_cut and place.bytes_before == 0:
         return True
     if range.unit == "bytes":
-        margin = _MARGIN_BYTES if place.bytes_before else 0
+        margin = MARGIN_BYTES if place.bytes_before else 0
         end = place.bytes_before + len(text)
         return place.bytes_before + margin <= range.first and (
             not conversion.is_cut or range.first < end
@@ -86,8 +84,8 @@ def has(conversion: Conversion, range: Range) -> bool:
 
 
 def content(conversion: Conversion, mime_type: str, wanted: Wanted) -> Content:
-    """Return the text of a conversion, or the range of it that is wanted."""
-    text = joined(conversion)
+    """Return the text of a conversion, or its wanted range."""
+    text = joined_text(conversion)
     if wanted.range is None:
         return Content(text.decode(), mime_type, _further_parts(conversion, wanted))
     place = conversion.place
@@ -129,7 +127,7 @@ def _further_parts(conversion: Conversion, wanted: Wanted) -> Truncation | None:
 
 
 def _moved(range: Range, bytes: int, lines: int) -> Range:
-    """Return a range of a window as that of its text, or the other way round."""
+    """Return a range moved by the distance between a window and its text."""
     if range.unit == "tail":
         return range
     by = bytes if range.unit == "bytes" else lines
@@ -142,7 +140,7 @@ def _read(text: bytes, range: Range, *, is_cut: bool) -> Content:
     try:
         os.write(fd, text)
         if is_cut:
-            os.ftruncate(fd, len(text) + _MARGIN_BYTES)
+            os.ftruncate(fd, len(text) + MARGIN_BYTES)
         reader = RangeReader(
             fd,
             len(text),

@@ -30,7 +30,7 @@ class Lookahead:
         """Returns the directory that a link leads to, None for a document."""
 
     def leads_on(self, directory: Directory) -> bool:
-        """Return whether a document or directory at or below is included, as far as is looked."""
+        """Return whether a bounded look finds an included document at or below a directory."""
         seen = {directory.prefix}
         pending: list[Iterator[Directory | None]] = [iter((directory,))]
         while pending:

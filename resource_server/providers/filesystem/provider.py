@@ -110,7 +110,7 @@ _MAX_CONVERSIONS = 4
 _DIRECTORY_TYPE = "inode/directory"
 _PACKET = media_types.STREAM_PACKET_BYTES
 _MAX_LOOKED_INTO = 10_000
-"""Maximum files of which it is kept what a look into them has shown."""
+"""Maximum files whose examined content is cached."""
 _LOOKED_BYTES = 512 * 1024
 _PICTURE = re.compile(rb'"(?:image/|png"|jpeg"|svg")')
 """What only a notebook with pictures has, as in nbformat 4 or 3."""

@@ -421,19 +421,15 @@ def test_a_table_is_restricted_if_any_part_of_it_is_hidden() -> None:
     assert rules.is_restricting
     for name in ("hidden", "some", "few", "masked", "MASKED"):
         assert rules.restricts(TableName(None, name)), name
-        assert rules.may_restrict(name), name
     for name in ("whole", "other"):
         assert not rules.restricts(TableName(None, name)), name
-        assert not rules.may_restrict(name), name
     assert not policy({"whole": TableOptions(title="x"), "t": True}).is_restricting
 
 
-def test_a_name_may_be_restricted_by_any_matching_entry() -> None:
+def test_an_entry_with_the_very_name_comes_before_others() -> None:
     rules = policy({"Orders": TableOptions(), "orders": hiding("x"), "t": True, "*": False})
     assert not rules.restricts(TableName(None, "Orders"))
     assert not rules.restricts(TableName(None, "t"))
-    assert rules.may_restrict("Orders")
-    assert rules.may_restrict("t")
 
 
 # -- conditions

@@ -1,7 +1,7 @@
 """Key types: how the values of one kind of column are written, read, bound and compared.
 
 Each engine chooses the type of a column from its table (`engines/*/key_types.py`), with what the
-engine can do with its values; of a column without one, only NULL is told apart. A value is read as
+engine can do with its values; without one, a filter only tells NULL. A value is read as
 pages show it. In a path, it has one canonical segment: plain text where the column's type is
 unambiguous (`5`, `DE`, `2026-11-20`), and a typed form otherwise:
 

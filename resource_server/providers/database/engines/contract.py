@@ -218,7 +218,7 @@ class Engine(Protocol):
     async def schema_state(self, name: TableName | None = None) -> object:
         """Return a value that changes whenever a table is created, altered or dropped.
 
-        For a table by `name`, it may be older, as long as that one has not changed.
+        With `name`, it may predate changes of other tables.
         """
         ...
 

@@ -542,7 +542,7 @@ class ExposedTableCache:
         self._names = frozenset[TableName]()
         """The tables that were examined, if the policy has rules."""
         self.is_reporting = True
-        """Whether the operator is told of tables that are not served any more."""
+        """Whether tables that become unprotected are logged."""
         self._schema_cache_s = timing.schema_cache_s
         self._engine = engine
         self._limits = limits

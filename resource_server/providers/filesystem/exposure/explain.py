@@ -89,10 +89,10 @@ def explain(tree: FileTree, path: Path) -> str:
         for depth, name in enumerate(path, 1):
             parent = tree.directory(path[: depth - 1])
             if parent is None:
-                return f"'{shown(path[: depth - 1])}' is a file: nothing lies below it"
+                return f"'{shown_path(path[: depth - 1])}' is a file: nothing lies below it"
             reason = hidden_by(tree, parent, name, path[:depth])
             if reason is not None:
-                place = "" if depth == len(path) else f"in '{shown(path[:depth])}': "
+                place = "" if depth == len(path) else f"in '{shown_path(path[:depth])}': "
                 return place + reason
         found = tree.find(path)
     except ResourceNotFound:
@@ -157,6 +157,6 @@ def hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str |
     return None
 
 
-def shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """Return a path for people."""
     return uris.display("/".join(path))

@@ -14,7 +14,7 @@ from resource_server.providers.filesystem.exposure.explain import (
     entry_names,
     exposed_directories,
     hidden_by,
-    shown,
+    shown_path,
 )
 from resource_server.providers.filesystem.exposure.patterns import Pattern, bytewise
 from resource_server.providers.filesystem.exposure.rules import EVERYTHING, Selection, selection
@@ -72,7 +72,9 @@ def _misnamed(tree: FileTree, path: Path, options: DirectoryOptions) -> tuple[st
         if not names[written]:
             # `exposed: false` hides files and links, too.
             is_hidden = is_last and not options.exposed
-            return None if is_hidden else (f"'{shown(path[: depth + 1])}' is no directory", False)
+            return (
+                None if is_hidden else (f"'{shown_path(path[: depth + 1])}' is no directory", False)
+            )
     return None
 
 
@@ -91,11 +93,11 @@ def _missing(
         return "no such directory", False
     exposed = [each for each in known if not _is_kept(tree, above, each)]
     stops = options.protects and near_name(rest[0], exposed) is not None
-    return f"no such directory; did you mean '{shown((*above, near, *rest[1:]))}'?", stops
+    return f"no such directory; did you mean '{shown_path((*above, near, *rest[1:]))}'?", stops
 
 
 def _is_kept(tree: FileTree, above: Path, name: str) -> bool:
-    """Return whether an entry has options of its own that protect it, or is hidden."""
+    """Return whether an entry is hidden, or protected by its own options."""
     own = tree.exposure.options("/".join((*above, name)))
     if own is not None and own.protects:
         return True
@@ -118,7 +120,6 @@ class _Sought:
         self._prefix = prefix
         lines = selection((line,), prefix) if option.endswith("include") else None
         self._lines = lines or Selection((line,), prefix)
-
         self.pattern = Pattern.parse(line)
         self.is_literal = self.pattern is not None and self.pattern.is_literal
         """Whether it is a name or path without wildcards."""
@@ -195,4 +196,4 @@ def patterns(
         left -= len(names)
     for each in sought:
         if left >= 0 or each.is_literal:
-            yield Unmatched(each.option, f"'{shown((each.line,))}' matches nothing")
+            yield Unmatched(each.option, f"'{shown_path((each.line,))}' matches nothing")

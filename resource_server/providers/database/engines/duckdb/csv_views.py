@@ -18,7 +18,7 @@ from resource_server.conversion.formats import delimited, row_tables
 from resource_server.conversion.formats.delimited import Delimited
 from resource_server.providers.database.engines.duckdb.messages import ROW
 from resource_server.providers.database.engines.duckdb.text_columns import (
-    Texts,
+    TextRows,
     literal,
     spelt_columns,
 )
@@ -30,7 +30,7 @@ _CHUNK_ROWS: Final = 20_000
 
 def view(
     database: duckdb.DuckDBPyConnection, path: str, stream: BinaryIO, found: Delimited
-) -> Texts | None:
+) -> TextRows | None:
     """Return the rows of a CSV file as DuckDB reads them; None if it reads others than we do.
 
     Raises:
@@ -39,7 +39,7 @@ def view(
     if found.encoding not in _ENCODINGS or found.options["skipinitialspace"]:
         return None
     count, length, widths = _counted(stream, found)
-    names = row_tables.unique_names(found.names, max(*widths, len(found.names)), (ROW,))
+    names = row_tables.column_names(found.names, max(*widths, len(found.names)), (ROW,))
     is_ragged = len(widths | {len(names)}) > 2  # besides that of no row
     source = _source(path, len(names), _first_line(stream, found), found, is_ragged=is_ragged)
     sums = " + ".join(f"coalesce(sum(length(c{at})), 0)" for at in range(len(names)))
@@ -51,7 +51,7 @@ def view(
         return None
     renamed = ", ".join(f"c{at} AS {quoted(name)}" for at, name in enumerate(names))
     columns = spelt_columns(names, found.sample)
-    return Texts(f"SELECT {renamed} FROM {source}", columns, count, is_loaded=False)  # noqa: S608
+    return TextRows(f"SELECT {renamed} FROM {source}", columns, count, is_loaded=False)  # noqa: S608
 
 
 def _counted(stream: BinaryIO, found: Delimited) -> tuple[int, int, set[int]]:

@@ -19,7 +19,7 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     FilesSource,
     State,
     settling_s,
-    state_of,
+    state_of_files,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
     DataTable,
@@ -216,7 +216,7 @@ class CurrentWorker:
         if not tables:
             return self._source.state() == state
         chosen = tables if places is None else [tables[place] for place in places]
-        return all(state_of((table,)) == opened for table, opened in chosen)
+        return all(state_of_files((table,)) == opened for table, opened in chosen)
 
     def _usable(self) -> WorkerProcess | None:
         worker = self._worker
@@ -268,7 +268,7 @@ class CurrentWorker:
             state, opening = await asyncio.to_thread(look)
         if self._refused is not None and self._refused[0] == state:
             raise self._refused[1]
-        states = [(table, state_of((table,))) for table in opening.tables]
+        states = [(table, state_of_files((table,))) for table in opening.tables]
         opening = msgspec.structs.replace(opening, visible=self._visible)
         try:
             worker, answer, tables = await self._open(opening, states)

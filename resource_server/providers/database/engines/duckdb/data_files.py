@@ -97,15 +97,15 @@ class FilesSource:
         """
         tables = self._tables(is_open=is_open)
         self._opened = tables
-        return state_of(tables), Open(None, tuple(tables))
+        return state_of_files(tables), Open(None, tuple(tables))
 
     def state(self) -> State:
         """Return the state of the files that were found last."""
-        return state_of(self._opened)
+        return state_of_files(self._opened)
 
     def found(self) -> State:
         """Return the state of the files that match now, or of none. Raises as `look`."""
-        return state_of(self._tables(is_open=True))
+        return state_of_files(self._tables(is_open=True))
 
     def _tables(self, *, is_open: bool) -> list[DataTable]:
         files = self._files()
@@ -187,7 +187,7 @@ def _optional_status(path: str) -> _FileState | None:
         return None
 
 
-def state_of(tables: Sequence[DataTable]) -> State:
+def state_of_files(tables: Sequence[DataTable]) -> State:
     """Return the state of the files of tables."""
     return tuple(_optional_status(file.path) for table in tables for file in table.files)
 

@@ -30,7 +30,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
 )
 from resource_server.providers.database.engines.duckdb.text_columns import (
     STAGE,
-    Texts,
+    TextRows,
     literal,
 )
 from resource_server.providers.database.engines.reflection import quoted
@@ -75,7 +75,7 @@ def make(
 ) -> Made:
     """Create the tables of all files that can be read.
 
-    `begin` gets the place of each data table before it is made, and at last their number.
+    `begin` is called with the index of each data table before its creation, then with their number.
     """
     maker = _Maker(database)
     database.execute(f"CREATE SCHEMA {quoted(NUMBERED)}")
@@ -182,7 +182,7 @@ class _Maker:
         """Make one table of files of text, whose columns go by name."""
         size = sum(file.size for file in table.files)
         is_view = table.kind == "csv" and size > self._room
-        parts: list[Texts] = []
+        parts: list[TextRows] = []
         for number, file in enumerate(table.files):
             with self._left_out(file.name):
                 part = self._read(file, table.kind, f"s{number}", is_view=is_view)
@@ -195,7 +195,7 @@ class _Maker:
                 loaded = self._create_typed(table.name, text_columns.united(parts))
                 self._room -= size * loaded
 
-    def _read(self, file: DataFile, kind: str, stage: str, *, is_view: bool) -> Texts:
+    def _read(self, file: DataFile, kind: str, stage: str, *, is_view: bool) -> TextRows:
         """Return the rows of a file; CSV that does not fit into memory as DuckDB reads it."""
         with _stream(file) as stream:
             if kind == "json":
@@ -217,7 +217,7 @@ class _Maker:
             note = "a quote is never closed; the line is read as it stands"
             return part._replace(notes=(*part.notes, *_of_lines(unclosed, note)))
 
-    def _create_typed(self, name: str, texts: Texts) -> bool:
+    def _create_typed(self, name: str, texts: TextRows) -> bool:
         """Create a table of texts with the types that fit them; return whether it is loaded."""
         types = text_columns.typed(self._database, texts)
         select = f"SELECT row_number() OVER () AS {quoted(ROW)}, {types} FROM ({texts.select})"  # noqa: S608
@@ -243,14 +243,14 @@ class _Maker:
     def _make_sheet(self, name: str, stage: str, sheet: Any) -> None:
         """Load a sheet, whose first row names the columns; one without cells is no table."""
         rows: Iterator[Sequence[Any]] = iter(sheet.rows)
-        head = [text_columns.text_of(cell, "") for cell in next(rows, ())]
+        head = [text_columns.spelt_text(cell, "") for cell in next(rows, ())]
         if not head:
             return
         texts = text_columns.stage_values(
             self._database,
             stage,
             _bounded(rows, len(head)),
-            lambda width: row_tables.unique_names(head, max(width, len(head)), (ROW,)),
+            lambda width: row_tables.column_names(head, max(width, len(head)), (ROW,)),
             null="",
         )
         self._create_typed(name, texts)
@@ -262,12 +262,12 @@ class _Maker:
                 self._database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
 
 
-def _json_texts(database: duckdb.DuckDBPyConnection, stage: str, stream: BinaryIO) -> Texts:
+def _json_texts(database: duckdb.DuckDBPyConnection, stage: str, stream: BinaryIO) -> TextRows:
     names: list[str] = []
     broken: list[int] = []
     rows = delimited.read_json_lines(stream, names, broken)
     texts = text_columns.stage_values(
-        database, stage, rows, lambda width: row_tables.unique_names(names, width, (ROW,))
+        database, stage, rows, lambda width: row_tables.column_names(names, width, (ROW,))
     )
     note = "the line is no JSON; it is text in the column `value`"
     return texts._replace(notes=(*texts.notes, *_of_lines(broken, note)))

@@ -163,7 +163,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     column: str | None = None
     """The missing column that it names."""
     code: str = ""
-    """The code of its cause, of statements that are not a caller's."""
+    """The code of its cause; empty for a caller's statement."""
 
 
 Request: TypeAlias = Open | Run | Cancel

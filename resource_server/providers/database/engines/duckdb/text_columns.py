@@ -20,7 +20,7 @@ from resource_server.providers.database.engines.duckdb.messages import ROW
 from resource_server.providers.database.engines.reflection import quoted
 
 STAGE: Final = '"~stage"'
-"""Attached database of the texts, as long as tables are made of them; it compresses."""
+"""Attached, compressing database of the texts while tables are made of them."""
 _ROW_END: Final = "\x1e"
 _CELL_END: Final = "\x1f"
 _EMPTY: Final = "\x1d"
@@ -68,7 +68,7 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """A column of texts, and what its types may be."""
 
     name: str
@@ -76,11 +76,11 @@ class Column(NamedTuple):
     """The condition that a value is of a type, by candidates, the narrowest first."""
 
 
-class Texts(NamedTuple):
+class TextRows(NamedTuple):
     """Rows of texts that DuckDB reads."""
 
     select: str
-    columns: Sequence[Column]
+    columns: Sequence[TextColumn]
     rows: int
     """Number of rows, as their reader counts them."""
     notes: Sequence[str] = ()
@@ -98,7 +98,7 @@ def stage_rows(
     table: str,
     names: Sequence[str],
     rows: Iterator[list[str]],
-) -> Texts:
+) -> TextRows:
     """Stage rows of texts, such as those of CSV; an empty text is NULL.
 
     `names` are those of the first columns.
@@ -109,14 +109,14 @@ def stage_rows(
         samples = samples or chunk[:_SAMPLE_ROWS]
         stage.add(chunk)
     width = max(stage.width, len(names))
-    return stage.texts(spelt_columns(row_tables.unique_names(names, width, (ROW,)), samples))
+    return stage.texts(spelt_columns(row_tables.column_names(names, width, (ROW,)), samples))
 
 
-def spelt_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
+def spelt_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[TextColumn]:
     """Return columns with the types that they may have, by the form of their first texts."""
     sample = rows[:_SAMPLE_ROWS]
     return [
-        Column(name, _spelt_types([row[at] for row in sample if at < len(row)]))
+        TextColumn(name, _spelt_types([row[at] for row in sample if at < len(row)]))
         for at, name in enumerate(names)
     ]
 
@@ -141,14 +141,14 @@ def stage_values(
     names: Callable[[int], Sequence[str]],
     *,
     null: object = None,
-) -> Texts:
+) -> TextRows:
     """Stage rows of values that have types, such as those of JSON and sheets.
 
     Args:
         database: the connection, with `STAGE` attached.
         table: the name of the table in it.
-        rows: the rows, each as long as the columns known by then.
-        names: returns the names of so many columns.
+        rows: the rows, each with a value for every column found so far.
+        names: returns the names of a number of columns.
         null: the value that is NULL, besides None.
     """
     stage = _Stage(database, table)
@@ -159,12 +159,12 @@ def stage_values(
         columns: list[tuple[Any, ...]] = list(itertools.zip_longest(*chunk))
         for at, column in enumerate(columns):
             kinds[at] |= {_KINDS.get(each, "text") for each in _types(column, null)}
-        texts = [[text_of(value, null) for value in column] for column in columns]
+        texts = [[spelt_text(value, null) for value in column] for column in columns]
         stage.add([list(row) for row in zip(*texts, strict=True)], has_empty=null is None)
     named = names(len(kinds))
     kinds += [set[str]() for _ in named[len(kinds) :]]  # no row has a value below these names
     found = [
-        Column(name, _BY_KIND.get(frozenset(kind), {}))
+        TextColumn(name, _BY_KIND.get(frozenset(kind), {}))
         for name, kind in zip(named, kinds, strict=True)
     ]
     return stage.texts(found)
@@ -187,7 +187,7 @@ def _types(column: Sequence[Any], null: object) -> set[type]:
     return found
 
 
-def text_of(value: Any, null: object) -> str:
+def spelt_text(value: Any, null: object) -> str:
     """Return the text of a value as its type spells it; nothing for NULL."""
     match value:
         case str():
@@ -261,25 +261,25 @@ class _Stage:
                 self._database.execute(f"ALTER TABLE {self._table} ADD COLUMN c{at} VARCHAR")
         self.width = max(self.width, width)
 
-    def texts(self, columns: Sequence[Column]) -> Texts:
+    def texts(self, columns: Sequence[TextColumn]) -> TextRows:
         """Return what was added, whose columns have these names and may have these types."""
         self._widen(len(columns))
         renamed = ", ".join(f"c{at} AS {quoted(each.name)}" for at, each in enumerate(columns))
         notes = () if self._unread is None else (f"row {self._unread}: a character is unreadable",)
-        return Texts(f"SELECT {renamed} FROM {self._table}", columns, self.rows, notes)  # noqa: S608
+        return TextRows(f"SELECT {renamed} FROM {self._table}", columns, self.rows, notes)  # noqa: S608
 
 
-def united(parts: Sequence[Texts]) -> Texts:
+def united(parts: Sequence[TextRows]) -> TextRows:
     """Return the rows of several tables, whose columns go by name."""
     if not parts[1:]:
         return parts[0]
-    checks: dict[bytes, Column] = {}
+    checks: dict[bytes, TextColumn] = {}
     for column in itertools.chain.from_iterable(part.columns for part in parts):
         key = column.name.encode("utf-8", "surrogatepass").lower()
         known = checks.get(key, column)
         common = {type: check for type, check in known.checks.items() if type in column.checks}
-        checks[key] = Column(known.name, common)
-    return Texts(
+        checks[key] = TextColumn(known.name, common)
+    return TextRows(
         " UNION ALL BY NAME ".join(part.select for part in parts),
         list(checks.values()),
         sum(part.rows for part in parts),
@@ -287,7 +287,7 @@ def united(parts: Sequence[Texts]) -> Texts:
     )
 
 
-def typed(database: duckdb.DuckDBPyConnection, texts: Texts) -> str:
+def typed(database: duckdb.DuckDBPyConnection, texts: TextRows) -> str:
     """Return the expressions of the columns, each of the type that fits all of its texts."""
     found = [quoted(column.name) for column in texts.columns]
     left = {at: iter(column.checks.items()) for at, column in enumerate(texts.columns)}
@@ -306,7 +306,7 @@ def typed(database: duckdb.DuckDBPyConnection, texts: Texts) -> str:
 
 def _fitting(
     database: duckdb.DuckDBPyConnection,
-    texts: Texts,
+    texts: TextRows,
     tried: Sequence[tuple[int, tuple[str, str]]],
 ) -> Iterator[tuple[int, str | None]]:
     """Yield the columns whose texts are all of the type that is tried, or that have none."""

@@ -116,7 +116,7 @@ SELECT schema_name FROM duckdb_schemas()
 WHERE database_name = $1 ORDER BY schema_name <> 'main', schema_name"""
 _STATE: Final = (_SCHEMA, _CONSTRAINTS, _COMMENTS, _INDEXES)
 _OF_FILES: Final = (duckdb.InvalidInputException,)
-"""What refuses a statement of ours for the sake of what is in a data file."""
+"""Errors by which the content of a data file refuses the program's own statement."""
 _OF_THE_PROCESS: Final = ("stopped", "memory", "broken", "damaged")
 """Failures that are no mistakes of a statement."""
 

@@ -415,7 +415,7 @@ class PostgresEngine(ServerEngine):
 
 
 async def _has_pooler(connection: DriverConnection) -> bool:
-    """Return whether a session is another one than that of the login."""
+    """Return whether the session differs from that of the login."""
     # In a transaction, as the next message may reach another session.
     async with connection.transaction(readonly=True):
         prepared = await connection.prepare("SELECT pg_catalog.pg_backend_pid()", name="")
