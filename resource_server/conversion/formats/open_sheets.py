@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats.archives import Archive, below
@@ -156,13 +156,16 @@ def _open_value(cell: Element) -> Cell:
     return shown
 
 
+_BREAKS: Final = {"text:line-break": "\n", "text:tab": "\t"}
+
+
 def _shown(paragraph: Element) -> Iterator[str]:
     yield paragraph.text or ""
     for child in paragraph:
         if child.tag == "text:s":
             yield " " * min(_repeated(child.get("text:c", "")), 100)
-        elif child.tag == "text:line-break":
-            yield "\n"
+        elif child.tag in _BREAKS:
+            yield _BREAKS[child.tag]
         elif child.tag != "office:annotation":
             yield from _shown(child)
         yield child.tail or ""

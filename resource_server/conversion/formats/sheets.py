@@ -12,7 +12,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 from typing import BinaryIO, Final, TypeVar
 from urllib.parse import quote, urlencode
 from xml.sax.saxutils import quoteattr
@@ -176,11 +176,15 @@ class _Excel:
         sheet = _guarded(lambda: self._book.get_sheet_by_name(about.name))
         return Sheet(
             about.name,
-            sheet.iter_rows(),
+            dropwhile(_is_empty, sheet.iter_rows()),  # those above the first cell, too
             sheet.height,
             is_hidden=about.visible != SheetVisibleEnum.Visible,
             is_compacted=about.name in self._others.compacted,
         )
+
+
+def _is_empty(row: Sequence[Cell]) -> bool:
+    return all(cell == "" for cell in row)
 
 
 def _guarded(read: Callable[[], T]) -> T:
@@ -453,7 +457,7 @@ def _text(cell: Cell) -> str:
 
 def _plain(cell: Cell) -> str:
     if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
     if isinstance(cell, datetime.datetime):
         is_day = cell.hour == cell.minute == cell.second == cell.microsecond == 0
         return cell.date().isoformat() if is_day else cell.isoformat(" ")

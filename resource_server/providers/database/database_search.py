@@ -76,6 +76,8 @@ _LARGE = 2 * 1024 * 1024
 _DESCRIBED_AT_ONCE = 32
 _MAX_NAMED = 10
 """Maximum tables whose searched columns a caller is told."""
+_FILTER = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
+_NONE_SEARCHED = f"No column of a table is searched; {_FILTER}"
 
 _WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
 TableAtPath: TypeAlias = tuple[Path, TableInfo]
@@ -122,9 +124,9 @@ class DatabaseSearch:
         page = await rows.found(found, below, within, after)
         if page.hits or page.next or after or len(found) == len(tables):
             return page
-        return replace(
-            page, note=f"Of tables, only these columns are searched: {await self._named()}"
-        )
+        named = await self._named()
+        told = f"Of tables, only these columns are searched: {named}" if named else _NONE_SEARCHED
+        return replace(page, note=told)
 
     async def _check_columns(self, table: TableName) -> None:
         """Check that some column of a table is searched.
@@ -134,13 +136,12 @@ class DatabaseSearch:
         """
         exposed = await self._exposed.get(table)
         if not (exposed.searched and exposed.options.rows):
-            raise NotSearchable(
-                f"no column of {uris.display(table.name)} can be searched; "
-                f"those that can be: {await self._named()}"
-            )
+            named = await self._named()
+            rest = f"those that can be: {named}" if named else _FILTER
+            raise NotSearchable(f"no column of {uris.display(table.name)} can be searched; {rest}")
 
     async def _named(self) -> str:
-        """Return the searched columns, by table."""
+        """Return the searched columns, by table; nothing if there is none."""
         named: list[str] = []
         for info in await self._exposed.infos():
             options = self._exposed.options(info.name)
@@ -151,7 +152,7 @@ class DatabaseSearch:
                         named.append(f"{info.name.name} ({', '.join(searched)})")
             if len(named) == _MAX_NAMED:
                 break
-        return uris.display(", ".join(named)) or "none"
+        return uris.display(", ".join(named))
 
     async def _find(self, address: Address, below: Path) -> None:
         """Check cheaply that the address exists.

@@ -138,7 +138,7 @@ def test_an_ods_keeps_values_dates_and_repeated_cells() -> None:
             _ods_row(_ods_cell("a"), _ods_cell("b"), _ods_cell("c"), _GAP)
             + _ods_row(
                 _ods_cell("1,5", 'office:value-type="float" office:value="1.5"'),
-                _ods_cell("x", 'table:number-columns-repeated="2"'),
+                _ods_cell("x<text:tab/>y", 'table:number-columns-repeated="2"'),
             )
             + _ods_row(
                 _ods_cell(
@@ -150,7 +150,7 @@ def test_an_ods_keeps_values_dates_and_repeated_cells() -> None:
         ),
     )
     assert text.startswith("## Data\n\n| a | b | c |\n")
-    assert "| 1.5 | x | x |\n" in text
+    assert "| 1.5 | x y | x y |\n" in text
     assert "| 2024-02-01 10:00:00 | #DIV/0! |" in text
     assert len(text) < 500
 

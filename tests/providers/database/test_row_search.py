@@ -336,14 +336,27 @@ async def test_a_table_without_searched_columns_names_those_that_are_searched(ow
         assert (await it.page("bergamot")).note is None
 
 
+async def test_where_no_column_is_searched_a_search_says_how_text_is_found(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    how = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
+    async with searched(owner, tables={}) as it:
+        assert (await it.page("nowhere")).note == f"No column of a table is searched; {how}"
+        with pytest.raises(NotSearchable) as caught:
+            await it.page("x", below=("teas",))
+        assert str(caught.value) == f"no column of teas can be searched; {how}"
+
+
 async def test_a_table_of_other_scopes_is_not_named_as_searchable(owner: Owner) -> None:
     await owner.run(*TEAS, "create table cups (id integer primary key, note varchar(99))")
     tables = {"teas": TableOptions(search=("note",), access=Access(scopes=("tea",)))}
     whole = Database(url=owner.url, tables=tables)
-    for scopes, named in ((frozenset[str](), "none"), (frozenset(("tea",)), "teas (note)")):
+    for scopes, named in (
+        (frozenset[str](), "a filter finds"),
+        (frozenset(("tea",)), "those that can be: teas (note)"),
+    ):
         async with whole.narrowed(scopes) as provider:
             it = Searched(provider, owner.prefix)
-            with pytest.raises(NotSearchable, match=re.escape(f"those that can be: {named}")):
+            with pytest.raises(NotSearchable, match=re.escape(f"searched; {named}")):
                 await it.page("x", below=("cups",))
 
 

@@ -321,6 +321,19 @@ async def test_a_sheet_that_cannot_be_a_table_leaves_only_itself_out(
     assert any("left out: a.SHEET1: another" in line for line in caplog.messages)
 
 
+async def test_a_sheet_begins_with_its_first_row_that_has_a_value(tmp_path: Path) -> None:
+    later = "".join(
+        _row(at, _text_cell(f"B{at}", name), f'<c r="C{at}"><v>{value}</v></c>')
+        for at, name, value in ((4, "Ann", 1), (6, "Bo", 2))
+    )
+    heads = _row(1, '<c r="A1" s="1"/>') + _row(3, _text_cell("B3", "name"), _text_cell("C3", "n"))
+    make(tmp_path, {"a.xlsx": xlsx(heads + later)})
+    async with served(f"files:{tmp_path}/a.xlsx") as view:
+        found = await rows(view, "a")
+    expected = [{"name": "Ann", "n": 1}, {"name": None, "n": None}, {"name": "Bo", "n": 2}]
+    assert found == expected
+
+
 async def test_durations_are_spelt_as_their_sheet_shows_them(tmp_path: Path) -> None:
     values = ("1.25347222222222", "0.25", "-0.5")
     cells = "".join(
