@@ -123,6 +123,8 @@ class Rule(NamedTuple):
     """Identifiers read by `where` and `change`, in lower case."""
     is_optional: bool = False
     """Whether its table may come later."""
+    compared: tuple[str, ...] = ()
+    """Text in double quotes that `where` compares with something: MariaDB has no such names."""
 
     def fits(self, names: Sequence[str]) -> bool:
         """Return whether it matches a table with these spellings."""
@@ -505,7 +507,14 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
         given = msgspec.structs.replace(given, where="".join(texts))
     if given.change is not None:
         names.add(given.change.column.casefold())
-    return Rule(pattern, given, expression, frozenset(names), is_optional=given.optional)
+    return Rule(
+        pattern,
+        given,
+        expression,
+        frozenset(names),
+        is_optional=given.optional,
+        compared=sql_tokenizer.compared_texts(given.where or "", engine),
+    )
 
 
 def _certain(token: SqlToken) -> str:

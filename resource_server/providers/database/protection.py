@@ -60,6 +60,10 @@ async def _problems(
         return
     for name in names:
         refused = await _refusal(engine, name, options.where)
+        if refused is None and rule.compared:
+            columns = [each.casefold() for each in (await settle(engine.table(name))).column_names]
+            texts = [each for each in rule.compared if each.casefold() in columns]
+            refused = f'"{texts[0]}" is text here; write `{texts[0]}`' if texts else None
         if refused is not None:
             text = sentences(f"of '{name.name}': {refused}", WITHHELD[0])
             yield Problem(f"tables.{rule.pattern}.where", text), [name]

@@ -130,6 +130,24 @@ async def test_rules_that_hold_leave_tables_as_they_are(owner: Owner) -> None:
         assert told == ([] if owner.engine == "mariadb" else [missing])
 
 
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+async def test_a_condition_that_compares_text_in_the_place_of_a_column_is_a_mistake(
+    owner: Owner,
+) -> None:
+    await owner.run(*PEOPLE[:-1])
+    for where, holds in (
+        ('"name" <> 0', False),
+        ('id = 1 and "Name" not in (1)', False),
+        ('name <> "name"', True),
+        ('"name" = name or id = 1', False),
+        ('name in ("name", "Ann")', True),
+    ):
+        async with served(owner, tables={"customers": TableOptions(where=where)}) as it:
+            told = str(await it.catalog.mounts[0].provider.warnings(thorough=False))
+            assert ("is text here; write `" in told) != holds, where
+            assert ("customers" in str(await it.children())) == holds
+
+
 async def test_a_condition_with_a_percent_sign_holds(owner: Owner) -> None:
     await owner.run(
         "create table t (id integer primary key, name varchar(9))",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from resource_server.providers.database.engines.contract import EngineName
@@ -87,6 +88,7 @@ _REFUSED = {
     "unclosed": "has an unclosed {}",
     "executed": "has an executable comment, /*! */; write its content instead",
 }
+_COMPARISONS = frozenset("= < > ! is in like between not regexp rlike".split())
 _QUOTES = {'"': '"', "`": "`", "[": "]"}
 
 
@@ -205,6 +207,20 @@ def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
             names.add(name.casefold())
         before = token.text.lower()
     return found
+
+
+def compared_texts(sql: str, engine: EngineName) -> tuple[str, ...]:
+    """Return the texts in double quotes before a comparison: other engines have names there."""
+    if engine not in ("mysql", "mariadb"):
+        return ()
+    solid = [token for token in _tokens(sql, engine) if token.kind != "space"]
+    return tuple(
+        [
+            text.text[1:-1]
+            for text, sign in pairwise(solid)
+            if text.text[0] == '"' and sign.text.lower() in _COMPARISONS
+        ]
+    )
 
 
 def statement(sql: str, engine: EngineName) -> Sequence[SqlToken]:
