@@ -59,7 +59,7 @@ ENGINES: tuple[EngineName, ...] = ("sqlite", "postgresql", "mariadb", "duckdb")
 _COLUMN = "c"
 _LONGEST = 800
 """Longer texts fit no URI."""
-_VAGUE = ("cannot answer", "does not fit where", "database refuses", "cannot compute")
+_VAGUE = ("cannot answer", "does not fit where", "database refuses", "compute this summary\n")
 """Words of refusals that do not say why."""
 
 Tags: TypeAlias = frozenset[int]
@@ -277,7 +277,7 @@ class _Column:
         try:
             (item,) = (await self._catalog.read(uri)).items
         except InvalidParameter as error:
-            if any(word in str(error) for word in _VAGUE):
+            if any(word in f"{error}\n" for word in _VAGUE):
                 raise Violation(f"{uri}: {error}") from error
             raise _Refused(f"{uri}: {error}") from error
         except ResourceNotFound as error:

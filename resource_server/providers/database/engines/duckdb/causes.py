@@ -35,6 +35,7 @@ DAMAGED: Final = "IOException"
 """Code of what cannot be read in a data file."""
 _EXTENSION: Final = "extension"
 _NO_FUNCTION: Final = "No function matches"
+_PARAMETER: Final = "Parameter not supported"
 
 STATEMENT: Final[Causes] = {
     _EXTENSION: Cause(
@@ -43,6 +44,7 @@ STATEMENT: Final[Causes] = {
         "read it by a view without the extension, or hide it",
     ),
     _NO_FUNCTION: Cause("operation", "the database has no such operation for a column's type"),
+    _PARAMETER: Cause("operation", "a parameter stands where the database takes none"),
     "BinderException": _MISSING,
     "CatalogException": _MISSING,
     "ConversionException": _UNFIT,
@@ -68,9 +70,8 @@ STATEMENT: Final[Causes] = {
     ),
     "SerializationException": _DAMAGED,
     "TypeMismatchException": _UNFIT,
-    "Error": _DAMAGED,  # the words of a reader of files alone
 }
-"""Of a statement; two keys are words of messages."""
+"""Of a statement; the first three keys are words of messages."""
 
 _FLOWS: Final[Mapping[str, Failure]] = {
     "InterruptException": "stopped",
@@ -119,15 +120,18 @@ def codes(error: BaseException) -> Iterator[str]:
     message = str(error)
     if type(error).__name__ == "CatalogException" and _EXTENSION in message:
         yield _EXTENSION
-    if _NO_FUNCTION in message:
-        yield _NO_FUNCTION
+    yield from (words for words in (_NO_FUNCTION, _PARAMETER) if words in message)
     yield type(error).__name__
     yield from (name for name in class_names(error) if name != "Error")
 
 
-def flow(error: BaseException, *, of_files: bool) -> Failure:
-    """Return what an error means for the worker; `of_files` tells whether it reads data files."""
+def flow(error: BaseException, *, of_files: bool, is_author: bool) -> Failure:
+    """Return what an error means for the worker.
+
+    `of_files` tells whether it reads data files, `is_author` if the statement is the manifest's.
+    """
     name = type(error).__name__
-    if of_files and STATEMENT.get(name) is _DAMAGED:
+    # A bare `Error` has the words of a reader of files, or of a statement that cannot be prepared.
+    if of_files and (STATEMENT.get(name) is _DAMAGED or (name == "Error" and not is_author)):
         return "damaged"
     return _FLOWS.get(name, "refused")

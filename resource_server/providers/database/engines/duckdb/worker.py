@@ -236,9 +236,10 @@ class _Worker:
         except parsed_query.RefusedQuery as error:
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
-            failure = causes.flow(error, of_files=bool(self._opened.answer.sources))
+            of_files = bool(self._opened.answer.sources)
+            failure = causes.flow(error, of_files=of_files, is_author=job.is_author)
             is_ours = self._opened.known is not None and not job.is_author
-            if is_ours and self._opened.answer.sources and type(error) in _OF_FILES:
+            if is_ours and of_files and type(error) in _OF_FILES:
                 failure = "damaged"
             if self._opened.known is None and failure not in _OF_THE_PROCESS:
                 return caller_errors.refusal(job.id, error, self._opened.paths)

@@ -38,7 +38,7 @@ PROVOKED: dict[str, str] = {
     "PermissionException": "SELECT * FROM read_csv('/etc/passwd')",
 }
 ELSEWHERE = {
-    "Error": "test_a_damaged_data_file_is_no_missing_table",
+    "Parameter not supported": "test_an_error_of_a_statement_has_its_cause",
     "IOException": "test_isolation",
     "InterruptException": "test_isolation",
     "MemoryError": "memory of the process",
@@ -90,6 +90,9 @@ async def test_an_error_of_a_statement_has_its_cause(
                 assert type(raised.value) is ResourceUnreadable, code
                 assert told == f"cannot be read: {cause.told}"
             assert "zq" not in told + caplog.text
+        ordered = Statement("SELECT id FROM kept ORDER BY $1", ("x",))
+        with pytest.raises(InvalidParameter, match="a parameter stands where the database takes"):
+            await engine.query(ordered, limit=5, within=5)
         with pytest.raises(UnfitParameter):
             await engine.fetch(Statement("SELECT $1::int", ("x",)), limit=5, within=5)
         for sql, told in {
