@@ -444,9 +444,11 @@ class Policy:
     def _is_kept(self, name: TableName) -> bool:
         """Return whether a table is hidden, or protected by its own entry."""
         rule = self._rule(name)
-        if rule is None or not rule.protects:
-            return False
-        return rule.options is None or rule.expression is None
+        if rule is None or rule.options is None:
+            return rule is not None
+        options = rule.options
+        shown_less = rule.restricts or options.access.scopes or not options.rows
+        return bool(shown_less) and rule.expression is None
 
     def lacking(self, table: Table) -> Problem | None:
         """Return the column that an entry of this name hides or masks and the table lacks."""

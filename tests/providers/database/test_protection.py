@@ -164,6 +164,14 @@ async def test_a_misspelt_table_customer_beside_customers_is_not_served(owner: O
             async with Database(url=owner.url, tables={"customer": entry}):
                 pass
         assert caught.value.option == "tables.customer"
+    # An entry that hides nothing of `customers` is no reason to serve it.
+    unlisted = {"customers": TableOptions(listed=False), "customer": hiding("ssn")}
+    with pytest.raises(RuleUnmatched):
+        async with Database(url=owner.url, tables=unlisted):
+            pass
+    restricted = {"customers": TableOptions(where="id = 1"), "customer": hiding("ssn")}
+    async with Database(url=owner.url, tables=restricted):
+        pass
     for name in ("customer", "cust*"):
         later = {name: hiding("ssn", optional=True)}
         async with Database(url=owner.url, tables=later):
