@@ -111,7 +111,7 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
                 break
     room = len(resources) if everything else console.terminal_lines() - _LINES_BELOW
     if uri is not None:
-        lines = [_Line(each, 0) for each in resources[: room if room > 0 else MAX_LINES]]
+        lines = [_TreeLine(each, 0) for each in resources[: room if room > 0 else MAX_LINES]]
     elif room > 0:
         lines = _Tree(resources).top(room)
     else:
@@ -125,7 +125,7 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
     return status
 
 
-class _Line(NamedTuple):
+class _TreeLine(NamedTuple):
     resource: Json
     hidden: int
     """Resources below it that are not printed."""
@@ -145,7 +145,7 @@ class _Tree:
             if resource["resourceType"] == "collection":
                 self._below.setdefault(place, [])
 
-    def top(self, room: int) -> Sequence[_Line]:
+    def top(self, room: int) -> Sequence[_TreeLine]:
         """Return at most `room` lines, depth first: whole collections, the upper ones first.
 
         Where no collection fits whole, the first has its beginning.
@@ -163,14 +163,14 @@ class _Tree:
             waiting += chosen[place]
         return list(self._lines("", chosen))
 
-    def _lines(self, place: str, chosen: Mapping[str, Sequence[Json]]) -> Iterator[_Line]:
+    def _lines(self, place: str, chosen: Mapping[str, Sequence[Json]]) -> Iterator[_TreeLine]:
         waiting = list(reversed(chosen[place]))
         while waiting:
             resource = waiting.pop()
             place = _place(resource)
             inside = chosen.get(place, ())
             unshown = self._below.get(place, [])[len(inside) :]
-            yield _Line(resource, sum(1 + self._count(_place(each)) for each in unshown))
+            yield _TreeLine(resource, sum(1 + self._count(_place(each)) for each in unshown))
             waiting += reversed(inside)
 
     def _count(self, place: str) -> int:
@@ -191,7 +191,7 @@ def exit_status(page: Json) -> int:
     return 1 if page.get("_meta", {}).get(META_UNAVAILABLE) else 0
 
 
-def _text(line: _Line) -> str:
+def _text(line: _TreeLine) -> str:
     resource = line.resource
     # An address is for copying, and stays whole.
     address = uris.readable(resource["uri"])

@@ -107,7 +107,7 @@ class RenderedTable(NamedTuple):
 
 
 def query_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of a query result, of which only names are known."""
+    """Return the columns of a query result: their names alone are known."""
     return tuple([Column(name, "", "any") for name in names])
 
 

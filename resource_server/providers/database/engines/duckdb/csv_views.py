@@ -19,8 +19,8 @@ from resource_server.conversion.formats.delimited import Delimited
 from resource_server.providers.database.engines.duckdb.messages import ROW
 from resource_server.providers.database.engines.duckdb.text_columns import (
     TextRows,
-    literal,
     spelt_columns,
+    sql_literal,
 )
 from resource_server.providers.database.engines.reflection import quoted
 
@@ -88,11 +88,11 @@ def _source(path: str, width: int, skip: int, found: Delimited, *, is_ragged: bo
         "auto_detect": "false",
         "header": "false",
         "skip": str(skip),
-        "delim": literal(options["delimiter"]),
-        "quote": literal('"'),
-        "escape": literal(options["escapechar"] or '"'),
+        "delim": sql_literal(options["delimiter"]),
+        "quote": sql_literal('"'),
+        "escape": sql_literal(options["escapechar"] or '"'),
         "null_padding": str(is_ragged).lower(),
         "parallel": str(not is_ragged).lower(),
     }
     listed = ", ".join(f"{name} = {value}" for name, value in given.items())
-    return f"read_csv({literal(path)}, {listed})"
+    return f"read_csv({sql_literal(path)}, {listed})"

@@ -31,7 +31,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
 from resource_server.providers.database.engines.duckdb.text_columns import (
     STAGE,
     TextRows,
-    literal,
+    sql_literal,
 )
 from resource_server.providers.database.engines.reflection import quoted
 from resource_server.runtime.causes import UNKNOWN, find
@@ -89,7 +89,7 @@ def make(
 def allowed_paths(tables: Sequence[DataTable]) -> str:
     """Return the statement that allows DuckDB to read the files of these tables only."""
     paths = [file.path for table in tables for file in table.files]
-    return f"SET allowed_paths = [{', '.join(map(literal, paths))}]"
+    return f"SET allowed_paths = [{', '.join(map(sql_literal, paths))}]"
 
 
 def opened(file: DataFile) -> int:
@@ -256,7 +256,7 @@ class _Maker:
         self._create_typed(name, texts)
         notes = [text for text, holds in _notes(sheet) if holds]
         if notes:
-            comment = literal(f"{'; '.join(notes)}.")
+            comment = sql_literal(f"{'; '.join(notes)}.")
             kinds = (("TABLE", _numbered(name)), ("VIEW", f"main.{quoted(name)}"))
             for kind, relation in kinds:
                 self._database.execute(f"COMMENT ON {kind} {relation} IS {comment}")
@@ -293,7 +293,7 @@ def _stream(file: DataFile) -> Generator[BinaryIO]:
 
 
 def _parquet(files: Sequence[DataFile]) -> str:
-    paths = ", ".join(literal(file.path) for file in files)
+    paths = ", ".join(sql_literal(file.path) for file in files)
     return f"SELECT * FROM read_parquet([{paths}], union_by_name = true)"  # noqa: S608
 
 

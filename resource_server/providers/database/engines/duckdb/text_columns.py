@@ -88,7 +88,7 @@ class TextRows(NamedTuple):
     is_loaded: bool = True
 
 
-def literal(text: str) -> str:
+def sql_literal(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 

@@ -411,7 +411,7 @@ def _opened_for_callers(
 
 def _attached(database: duckdb.DuckDBPyConnection, path: str) -> str:
     """Attach a file, and return the name that it has in SQL."""
-    attach = f"ATTACH {text_columns.literal(path)}"
+    attach = f"ATTACH {text_columns.sql_literal(path)}"
     try:
         database.execute(f"{attach} (READ_ONLY)")
     except duckdb.BinderException:  # it has the name of the database in memory
@@ -434,7 +434,7 @@ def _search_path(database: duckdb.DuckDBPyConnection, name: str) -> str:
     """Return the statement by which built-in functions precede macros of an open database."""
     schemas = [str(schema) for (schema,) in database.execute(_SCHEMAS, [name]).fetchall()]
     path = ["system.main", *(f"{quoted(name)}.{quoted(schema)}" for schema in schemas)]
-    return f"SET search_path = {text_columns.literal(','.join(path))}"
+    return f"SET search_path = {text_columns.sql_literal(','.join(path))}"
 
 
 def _reachable(opening: Open) -> list[int]:
