@@ -107,6 +107,10 @@ class Drawing:
         for child in paragraph:
             if child.tag in ("a:r", "a:fld"):
                 text = escape(child.findtext("a:t") or "", quote=False)
+                properties = child.find("a:rPr")
+                is_raised = properties is not None and _int(properties.get("baseline", "")) > 0
+                if text and is_raised:
+                    text = f"<sup>{text}</sup>"
                 link = below(child, "a:rPr", "a:hlinkClick")
                 target = self._relations.get(link.get("r:id", "")) if link is not None else None
                 if target is not None and target.is_external and text.strip():

@@ -48,6 +48,7 @@ def _options(*hidden: str) -> ConversionOptions:
         extract_metadata=False,
         hidden_content="drop",
         inline_data_media="alt_text_only",
+        sup_symbol="<sup>",  # `10<sup>6</sup>` is not 106
         # Navigation and forms hold facts too: the contents of a book, the fields of a form.
         preprocessing=PreprocessingOptions(
             preset="minimal", remove_forms=False, remove_navigation=False

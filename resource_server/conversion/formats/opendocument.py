@@ -102,7 +102,7 @@ class MarkdownText:
                     for level in style.iter("text:list-level-style-number")
                     if level.get("style:num-format")
                 }
-        self._properties: dict[tuple[str, str], tuple[bool, bool, bool]] = {}
+        self._properties: dict[tuple[str, str], tuple[bool, bool, bool, bool]] = {}
         self._copies = 0
         self._boxes: list[Item | str] = []
         self._notes: list[str] = []
@@ -190,7 +190,7 @@ class MarkdownText:
 
     def _paragraph(self, paragraph: Element) -> list[Item | str]:
         hidden = paragraph.find("text:hidden-paragraph")
-        is_hidden, _, _ = self._properties_of("paragraph", paragraph.get("text:style-name", ""))
+        is_hidden, *_ = self._properties_of("paragraph", paragraph.get("text:style-name", ""))
         if is_hidden or (hidden is not None and hidden.get("text:is-hidden") != "false"):
             return []
         outer, self._boxes = self._boxes, []
@@ -238,8 +238,11 @@ class MarkdownText:
                 return self._inline(element)
 
     def _span(self, span: Element) -> str:
-        is_hidden, is_bold, is_italic = self._properties_of("text", span.get("text:style-name", ""))
+        name = span.get("text:style-name", "")
+        is_hidden, is_bold, is_italic, is_raised = self._properties_of("text", name)
         text = "" if is_hidden else self._inline(span)
+        if text.strip() and is_raised and not text.startswith("[^"):
+            text = f"<sup>{text}</sup>"
         if text.strip() and is_italic:
             text = f"<em>{text}</em>"
         if text.strip() and is_bold:
@@ -254,14 +257,14 @@ class MarkdownText:
             self._notes[at] = flat(self.blocks(body))
         return f"[^{at + 1}]"
 
-    def _properties_of(self, family: str, name: str) -> tuple[bool, bool, bool]:
-        """Return whether a style hides its text, makes it bold, and italic."""
+    def _properties_of(self, family: str, name: str) -> tuple[bool, bool, bool, bool]:
+        """Return whether a style hides its text, makes it bold, italic, and raised."""
         key = (family, name)
         if key not in self._properties:
             self._properties[key] = self._inherited(family, name)
         return self._properties[key]
 
-    def _inherited(self, family: str, name: str) -> tuple[bool, bool, bool]:
+    def _inherited(self, family: str, name: str) -> tuple[bool, bool, bool, bool]:
         found: dict[str, str] = {}
         for _ in range(_MAX_ANCESTORS):
             style = self._styles.get((family, name))
@@ -275,6 +278,7 @@ class MarkdownText:
             found.get("text:display") == "none",
             found.get("fo:font-weight") in ("bold", "600", "700", "800", "900"),
             found.get("fo:font-style") in ("italic", "oblique"),
+            re.match("super|[1-9]", found.get("style:text-position", "")) is not None,
         )
 
     def _list(self, element: Element, level: int, style: str) -> list[Item | str]:

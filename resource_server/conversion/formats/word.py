@@ -280,6 +280,8 @@ class _WordDocument:
         text = "".join(self._characters(run, is_hidden=is_hidden))
         if properties is None or not text.strip() or text.startswith(("<a ", "</a>")):
             return text
+        if _value(properties, "w:vertAlign") == "superscript" and not text.startswith("[^"):
+            text = f"<sup>{text}</sup>"
         if _is_on(properties, "w:strike", False):
             text = f"<s>{text}</s>"
         if _is_on(properties, "w:i", style.is_italic):
@@ -443,7 +445,13 @@ def _formula(formula: Element) -> str:
 
 def _merged(html: str) -> str:
     """Join neighbours of one format, which Word splits by its revisions."""
-    for between in ("</em></strong><strong><em>", "</strong><strong>", "</em><em>", "</s><s>"):
+    for between in (
+        "</em></strong><strong><em>",
+        "</strong><strong>",
+        "</em><em>",
+        "</s><s>",
+        "</sup><sup>",
+    ):
         html = html.replace(between, "")
     return html
 

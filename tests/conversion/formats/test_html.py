@@ -41,6 +41,10 @@ def _text(data: bytes, **options: str) -> str:
     return part.data
 
 
+def test_raised_text_is_not_joined_to_the_number_before_it() -> None:
+    assert _text(b"<p>10<sup>6</sup> H<sub>2</sub>O</p>") == "10<sup>6</sup> H2O\n"
+
+
 def test_headings_links_lists_tables_and_code_are_kept() -> None:
     text = _text(_PAGE.encode())
     for fact in (

@@ -246,6 +246,8 @@ _ODT_STYLES = """<office:automatic-styles>
 </style:style>
 <style:style style:name="T2" style:family="text"><style:text-properties fo:font-weight="bold"/>
 </style:style>
+<style:style style:name="T3" style:family="text">
+<style:text-properties style:text-position="super 58%"/></style:style>
 <text:list-style style:name="L1"><text:list-level-style-number text:level="1"
 style:num-format="1"/></text:list-style></office:automatic-styles>"""
 _ODT_BODY = """
@@ -324,6 +326,14 @@ def test_hostile_xml_is_refused(name: str) -> None:
     ):
         with pytest.raises(ConversionError):
             text_of(convert, zipped(members))
+
+
+def test_raised_text_is_not_joined_to_the_number_before_it() -> None:
+    raised = '<w:vertAlign w:val="superscript"/>'
+    runs = _run("10") + _run("1", raised) + _run("2", raised) + _run("m")
+    assert _text(f"<w:p>{runs}</w:p>") == "10<sup>12</sup>m\n"
+    body = '<text:p>10<text:span text:style-name="T3">6</text:span>m</text:p>'
+    assert text_of(convert, _odt(body)).startswith("10<sup>6</sup>m\n")
 
 
 def _hostile() -> Mapping[str, bytes]:
