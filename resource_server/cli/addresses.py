@@ -63,7 +63,8 @@ async def resolved(client: LocalClient, manifest: Manifest, word: str) -> str:
     if len(there) > 1:
         known = ", ".join(each.uri for each in there[:MAX_SUGGESTIONS])
         raise console.usage_error(f"'{word}' may be any of {known}; give the URI")
-    return (there or found)[0].whole
+    usual = [each for each in found if each.parameters]  # few names have a question mark
+    return (there or usual or found)[0].whole
 
 
 def explained(manifest: Manifest, word: str) -> Sequence[str]:

@@ -117,6 +117,12 @@ def test_a_uri_is_never_a_path(run: Run, here: Path) -> None:
     assert run("read", ".", "./file:///project/README.md").out == "another"
 
 
+def test_an_absent_path_keeps_its_parameters(run: Run, here: Path) -> None:
+    done = run("read", ".", "docs/none.txt?lines=1-2")
+    told = "resource-server: resource not found: file:///project/docs/none.txt?lines=1-2"
+    assert done.err.startswith(told)
+
+
 def test_near_names_are_suggested_but_never_hidden_ones(run: Run, here: Path) -> None:
     done = run("read", ".", "READEM.md")
     assert done.err == (
