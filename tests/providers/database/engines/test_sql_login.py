@@ -77,6 +77,7 @@ WORLDS = (
         " (2, 'draft', 7, 'no json', 'b@x.org', '5550005678', '2', 'S2'),"
         " (3, 'open', 30, '[1]', 'c@x.org', '5550009999', '3', 'S3'),"
         " (4, 'paid', 7, '{broken', 'd@x.org', '1', '4', 'S4')",
+        "alter table orders add memo varchar(20)",
         "create table blocked (id int)",
         "insert into blocked values (4)",
         "create table secrets (a varchar(20), b varchar(20))",
@@ -91,6 +92,7 @@ WORLDS = (
         " (1, 'T1', 'paid', 10, '{\"a\": 1}', 'q@y.org', '7771231234', 'z'),"
         " (3, null, 'open', 30, '[1]', 'q@y.org', '8881239999', 'x'),"
         " (5, 'T5', 'draft', 70, '{}', 'd@x.org', '1', '4')",
+        "alter table orders add card varchar(20)",
         "create table blocked (id int)",
     ),
 )
@@ -526,7 +528,8 @@ async def test_a_statement_says_that_its_login_failed_and_needs_all_scopes(
                     told = refusal(await called(wire, "query_database", LATEST, **given))
                     assert "did you mean 'name'?" in told
                     assert "test://one/" in told
-        changed = one.provider(tables=TABLES, sql=sql)
+        restricted = {**tables, "products": TableOptions(where="id = 1")}
+        changed = one.provider(tables=restricted, sql=sql)
         async with _offered(changed, {"sql", "sales"}) as (server, offered):
             assert offered  # hosts remember tools
             wire = Wire(server, LATEST)
@@ -535,7 +538,9 @@ async def test_a_statement_says_that_its_login_failed_and_needs_all_scopes(
                 "SQL of callers cannot be run: the login for it is not that of the policy. "
                 "The server's operator has to mend it."
             )
-            assert dict(await changed.warnings())["sql"].startswith("sql: the policy has changed")
+            assert dict(await changed.warnings(thorough=True))["sql"].startswith(
+                "sql: the policy has changed"
+            )
 
 
 @asynccontextmanager
