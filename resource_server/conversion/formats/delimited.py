@@ -309,8 +309,10 @@ def _delimiter(text: str, media_type: str, *, is_whole: bool) -> str:
         widths = Counter(map(len, rows))
         count, width = max(((count, width) for width, count in widths.items()), default=(0, 0))
         share = count / len(rows) if width > 1 else 0.0
-        if share and len(rows[0]) == width:
-            share += 1  # a delimiter of the header, too
+        if share:
+            # A delimiter of the header, too: the first row, or the first below a title.
+            above = next(at for at, row in enumerate(rows) if len(row) == width)
+            share += -0.03 * min(above, _MAX_ABOVE) if above else 1
         # Between quotes that are no part of a cell is another delimiter.
         share -= 0.5 * sum(any('"' in cell for cell in row) for row in rows) / max(len(rows), 1)
         if share > best_share + 0.02:

@@ -70,6 +70,11 @@ def test_semicolons_win_over_decimal_commas() -> None:
     assert "semicolon; encoding: cp1252" in table
 
 
+def test_the_delimiter_of_a_header_below_a_title_wins_over_decimal_commas() -> None:
+    text = "Report 2024\n\nid|name\n" + "1,5|x\n" * 300
+    assert "columns: id (text), name (text)" in _text(text.encode())
+
+
 def test_a_cell_may_hold_delimiters_quotes_and_lines() -> None:
     data = b'a,b\n"1,2","say ""hi"""\n"x\ny | z",plain\n'
     assert '| 1,2 | say "hi" |\n| x<br>y \\| z | plain |' in _text(data)

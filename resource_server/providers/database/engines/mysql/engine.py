@@ -42,7 +42,7 @@ from resource_server.runtime import extras
 from resource_server.runtime.causes import find
 
 _GIVEN = ("unix_socket", "program_name", "init_command", "read_default_file", "read_default_group")
-_TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher")
+_TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_check_hostname", "ssl_cipher", "ssl_key")
 """Parameters of the URL that go to asyncmy as they are, and those that ask for TLS."""
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
