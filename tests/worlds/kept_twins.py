@@ -61,25 +61,6 @@ KEPT: tuple[Twins, ...] = (
         _HIDES,
         engines=("sqlite", "postgresql"),
     ),
-    # A declared key counted only while its hidden column was there.
-    *_databases(
-        (
-            "create table people (id integer primary key, secret integer)",
-            "insert into people values (1, 1)",
-        ),
-        ("alter table people drop column secret",),
-        {**_HIDES, "key": ["secret"]},
-    ),
-    # Whether a hidden column exists showed in the DDL and the indexes on expressions.
-    *_databases(
-        (
-            "create table people (id integer primary key, name varchar(9))",
-            "create index by_lower on people (lower(name))",
-        ),
-        ("alter table people add column secret integer",),
-        _HIDES,
-        engines=("sqlite", "postgresql"),
-    ),
     # A foreign key to a hidden table took the DDL away.
     *_databases(
         (
