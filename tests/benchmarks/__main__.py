@@ -1,5 +1,6 @@
 """Run the benchmarks that are named, or all: `python -m tests.benchmarks [--quick] [name …]`.
 
+With `--against COMMIT`, stdio, http and database compare this checkout with a commit of it instead.
 They need Linux (`/proc`, GNU `find`). Absolute values mean nothing elsewhere; ratios of one run do.
 """
 
@@ -9,7 +10,17 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import database, documents, listing, notify, over_http, search, startup, stdio
+from tests.benchmarks import (
+    database,
+    documents,
+    listing,
+    notify,
+    over_http,
+    pairs,
+    search,
+    startup,
+    stdio,
+)
 from tests.benchmarks.agent import measure
 
 BENCHMARKS = {
@@ -32,9 +43,13 @@ def main() -> None:
         "names", nargs="*", metavar="name", choices=[*BENCHMARKS, []], help=", ".join(BENCHMARKS)
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, a smaller tree")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with this commit instead")
     arguments = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # servers start as installed, from bytecode
     print(f"Python {platform.python_version()} on {platform.system()} {platform.release()}")
+    if arguments.against:
+        pairs.compare(arguments.against, arguments.names, quick=arguments.quick)
+        return
     for name in arguments.names or BENCHMARKS:
         BENCHMARKS[name](quick=arguments.quick)
 

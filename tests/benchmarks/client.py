@@ -44,7 +44,7 @@ class Client:
     With `modern` there is no session: each request has the envelope of 2026-07-28.
     """
 
-    def __init__(self, command: Sequence[str], *, modern: bool = False) -> None:
+    def __init__(self, command: Sequence[str], *, modern: bool = False, cwd: Path = ROOT) -> None:
         self._next_id = _FIRST_ID
         self._received = b""
         self._unasked: deque[bytes] = deque()
@@ -56,7 +56,7 @@ class Client:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=ROOT,
+            cwd=cwd,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None

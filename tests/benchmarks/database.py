@@ -24,8 +24,6 @@ from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
 WINDOW = 16
-READS = {1: ("row by key", 1), 100: ("page of 100", 1.5), 1_000: ("page of 1,000", 2)}
-"""By their number of rows, with the goal against dbhub."""
 FIRST_PAGE = "first page"
 PAGE = 100
 STRIDE = 100_000
@@ -54,7 +52,7 @@ def _reads(database: Path, *, quick: bool) -> None:
     orders.make(f"sqlite:///{database}", total)
     with ExitStack() as stack:
         asked = rows.opened(database, stack)
-        for count, (what, least) in READS.items():
+        for count, (what, least) in rows.READS.items():
             given = asked[rows.RAW].rows(count)
             for name, each in asked.items():
                 assert each.rows(count) == given, f"{name} gives other rows"

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.request import urlopen
@@ -31,10 +32,10 @@ def free_port() -> int:
 class HttpClient:
     """A server process that listens on a port of this machine; begins when it takes connections."""
 
-    def __init__(self, command: Sequence[str], port: int) -> None:
+    def __init__(self, command: Sequence[str], port: int, *, cwd: Path = ROOT) -> None:
         self.port = port
         self.process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=cwd
         )
         until = time.perf_counter() + _START_S
         while True:

@@ -43,7 +43,7 @@ def run(*, quick: bool) -> None:
 
 def _reads(folder: Path, seconds: float, rounds: int) -> None:
     uri = f"file:///{folder.name}/document.txt"
-    modern, session = _modern("resources/read", uri=uri), {"uri": uri}
+    modern, session = stateless("resources/read", uri=uri), {"uri": uri}
     with ExitStack() as stack:
 
         def started(command: Callable[[int], list[str]]) -> HttpClient:
@@ -61,8 +61,8 @@ def _reads(folder: Path, seconds: float, rounds: int) -> None:
         # Of the length that ours has: what is compared is the work, not the bytes.
         os.environ[empty_app.SIZE] = str(len(answer.partition(b"\r\n\r\n")[2]))
         empty = started(_empty)
-        in_session = _in_session(ours, "resources/read", session)
-        request = {servers.OURS: (ours, modern), SESSION: (ours, in_session)}
+        session_request = in_session(ours, "resources/read", session)
+        request = {servers.OURS: (ours, modern), SESSION: (ours, session_request)}
         request |= {EMPTY: (empty, modern), servers.SDK: (sdk, modern)}
         request |= {servers.FAST_SDK: (fast_sdk, modern)}
         medians = interleaved(
@@ -82,9 +82,9 @@ def _streams(folder: Path, count: int) -> None:
     port = free_port()
     with ExitStack() as stack:
         server = stack.enter_context(HttpClient(servers.ours_http(folder, port), port))
-        server.ask(_modern("resources/read", uri=uri))
+        server.ask(stateless("resources/read", uri=uri))
         before = _resident_kb(server)
-        listen = _modern("subscriptions/listen", notifications={"resourceSubscriptions": [uri]})
+        listen = stateless("subscriptions/listen", notifications={"resourceSubscriptions": [uri]})
         selector = stack.enter_context(selectors.DefaultSelector())
         for _ in range(count):
             stream = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -127,7 +127,8 @@ def _until_told(selector: selectors.BaseSelector, word: bytes, count: int) -> No
                 told.add(key.fd)
 
 
-def _modern(method: str, **params: object) -> bytes:
+def stateless(method: str, **params: object) -> bytes:
+    """Return a request of 2026-07-28."""
     body: dict[str, object] = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -154,7 +155,7 @@ def _open_session(server: HttpClient) -> str:
     raise AssertionError("no session")
 
 
-def _in_session(client: HttpClient, method: str, params: Mapping[str, object]) -> bytes:
+def in_session(client: HttpClient, method: str, params: Mapping[str, object]) -> bytes:
     """Return a request in a new session."""
     session = _open_session(client)
     body: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}

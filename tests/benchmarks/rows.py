@@ -16,6 +16,8 @@ from tests.benchmarks.client import Client, Json
 from tests.benchmarks.http_client import HttpClient, free_port, get
 
 RAW = "raw sqlite3"
+READS = {1: ("row by key", 1), 100: ("page of 100", 1.5), 1_000: ("page of 1,000", 2)}
+"""By their number of rows, with the goal against dbhub."""
 BEFORE = 1_000
 KEY = orders.FIRST + BEFORE
 """The first row that is asked for; the page before it tells where it goes on."""
@@ -38,7 +40,10 @@ class Asked(Protocol):
 def opened(database: Path, stack: ExitStack) -> Mapping[str, Asked]:
     """Return this server first, then whatever is installed of the others, and SQLite itself."""
     asked: dict[str, Asked] = {
-        servers.OURS: Ours(stack.enter_context(Client(servers.ours(database))), database.stem)
+        servers.OURS: Ours(
+            stack.enter_context(Client(servers.ours(database))),
+            f"sqlite://{database.stem}/orders",
+        )
     }
     if command := servers.dbhub(f"sqlite:///{database}"):
         asked[servers.DBHUB] = Dbhub(stack.enter_context(Client(command)))
@@ -69,9 +74,9 @@ def of_dbhub(result: Json) -> list[Json]:
 class Ours:
     """This server: `resources/read`."""
 
-    def __init__(self, client: Client, mount: str) -> None:
+    def __init__(self, client: Client, table: str) -> None:
         self._client = client
-        self._table = f"sqlite://{mount}/orders"
+        self._table = table
         before = self._read(f"{self._table}/~rows?limit={BEFORE}")
         self._cursor = cursor_in(before["next"])
 
