@@ -1,7 +1,7 @@
 """The package is as `resource_server/README.md` and `pyproject.toml` say it is.
 
-`python -m tests.test_architecture` writes the map in the README anew, from the layers of the
-import-linter contract and the first line of each docstring.
+`python -m tests.test_architecture` prints the map with every module: the layers of the
+import-linter contract, and the first line of each docstring.
 """
 
 from __future__ import annotations
@@ -44,49 +44,50 @@ def first_line(file: Path) -> str:
     return docstring.splitlines()[0]
 
 
-def rows(name: str) -> list[tuple[str, str]]:
-    """Return the map's lines for one module, or for a package and all that is in it."""
+def entries(name: str) -> list[Path]:
+    """Return the module of a layer, or its packages and modules, each package first."""
     if (PACKAGE / f"{name}.py").is_file():
-        return [(f"`{name}.py`", first_line(PACKAGE / f"{name}.py"))]
-    package = PACKAGE / name
+        return [PACKAGE / f"{name}.py"]
     found = [
-        (f"`{folder.relative_to(PACKAGE)}/`", first_line(folder / "__init__.py"))
-        if file.name == "__init__.py"
-        else (f"`{file.relative_to(PACKAGE)}`", first_line(file))
-        for folder in sorted({file.parent for file in package.rglob("*.py")})
+        file
+        for folder in sorted({file.parent for file in (PACKAGE / name).rglob("*.py")})
         for file in sorted(folder.glob("*.py"), key=lambda file: (file.stem != "__init__", file))
     ]
     assert found, f"the layer {name} has no module"
     return found
 
 
-def table() -> str:
+def table(*, modules: bool) -> str:
+    """Return the layers with their folders, and the modules in them."""
     lines = ["| layer | module | what it gives |", "|---|---|---|"]
     every = layers()
     for number, names in enumerate(every):
-        for name in names:
-            for module, line in rows(name):
-                lines.append(f"| {len(every) - 1 - number} | {module} | {line} |")
+        for file in (file for name in names for file in entries(name)):
+            shown = file.relative_to(PACKAGE).as_posix().removesuffix("__init__.py")
+            if modules or shown.endswith("/") or "/" not in shown:
+                lines.append(f"| {len(every) - 1 - number} | `{shown}` | {first_line(file)} |")
     return "\n".join(lines) + "\n"
 
 
-def split_map() -> tuple[str, str, str]:
-    before, _, rest = MAP.read_text("utf-8").partition(BEGIN)
-    written, _, after = rest.partition(END)
-    return before + BEGIN, written, END + after
+def test_the_map_has_every_layer_and_folder_with_the_first_line_of_its_docstring() -> None:
+    written = MAP.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    assert written == table(modules=False)
 
 
-def test_the_map_has_every_layer_and_module_with_the_first_line_of_its_docstring() -> None:
-    _, written, _ = split_map()
-    assert written == table(), "run: python -m tests.test_architecture"
-
-
-def test_every_module_of_the_package_is_in_the_map() -> None:
-    _, written, _ = split_map()
+def test_every_module_of_the_package_is_in_the_printed_map() -> None:
+    printed = table(modules=True)
     for file in files():
         name = file.relative_to(PACKAGE).as_posix()
         if name != "__init__.py":
-            assert f"`{name.removesuffix('__init__.py')}`" in written
+            assert f"`{name.removesuffix('__init__.py')}`" in printed
+
+
+def test_every_file_that_the_map_names_exists() -> None:
+    named = re.findall(r"`([\w/]+(?:/|\.py))`", MAP.read_text("utf-8"))
+    assert len(named) > 60
+    assert [
+        name for name in named if not (PACKAGE / name).exists() and not (ROOT / name).exists()
+    ] == []
 
 
 def test_imports_respect_the_layers() -> None:
@@ -144,5 +145,4 @@ def test_serving_a_folder_loads_no_heavy_module(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    before, _, after = split_map()
-    MAP.write_text(before + table() + after, "utf-8")
+    sys.stdout.write(table(modules=True))
