@@ -172,19 +172,11 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
                 f"no class '{name}' in '{printable(named)}'{did_you_mean(name, classes)}"
             )
         return _checked(classes[name], named)
-    complete = [key for key, value in classes.items() if not _lacks(value)]
-    if len(complete) > 1 and all(hasattr(classes[key], "refresh_s") for key in complete):
-        # Imported by the plugin already.
-        from resource_server.provider.simple import combined
-
-        return combined([classes[key] for key in complete])
-    if len(complete) > 1:
-        raise ValueError(
-            f"several providers in '{printable(named)}': {', '.join(complete)}; "
-            f"name one: {printable(named)}:{complete[0]}"
-        )
+    complete = {key: value for key, value in classes.items() if not _lacks(value)}
+    if len(complete) == 1:
+        return next(iter(complete.values()))
     if complete:
-        return classes[complete[0]]
+        return _combined(complete, named)
     begun = [value for value in classes.values() if len(_lacks(value)) < len(_REQUIRED)]
     if len(begun) == 1:
         return _checked(begun[0], named)
@@ -202,6 +194,20 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
             "resource_server.provider.simple"
         )
     raise ValueError(f"no provider class in '{printable(named)}'; {hint}")
+
+
+def _combined(classes: Mapping[str, type], named: str) -> type:
+    """Return the provider class of several that are made from functions."""
+    if all(getattr(cls, "is_combinable", False) for cls in classes.values()):
+        # Imported by the plugin already.
+        from resource_server.provider.simple import combined
+
+        return combined([*classes.values()])
+    names = [*classes]
+    raise ValueError(
+        f"several providers in '{printable(named)}': {', '.join(names)}; "
+        f"name one: {printable(named)}:{names[0]}"
+    )
 
 
 def _checked(cls: type, named: str) -> type:

@@ -141,6 +141,13 @@ def test_several_classes_require_a_class_name(project: Project) -> None:
     ]
 
 
+def test_classes_with_a_field_of_the_decorators_are_not_combined(project: Project) -> None:
+    project.plugin(
+        SIMPLE.replace("size: int = 1", "refresh_s: int = 1") + "class B(Simple): pass\n"
+    )
+    assert "several providers in 'plugin.py': Simple, B" in project.problems()[0]
+
+
 def test_imported_classes_are_not_providers_of_a_file(project: Project) -> None:
     project.plugin(f"{SIMPLE}\nfrom resource_server.providers.filesystem import Filesystem\n")
     assert project.load().size == 1

@@ -242,8 +242,8 @@ class Catalog:
 
         If nothing is there, a host may have changed the URI (`uris.other_readings`), or somebody
         has typed a name that is written otherwise (`as_typed`): `use` is then called for the first
-        other address that has a resource. All requests for a URI come through
-        here, so none reaches what it would not reach by the canonical URI.
+        other address that has a resource. All requests for a URI come through here, so none reaches
+        what it would not reach by the canonical URI.
         """
         try:
             mount, path, query = self.visibility.current().route(uri)
@@ -267,6 +267,8 @@ class Catalog:
             try:
                 await mount.start()
                 return mount, await look(mount, path, time_limit), query
+            except _NotAllCompared:
+                raise
             except ResourceNotFound:
                 continue
             except Exception as error:
@@ -564,8 +566,16 @@ class Catalog:
             ResourceNotFound: there is none.
         """
         above, slash, name = typed.rpartition("/")
+        path = tuple(above.split("/"))
+        if _has_one_spelling(above) or not all(map(uris.is_segment, path)):
+            raise ResourceNotFound
         time_limit = TimeLimit(self._timing.listing_s)
-        return "/".join(await _as_listed(mount, tuple(above.split("/")), time_limit)) + slash + name
+        try:
+            await _as_written(mount, path, time_limit)
+        except ResourceNotFound:
+            listed = await _as_listed(mount, path, time_limit)
+            return "/".join(listed) + slash + name
+        raise ResourceNotFound  # it is listed as it was typed, and has nothing that fits
 
     def _template(self, uri_template: str) -> TemplateEntry:
         for mount in self.visibility.current().mounts:
@@ -586,6 +596,10 @@ async def _as_written(mount: Mount, path: Path, time_limit: TimeLimit) -> Path:
     return path
 
 
+def _has_one_spelling(name: str) -> bool:
+    return name.isascii() and " " not in name
+
+
 async def _as_listed(mount: Mount, path: Path, time_limit: TimeLimit) -> Path:
     """Return the path of a listed resource whose names are typed like those of `path`.
 
@@ -594,7 +608,7 @@ async def _as_listed(mount: Mount, path: Path, time_limit: TimeLimit) -> Path:
     """
     found: Path = ()
     for name in path:
-        if name.isascii() and " " not in name:
+        if _has_one_spelling(name):
             found = (*found, name)
         else:
             found = await _child_typed(mount, found, as_typed(name), time_limit)
@@ -611,9 +625,16 @@ async def _child_typed(mount: Mount, parent: Path, typed: str, time_limit: TimeL
             if as_typed(child.path[-1]) == typed:
                 return child.path
         if len(page) < _CHILDREN or not page[-1].listed:  # rows of a table are not listed
-            break
+            raise ResourceNotFound
         after = page[-1].path
-    raise ResourceNotFound
+    raise _NotAllCompared(
+        f"resource not found as it is written, and not all names in {mount.uri(parent)} were "
+        "compared in time; list that collection for its spelling"
+    )
+
+
+class _NotAllCompared(ResourceNotFound):
+    """The time was over before every name was compared with the one that was typed."""
 
 
 async def _described(

@@ -313,6 +313,8 @@ async def _gathered(found: AsyncIterable[Any]) -> list[Any]:
 class _FromFunction(ABC):
     """What the providers of functions have in common."""
 
+    is_combinable: ClassVar = True
+    """Whether several such classes of one file are one mount."""
     refresh_s: ClassVar[float | None] = None
     at_once: ClassVar[int] = 1
     """Calls of the function at a time."""

@@ -743,6 +743,19 @@ async def test_reading_a_collection_can_be_cancelled() -> None:
     assert gate.cancelled.is_set()
 
 
+async def test_a_name_whose_spelling_was_not_looked_for_is_refused_with_the_way_to_it() -> None:
+    tree = Tree({"docs": {"Cafe\u0301": "text", "plain": "text"}})
+    catalog = await catalog_of(tree, timing=Timing(listing_s=0))
+    with pytest.raises(ResourceNotFound) as refused:
+        await catalog.read("test://0/docs/Caf\u00e9")
+    assert str(refused.value) == (
+        "resource not found as it is written, and not all names in test://0/docs were compared in "
+        "time; list that collection for its spelling"
+    )
+    with pytest.raises(ResourceNotFound, match=r"^resource not found$"):
+        await catalog.read("test://0/docs/absent")
+
+
 # -- completion
 
 
@@ -754,6 +767,27 @@ async def completed(catalog: Catalog, value: str, **given: str) -> list[str]:
 async def test_completions_with_the_typed_prefix_are_first(tree: type[Tree]) -> None:
     catalog = await catalog_of(tree({"Readme": "", "read": "", "other": "", "xread": {}}))
     assert await completed(catalog, "read") == ["read", "Readme", "other", "xread/"]
+
+
+class ListingCounter(Tree):
+    listings = 0
+
+    def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
+        self.listings += 1
+        return super().list(parent, after=after, limit=limit)
+
+    def complete(self, variable: str, value: str, *, given: Mapping[str, str]) -> Any:
+        found: Any = super().complete(variable, value, given=given)
+        return [path for path in found if path.startswith(value)]
+
+
+async def test_a_completion_in_a_collection_as_it_is_listed_does_not_list_it() -> None:
+    tree = ListingCounter({"a b": {"c": ""}, "Cafe\u0301": {"d": ""}})
+    catalog = await catalog_of(tree)
+    assert await completed(catalog, "a b/x") == await completed(catalog, "Cafe\u0301/x") == []
+    assert await completed(catalog, "no/x") == await completed(catalog, "é/../x") == []
+    assert tree.listings == 0
+    assert await completed(catalog, "a b/") == ["a b/c"]
 
 
 async def test_completions_of_paths_are_plain_for_plain_and_encoded_input() -> None:

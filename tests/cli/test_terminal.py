@@ -113,6 +113,20 @@ def test_a_folder_larger_than_the_screen_shows_its_beginning(tmp_path: Path) -> 
     assert lines[-1] == "resource-server: 80 more; --all prints them"
 
 
+def test_the_numbers_of_a_bounded_list_are_the_least_there_are(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for number in range(60):
+        (tmp_path / "docs" / f"{number:02}.txt").touch()
+    (tmp_path / "mcp-resources.yaml").write_text(
+        "server: {listing: {max: 42}}\nroots: {a: {path: .}}\n", "utf-8"
+    )
+    status, lines = shown(at_a_terminal(tmp_path, "list"))
+    assert status == 0
+    assert [without_styles(line)[7:] for line in lines if "inside" in line] == [
+        "file:///a/docs/  at least 40 inside"
+    ]
+
+
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"FORCE_COLOR": "0"}])
 def test_styles_are_turned_off(folder: Path, variables: dict[str, str]) -> None:
     for command in "list", "check":

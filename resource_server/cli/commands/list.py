@@ -90,8 +90,13 @@ def _print_uris(resources: Sequence[Json]) -> None:
 
 def _report_bounds(page: Json) -> None:
     """Report that the listing ends before its last resource, if this page says so."""
-    if META_TRUNCATED in page.get("_meta", {}):
+    if _is_bounded(page):
         console.note("more than the listing has is below its collections; list one by its URI")
+
+
+def _is_bounded(page: Json) -> bool:
+    """Return whether this last page of a listing says that there is more than it has."""
+    return META_TRUNCATED in page.get("_meta", {})
 
 
 async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = False) -> int:
@@ -117,7 +122,7 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
     else:
         lines = _Tree(resources).top(len(resources))[:MAX_LINES]
     for line in lines:
-        console.print_line(_text(line))
+        console.print_line(_text(line, is_whole=not _is_bounded(page)))
     if more := len(resources) - len(lines):
         count = f"more than {_MAX_COUNTED:,}" if more > _MAX_COUNTED else f"{more:,}"
         console.note(f"{count} more; --all prints them")
@@ -191,14 +196,15 @@ def exit_status(page: Json) -> int:
     return 1 if page.get("_meta", {}).get(META_UNAVAILABLE) else 0
 
 
-def _text(line: _TreeLine) -> str:
+def _text(line: _TreeLine, *, is_whole: bool) -> str:
     resource = line.resource
     # An address is for copying, and stays whole.
     address = uris.readable(resource["uri"])
     is_collection = resource["resourceType"] == "collection"
     if is_collection and not address.endswith("/"):
         address += "/"
-    count = f"{line.hidden:,} inside" if line.hidden else ""
+    least = "" if is_whole else "at least "
+    count = f"{least}{line.hidden:,} inside" if line.hidden else ""
     words = "  ".join(filter(None, (count, console.escaped(resource.get("title", "")))))
     size = _size(resource.get("size"))
     if columns := console.terminal_columns():
