@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
+from resource_server.runtime import markdown
+
 _pdfium: Any = pypdfium2.raw
 
 _MAX_PIECES: Final = 5_000
@@ -69,7 +71,9 @@ def text_of(text_page: Any) -> str:
             above = (lines[begin].top + lines[begin - 1].bottom) / 2
             pieces.append(_normal(text_page.get_text_bounded(top=upper, bottom=above)))
             words.append(pieces[-1])
-        pieces.append(f"\n{_markdown(rows)}\n")
+        header, *others = rows
+        table = markdown.table_head(header) + "".join(map(markdown.table_row, others))
+        pieces.append(f"\n{table}")
         words += [cell for row in rows for cell in row]
         upper = lines[end - 1].bottom
         if end < len(lines):
@@ -201,13 +205,3 @@ def _cells(text_page: Any, line: _Line, columns: Sequence[_Box]) -> list[str]:
         text = text_page.get_text_bounded(box.left, box.bottom, box.right, top)
         cells[at] = " ".join(text.split())
     return cells
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(map(_escaped, row))} |" for row in rows]
-    lines.insert(1, f"|{' --- |' * len(rows[0])}")
-    return "\n".join(lines)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|")

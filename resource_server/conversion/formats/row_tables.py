@@ -16,6 +16,7 @@ from resource_server.conversion.formats import encodings
 from resource_server.conversion.intervals import parse_interval
 from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
+from resource_server.runtime import markdown
 from resource_server.runtime.json_numbers import exact_json
 
 Row: TypeAlias = Sequence[Any]
@@ -70,7 +71,7 @@ def parts(table: RowTable, request: ConversionRequest) -> Iterator[Part]:
     first, last = wanted_rows(request)
     chosen: Sequence[int] = ()
     if request.options.get("columns"):
-        chosen = _chosen(request.options["columns"], table.columns)
+        chosen = chosen_columns(request.options["columns"], table.columns)
     begin = max(first - table.skipped - 1, 0)
     rows = itertools.islice(table.rows, begin, None if last is None else begin + last - first + 1)
     number = first
@@ -114,14 +115,14 @@ def _part(
     heading = f"Rows {number}-{number + len(rows) - 1}" if rows else "No rows"
     if total is not None and rows:
         heading += f" of {total}"
-    lines = [heading]
+    text = f"{heading}\n"
     if ends[0]:
         shown = ", ".join(f"{each} ({kind})" for each, kind in zip(names, kinds, strict=True))
-        lines = [f"{table.note}; columns: {shown}", "", heading]
+        text = f"{table.note}; columns: {shown}\n\n{heading}\n"
     if names:
-        lines += ["", _line(names), "|" + " --- |" * len(names)]
-    lines += map(_line, cells)
-    return Part(encodings.sendable("\n".join(lines) + "\n"), number, total, MARKDOWN)
+        text += f"\n{markdown.table_head(names)}"
+    text += "".join(markdown.table_row(list(map(_plain, row))) for row in cells)
+    return Part(encodings.sendable(text), number, total, MARKDOWN)
 
 
 def _as_json(
@@ -169,21 +170,10 @@ def duration_text(duration: timedelta) -> str:
     return f"{'-' * (duration < timedelta())}{hours:02}:{minutes:02}:{shown}"
 
 
-def _line(cells: Sequence[Any]) -> str:
-    return f"| {' | '.join(map(_cell, cells))} |"
-
-
 def _plain(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _cell(value: Any) -> str:
-    text = _plain(value)
-    if "|" in text:
-        text = text.replace("|", "\\|")
-    return "<br>".join(text.splitlines()) if "\n" in text or "\r" in text else text
 
 
 def wanted_rows(request: ConversionRequest) -> tuple[int, int | None]:
@@ -198,7 +188,12 @@ def wanted_rows(request: ConversionRequest) -> tuple[int, int | None]:
     return parse_interval("rows", text)
 
 
-def _chosen(text: str, columns: Sequence[str]) -> list[int]:
+def chosen_columns(text: str, columns: Sequence[str]) -> list[int]:
+    """Return the places of the columns that an option names, with commas between (RFC 4180).
+
+    Raises:
+        InvalidParameter: there is no such column.
+    """
     given: list[str] = next(csv.reader([text], skipinitialspace=True), list[str]())
     names = [name.strip() for name in given]
     unknown = [name for name in names if name not in columns]

@@ -31,7 +31,11 @@ from resource_server.conversion.formats.blocks import lists_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.conversion.formats.open_sheets import Cell, OpenSheets, Sheet
 from resource_server.conversion.formats.opendocument import open_archive
-from resource_server.conversion.formats.row_tables import csv_text, duration_text
+from resource_server.conversion.formats.row_tables import (
+    chosen_columns,
+    csv_text,
+    duration_text,
+)
 from resource_server.conversion.formats.sheet_parts import (
     MAX_AREA,
     SheetParts,
@@ -43,6 +47,7 @@ from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.registry import SHEET_NAMES
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
+from resource_server.runtime import markdown
 
 MAX_SHEET_BYTES: Final = 48 * 1024 * 1024
 """Maximum bytes of one sheet as Markdown, which is made in memory; rows are read on beyond it."""
@@ -123,7 +128,7 @@ def _part(sheets: _Excel | OpenSheets, index: int, request: ConversionRequest) -
     if index >= len(sheets.names):
         at = index - len(sheets.names)
         text = markdown_of(sheets.chart(at)) or "[This sheet is empty.]\n"
-        return f"## {_text(sheets.chart_names[at])}\n\n{text}"
+        return f"{markdown.heading(sheets.chart_names[at], 2)}\n\n{text}"
     text = _markdown(sheets.sheet(index), request)
     remarks = sheets.remarks(index)
     if remarks and ("rows" in request.options or "columns" in request.options):
@@ -389,11 +394,11 @@ def _column_number(letters: bytes) -> int:
 
 def _markdown(sheet: Sheet, request: ConversionRequest) -> str:
     """Return a sheet as a heading and a table."""
-    title = f"## {_text(sheet.name)}{' (hidden)' if sheet.is_hidden else ''}\n\n"
+    title = f"{markdown.heading(sheet.name, 2)}{' (hidden)' if sheet.is_hidden else ''}\n\n"
     names, rows, first = _wanted(sheet, request)
     if not names:
         return f"{title}[This sheet is empty.]\n"
-    table = _table(list(map(_text, names)), rows, first, sheet)
+    table = _table(names, rows, first, sheet)
     if first > max(sheet.height - 1, 1):
         table += f"\n[There are no such rows: the sheet has {sheet.height - 1}.]\n"
     note = "\n[Empty rows and columns are left out.]\n" if sheet.is_compacted else ""
@@ -402,17 +407,17 @@ def _markdown(sheet: Sheet, request: ConversionRequest) -> str:
 
 def _wanted(
     sheet: Sheet, request: ConversionRequest
-) -> tuple[Sequence[Cell], Iterable[Sequence[Cell]], int]:
+) -> tuple[Sequence[str], Iterable[Sequence[str]], int]:
     """Return the header, the rows and the number of the first row that are wanted of a sheet."""
     rows = iter(sheet.rows)
-    header = next(rows, ())
-    first, last = _wanted_rows(request.options.get("rows", ""))
-    taken = islice(rows, first - 1, last)
-    chosen = _wanted_columns(list(map(_text, header)), request.options.get("columns", ""))
-    if chosen is None:
-        return header, taken, first
-    wanted = ([row[at] if at < len(row) else "" for at in chosen] for row in taken)
-    return [header[at] for at in chosen], wanted, first
+    header = list(map(_plain, next(rows, ())))
+    first, last = parse_interval("rows", request.options.get("rows") or "1-")
+    wanted = (list(map(_plain, row)) for row in islice(rows, first - 1, last))
+    if not request.options.get("columns"):
+        return header, wanted, first
+    chosen = chosen_columns(request.options["columns"], header)
+    cells = ([row[at] if at < len(row) else "" for at in chosen] for row in wanted)
+    return [header[at] for at in chosen], cells, first
 
 
 def _csv(sheet: Sheet, request: ConversionRequest) -> str:
@@ -420,20 +425,19 @@ def _csv(sheet: Sheet, request: ConversionRequest) -> str:
     names, rows, first = _wanted(sheet, request)
     if first > max(sheet.height - 1, 1):
         raise InvalidParameter(f"the sheet has no such rows: it has {sheet.height - 1}")
-    cells = (list(map(_plain, row)) for row in chain([names] if names else (), rows))
-    return csv_text(row + [""] * (len(names) - len(row)) for row in cells)
+    cells = chain([names] if names else (), rows)
+    return csv_text([*row, *[""] * (len(names) - len(row))] for row in cells)
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, sheet: Sheet) -> str:
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], first: int, sheet: Sheet) -> str:
     """Return a Markdown table; where it is too long, a sentence says how to read on."""
     rows = iter(rows)
     sample = list(islice(rows, 1000))
     width = max(len(names), max(map(len, sample), default=0))
-    names = [*names, *[""] * (width - len(names))]
-    lines = [f"| {' | '.join(names)} |\n", f"|{' --- |' * width}\n"]
-    size = sum(map(len, lines))
+    lines = [markdown.table_head([*names, *[""] * (width - len(names))])]
+    size = len(lines[0])
     for at, row in enumerate(chain(sample, rows), first):
-        line = f"| {' | '.join(map(_text, row))} |{'  |' * (width - len(row))}\n"
+        line = markdown.table_row([*row, *[""] * (width - len(row))])
         size += len(line) if line.isascii() else len(line.encode("utf-8", "replace"))
         if size > MAX_SHEET_BYTES:
             rest = urlencode({"sheet": sheet.name, "rows": f"{at}-"}, quote_via=quote)
@@ -445,17 +449,10 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]], first: int, she
     return "".join(lines)
 
 
-_ESCAPED: Final = re.compile(r"[|\\\r\n\t]")
-
-
-def _text(cell: Cell) -> str:
-    """Return a cell as it stands in a table."""
-    if isinstance(cell, str):
-        return _escaped(cell) if _ESCAPED.search(cell) else cell
-    return _plain(cell)
-
-
 def _plain(cell: Cell) -> str:
+    """Return a cell as its program shows it without a format."""
+    if isinstance(cell, str):
+        return cell
     if isinstance(cell, float):
         return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
     if isinstance(cell, datetime.datetime):
@@ -464,28 +461,3 @@ def _plain(cell: Cell) -> str:
     if isinstance(cell, bool):
         return "TRUE" if cell else "FALSE"
     return duration_text(cell) if isinstance(cell, datetime.timedelta) else str(cell)
-
-
-def _escaped(text: str) -> str:
-    text = text.strip().replace("\\", "\\\\").replace("|", "\\|").replace("\t", " ")
-    return "<br>".join(text.splitlines())
-
-
-def _wanted_rows(option: str) -> tuple[int, int | None]:
-    """Return the first and the last of the wanted data rows, counted from 1."""
-    if not option:
-        return 1, None
-    return parse_interval("rows", option)
-
-
-def _wanted_columns(names: Sequence[str], option: str) -> Sequence[int] | None:
-    if not option:
-        return None
-    wanted = [name.strip() for name in option.split(",")]
-    places = {name: at for at, name in reversed(list(enumerate(names)))}
-    missing = [name for name in wanted if name not in places]
-    if missing:
-        raise InvalidParameter(
-            f"the sheet has no column {missing[0][:40]!r}; its columns are {', '.join(names)}"
-        )
-    return [places[name] for name in wanted]

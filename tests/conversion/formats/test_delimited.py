@@ -226,7 +226,7 @@ def test_json_lines_have_a_column_for_each_name() -> None:
     }
     table = _text(data, _JSON_LINES)
     assert "columns: a (number), b (text), c (list), d (boolean)" in table
-    assert '| 2.5 |  | [1, {"z": null}] | true |' in table
+    assert '| 2.5 |  | \\[1, {"z": null}] | true |' in table
 
 
 def test_json_lines_of_lists_and_values_are_rows() -> None:

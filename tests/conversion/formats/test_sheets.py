@@ -150,7 +150,7 @@ def test_an_ods_keeps_values_dates_and_repeated_cells() -> None:
         ),
     )
     assert text.startswith("## Data\n\n| a | b | c |\n")
-    assert "| 1.5 | x y | x y |\n" in text
+    assert "| 1.5 | x\ty | x\ty |\n" in text
     assert "| 2024-02-01 10:00:00 | #DIV/0! |" in text
     assert len(text) < 500
 

@@ -31,7 +31,6 @@ from msgspec import Raw, UnsetType
 from resource_server import uris
 from resource_server.provider import Format
 from resource_server.providers.database.engines.reflection import Column
-from resource_server.providers.database.formats import markdown
 from resource_server.providers.database.formats.values import (
     NATIVE_TYPES,
     Blob,
@@ -44,6 +43,7 @@ from resource_server.providers.database.formats.values import (
     json_value,
     with_uri,
 )
+from resource_server.runtime import markdown
 from resource_server.runtime.json_numbers import LARGEST_INTEGER, exact_integer
 
 FormatName: TypeAlias = Literal["json", "columns", "csv", "markdown"]

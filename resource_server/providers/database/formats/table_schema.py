@@ -23,7 +23,7 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
     TableType,
 )
-from resource_server.providers.database.formats import markdown
+from resource_server.runtime import markdown
 from resource_server.runtime.json_numbers import LARGEST_INTEGER, RULE
 
 FORMATS: Mapping[str, Format] = {
@@ -225,7 +225,7 @@ def _columns(table: Table) -> str:
             )
         )
     names = ("column", "type", "null", "default", "key", "comment")
-    head = markdown.table_head(names, [False] * len(names))
+    head = markdown.table_head(names)
     shown = f"## Columns\n\n{head}{markdown.table_rows(list(zip(*rows, strict=True)))}".rstrip("\n")
     may_be_text = any("string" in _json_types(column) for column in table.columns)
     return f"{shown}\n\nIn JSON: {RULE.lower()}." if may_be_text else shown

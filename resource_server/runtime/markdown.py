@@ -1,7 +1,7 @@
-"""Markdown escaping for untrusted text: headings, code and tables.
+"""Markdown for untrusted text: escaping, headings, code and tables.
 
-Anyone may have written the text in a database. It must not end a table cell, nor turn into a link,
-an image or HTML when the Markdown is rendered (CommonMark 0.31, GitHub's tables).
+Anyone may have written the text in a database or a spreadsheet. It must not end a table cell, nor
+turn into a link, an image or HTML when the Markdown is rendered (CommonMark 0.31, GitHub's tables).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from resource_server import uris
 
 SPECIAL = "\n\r\\`|<[*_~&"
 """Characters that can start markup inside a line."""
+_SPECIAL = re.compile(f"[{re.escape(SPECIAL)}]")
 
 _ESCAPED = re.compile(
     r"""
@@ -83,10 +84,17 @@ def _fence(text: str, least: int) -> str:
     return "`" * max(least, longest + 1)
 
 
-def table_head(names: Sequence[str], numeric: Sequence[bool]) -> str:
+def table_head(names: Sequence[str], numeric: Sequence[bool] = ()) -> str:
     """Return the header of a table; `numeric` columns are right-aligned."""
-    rules = ["---:" if right else "---" for right in numeric]
-    return f"| {' | '.join(map(escape, names))} |\n| {' | '.join(rules)} |\n"
+    rules = ["---:" if right else "---" for right in numeric or (False,) * len(names)]
+    return f"{table_row(names)}| {' | '.join(rules)} |\n"
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """Return a row of a table, given its cells as plain text."""
+    if _SPECIAL.search("".join(cells)):
+        cells = list(map(escape, cells))
+    return f"| {' | '.join(cells)} |\n"
 
 
 def table_rows(columns: Iterable[Sequence[str]]) -> str:
