@@ -37,8 +37,8 @@ _STOPPED = (
     "Nothing of the database is served until this is right, or has `optional: true` for a table "
     "that may come later"
 )
-_NEAR, _CLOSE = 0.6, 0.8
-"""Ratios of characters in common from which one table may be meant by the name of another."""
+_CLOSE = 0.8
+"""Ratio of characters in common from which a part of a name may be meant, or a table that exists."""
 WITHHELD = (
     "The table is not served until this is right",
     "These tables are not served until this is right",
@@ -421,13 +421,11 @@ class Policy:
             return None
         written = _WILD.sub("", rule.pattern)
         known = [spelling for name in names for spelling in _spellings(name)]
-        others = [each for name in names if not self._is_kept(name) for each in _spellings(name)]
-        parts = [part for each in others for part in _parts(each)] if rule.expression else ()
+        parts = [part for each in known for part in _parts(each)] if rule.expression else ()
         # `false` may mean a table that the login may not read: `orders_old` beside `orders`.
         may_exist = rule.options is None and self.unserved is None
-        if may_exist:
-            others = [each for each in others if len(_words(each)) == len(_words(written))]
-        near = near_name(written, others, ratio=_CLOSE if may_exist else _NEAR)
+        alike = [each for each in known if len(_words(each)) == len(_words(written))]
+        near = near_name(written, alike, ratio=_CLOSE) if may_exist else near_name(written, known)
         near = near or near_name("_".join(_words(written)), parts, ratio=_CLOSE)
         stops = rule.protects and near is not None
         if may_exist and not stops:
@@ -440,15 +438,6 @@ class Policy:
     def _is_exposed(self, name: TableName) -> bool:
         rule = self._rule(name)
         return rule is None or rule.options is not None
-
-    def _is_kept(self, name: TableName) -> bool:
-        """Return whether a table is hidden, or protected by its own entry."""
-        rule = self._rule(name)
-        if rule is None or rule.options is None:
-            return rule is not None
-        options = rule.options
-        shown_less = rule.restricts or options.access.scopes or not options.rows
-        return bool(shown_less) and rule.expression is None
 
     def lacking(self, table: Table) -> Problem | None:
         """Return the column that an entry of this name hides or masks and the table lacks."""

@@ -506,9 +506,9 @@ def test_misspelt_names_are_reported_with_suggestions() -> None:
         ({"order": TableOptions(title="Orders")}, None),
         ({"order": TableOptions(columns=ColumnOptions(hide=("a",)), optional=True)}, None),
         ({"order": TableOptions(expose=False, optional=True)}, None),
-        # The near table has a rule of its own: it is not the one that is meant.
-        ({"orders": hiding("email"), "orders2": hiding("email")}, None),
-        ({"orders": False, "orders2": False}, None),
+        # The near table has an entry of its own.
+        ({"orders": hiding("email"), "orders2": hiding("ssn")}, "tables.orders2"),
+        ({"orders": False, "orders2": False}, "tables.orders2"),
         ({"orders": TableOptions(title="Orders"), "order": hiding("email")}, "tables.order"),
         ({"order": hiding("email"), "*": TableOptions(where="1 = 1")}, "tables.order"),
     ],
