@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.runtime.json_numbers import LARGEST_INTEGER, exact_integer, exact_json
+from resource_server.runtime.json_numbers import (
+    LARGEST_INTEGER,
+    exact_integer,
+    exact_json,
+    inexact_json,
+)
 
 KEPT = (
     *("0", "-1", "1.10", "0.1", "1e22", "-0.0", "5e-324", "0.30000000000000004"),
@@ -68,3 +73,26 @@ def test_a_javascript_host_reads_the_same_numbers() -> None:
     )
     for shown, number in zip(json.loads(done.stdout), [*KEPT, *TEXT], strict=True):
         assert shown == number or Decimal(shown) == Decimal(number), number
+
+
+@pytest.mark.parametrize(
+    ("shown", "others"),
+    [
+        ('{"n": 1, "s": "12"}', []),
+        ('"12345678901234567890"', ["12345678901234567890"]),
+        (
+            '["12345678901234567890", "x\\"", "0.12345678901234567891"]',
+            [
+                '[12345678901234567890, "x\\"", 0.12345678901234567891]',
+                '[12345678901234567890, "x\\"", "0.12345678901234567891"]',
+                '["12345678901234567890", "x\\"", 0.12345678901234567891]',
+            ],
+        ),
+        ('{"12345678901234567890" : "012345678901234567890"}', []),
+        (str(["12345678901234567890"] * 9).replace("'", '"'), [str([12345678901234567890] * 9)]),
+    ],
+)
+def test_json_that_is_shown_alike_is_found(shown: str, others: list[str]) -> None:
+    assert list(inexact_json(shown)) == others
+    for other in others:
+        assert exact_json(other) == shown

@@ -38,7 +38,7 @@ _STOPPED = (
     "that may come later"
 )
 _CLOSE = 0.8
-"""Ratio of characters in common from which a part of a name may be meant, or a table that exists."""
+"""Ratio of characters in common from which a part of a name, or an existing table, may be meant."""
 WITHHELD = (
     "The table is not served until this is right",
     "These tables are not served until this is right",

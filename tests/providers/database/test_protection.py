@@ -167,7 +167,9 @@ async def test_a_misspelt_table_customer_beside_customers_is_not_served(owner: O
     # An entry of its own is no reason to serve the table: one of the two is meant for it.
     for own in (TableOptions(listed=False), TableOptions(where="id = 1"), hiding("name")):
         with pytest.raises(RuleUnmatched):
-            async with Database(url=owner.url, tables={"customers": own, "customer": hiding("ssn")}):
+            async with Database(
+                url=owner.url, tables={"customers": own, "customer": hiding("ssn")}
+            ):
                 pass
     for name in ("customer", "cust*"):
         later = {name: hiding("ssn", optional=True)}

@@ -29,6 +29,7 @@ from msgspec import Struct
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.addressing import segments
+from resource_server.runtime.json_numbers import inexact_json
 
 Order: TypeAlias = Any
 """A value that Python compares as the engine compares keys; None if only the engine knows."""
@@ -146,6 +147,17 @@ class KeyType(Struct, frozen=True, kw_only=True):
             return self.shown(body)
         except (ValueError, LookupError, ArithmeticError):
             raise ResourceNotFound from None
+
+    def readings(self, segment: str) -> Iterator[object]:
+        """Yield the values that a segment may spell: as `decode`, then others shown as its text.
+
+        Raises as `decode`.
+        """
+        value = self.decode(segment)
+        yield value
+        tag, text = segments.split(segment)
+        with contextlib.suppress(ValueError):
+            yield from [each for each in self.meanings(text) if not tag and each != value]
 
     def segment(self, value: Any) -> str:
         """Return the canonical segment of a value, if a URI can carry it."""
@@ -331,12 +343,12 @@ class JsonTexts(Texts, frozen=True):
     """JSON as text; a string of JSON is shown as what it holds."""
 
     def meanings(self, text: str) -> Sequence[object]:
-        """Return the JSON of a shown value: the text itself, or a string of it."""
+        """Return the JSON of a shown value: the text, one with other numbers, or a string of it."""
         if text.startswith(SHOWN_JSON_START):
             with contextlib.suppress(ValueError):
                 return (self.parse("", _decode_json(text).json),)
         found: list[object] = []
-        for each in (text, msgspec.json.encode(text).decode()):
+        for each in (text, *inexact_json(text), msgspec.json.encode(text).decode()):
             with contextlib.suppress(ValueError):
                 found.append(self.parse("", each))
         if not found:

@@ -138,9 +138,7 @@ class Documents:
         exposed = await self._exposed.get(table)
         if not exposed.has_rows or not exposed.key or len(key) != len(exposed.key):
             raise ResourceNotFound
-        found = await exposed.fetch_by_key(exposed.statements.rows([exposed.key_of(key)]), 1)
-        if not found.rows:
-            raise ResourceNotFound
+        found = await exposed.row(key)
         held = exposed.segments(exposed.key_in(found.rows[0]))
         return TableRow(exposed, exposed.shown(found)[0], held)
 

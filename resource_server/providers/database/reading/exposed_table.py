@@ -8,6 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 
@@ -70,6 +71,8 @@ _CHANGE_MARK_S = 0.5
 _EXAMINED = (*VIEWS, "virtual table")
 """Types of tables that may show columns of others: a vocabulary has the words of its text."""
 _NO_LIMIT = 2**62
+_MAX_READINGS = 64
+"""Maximum keys that one address may mean."""
 _UNTYPED = Column("", "", "any")
 
 
@@ -446,6 +449,25 @@ class ExposedTable:
                 for type, segment in zip(self.key_types, segments, strict=False)
             ]
         )
+
+    async def row(self, segments: Path) -> Rows:
+        """Return the row whose key has these segments, or is shown as they are.
+
+        Raises:
+            ResourceNotFound: no row has this key.
+        """
+        key = self.key_of(segments)
+        found = await self.fetch_by_key(self.statements.rows([key]), 1)
+        if not found.rows:
+            readings = [
+                map(type.bind, type.readings(segment))
+                for type, segment in zip(self.key_types, segments, strict=True)
+            ]
+            if others := [*islice(product(*readings), 1, _MAX_READINGS)]:
+                found = await self.fetch_by_key(self.statements.rows(others), 1)
+        if not found.rows:
+            raise ResourceNotFound
+        return found
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
         """Return a key, or its first values, in the form that the driver binds."""

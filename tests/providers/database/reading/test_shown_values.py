@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from resource_server.errors import InvalidParameter
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served, served
 
@@ -142,3 +143,57 @@ async def test_json_inside_a_list_is_shown_as_it_is(owner: Owner) -> None:
     async with served(owner) as it:
         assert '"j":[1,"x"]' in await it.text("t/~rows")
         assert await _ids(it, "where.huge=340282366920938463463374607431768211455") == [1]
+
+
+@pytest.mark.parametrize("url", ["mariadb", "postgresql", "duckdb", "sqlite"], indirect=True)
+async def test_json_with_numbers_that_are_shown_as_text_finds_its_row(owner: Owner) -> None:
+    type = "jsonb" if owner.engine == "postgresql" else "json"
+    held = (
+        '{"big": 12345678901234567890, "list": [0.12345678901234567891, "x"]}',
+        '{"big": "12345678901234567890", "n": 98765432109876543210}',
+        '{"12345678901234567890": "12345678901234567890"}',
+    )
+    rows = ", ".join(f"({place}, '{json}')" for place, json in enumerate(held, start=1))
+    await owner.run(
+        f"create table t (id integer primary key, j {type})", f"insert into t values {rows}"
+    )
+    async with served(owner) as it:
+        text = await it.text("t/~rows")
+        decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        shown = msgspec.json.decode(text, type=dict[str, msgspec.Raw])["rows"]
+        for row in msgspec.json.decode(bytes(shown), type=list[msgspec.Raw]):
+            values = decoder.decode(bytes(row))
+            assert '"12345678901234567890"' in (json := bytes(values["j"]).decode())
+            assert await _ids(it, f"where.j={json}") == [int(bytes(values["id"]))], json
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_json_key_as_it_is_shown_reads_its_row(owner: Owner) -> None:
+    await owner.run(
+        "create table t (j jsonb primary key, id integer)",
+        """insert into t values ('{"n": 12345678901234567890}', 1),
+        ('{"n": "12345678901234567890"}', 2), ('[98765432109876543210]', 3)""",
+    )
+    async with served(owner) as it:
+        # The same text: the value that it spells comes first.
+        assert (await it.json('t/{"n": "12345678901234567890"}'))["id"] == 2
+        assert (await it.json('t/{"n": 12345678901234567890}'))["id"] == 1
+        assert (await it.json('t/["98765432109876543210"]'))["id"] == 3
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_an_untyped_key_of_sqlite_as_it_is_shown_reads_its_row(owner: Owner) -> None:
+    await owner.run(
+        "create table t (k primary key, id)",
+        "insert into t values ('20261120', 1), (20261121, 2), (5, 3), ('5', 4)",
+        "create table both (k, n, id, primary key (k, n)) without rowid",
+        "insert into both values ('20261120', '7', 1), (8, '7', 2)",
+    )
+    async with served(owner) as it:
+        for path, id in {"20261120": 1, "20261121": 2, "5": 3, "~t5": 4}.items():
+            assert (await it.json(f"t/{path}"))["id"] == id
+        for path, id in {"20261120/7": 1, "8/7": 2, "~i8/~t7": 2}.items():
+            assert (await it.json(f"both/{path}"))["id"] == id
+        for path in ("t/20261122", "t/~t20261121", "both/8/8"):
+            with pytest.raises(ResourceNotFound):
+                await it.json(path)
