@@ -261,7 +261,6 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
             os.link(source / name, to / name)
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rules=rules, held=scopes)
 def test_resources_requiring_other_scopes_look_missing_to_every_request(
@@ -302,7 +301,6 @@ def test_resources_requiring_other_scopes_look_missing_to_every_request(
         shutil.rmtree(place)
 
 
-@pytest.mark.slow
 async def test_providers_keep_the_contract_under_any_scopes(tmp_path: Path) -> None:
     for name in DIRECTORIES:
         (tmp_path / "tree" / name).mkdir(parents=True, exist_ok=True)

@@ -179,7 +179,6 @@ main(timing=Timing(**{LIMITS}))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_stdio_answers_each_request_once_and_the_process_lives(tmp_path: Path, way: str) -> None:
     with subprocess.Popen(
@@ -221,7 +220,6 @@ def answer_of(process: subprocess.Popen[str]) -> Any:
     raise AssertionError(f"the server ended: {process.stderr.read()}")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_http_answers_each_request_and_the_process_lives(tmp_path: Path, way: str) -> None:
     with running(manifest(tmp_path, way), timing=LIMITS) as program:
@@ -242,7 +240,6 @@ def ask(program: Program, asked: Asked) -> Answer:
     return program.ask(modern(method, params, **headers))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_check_reports_each_mount_and_ends(tmp_path: Path, way: str) -> None:
     file = manifest(tmp_path, way)

@@ -40,7 +40,6 @@ def escaped(character: str) -> str:
 # --- one resource, one canonical spelling
 
 
-@pytest.mark.slow
 @given(bases, paths, queries)
 @example("file:///", ("a b.py",), {})
 @example("docs://handbook/", (), {"format": "text/html"})
@@ -56,7 +55,6 @@ def test_a_joined_uri_parses_back_to_its_path_and_query(
     assert uri.isascii()
 
 
-@pytest.mark.slow
 @given(bases, paths, queries)
 def test_a_canonical_uri_is_the_spelling_of_its_own_parts(
     base: str, path: tuple[str, ...], query: dict[str, str]
@@ -575,7 +573,6 @@ def test_valid_text_is_displayed_unchanged(text: str) -> None:
     assert uris.display(text) == text
 
 
-@pytest.mark.slow
 def test_long_uris_are_not_cached() -> None:
     tracemalloc.start()
     try:

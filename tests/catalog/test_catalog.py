@@ -206,7 +206,6 @@ TREE_STRATEGY = st.recursive(
 )
 
 
-@pytest.mark.slow
 @given(
     nodes=st.lists(
         st.dictionaries(st.sampled_from("abcde"), TREE_STRATEGY, max_size=4), max_size=3

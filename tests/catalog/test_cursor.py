@@ -32,7 +32,6 @@ def encodable(path: tuple[str, ...]) -> bool:
 PATHS = st.lists(SEGMENTS, max_size=5).map(tuple).filter(encodable)
 
 
-@pytest.mark.slow
 @given(scope=SCOPES, mount=st.text(st.characters(codec="utf-8")), path=PATHS)
 def test_a_cursor_round_trips(scope: str, mount: str, path: tuple[str, ...]) -> None:
     text = ListCursor(scope, mount, path).encode()

@@ -195,7 +195,6 @@ async def test_unusual_queries_find_their_literal_text(query: str) -> None:
     assert [one.rpartition(":")[2] for one in found] == ["1"]
 
 
-@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=4),
     size=st.integers(1, 6),
@@ -308,7 +307,6 @@ class Hanging(Tree):
 HASTY = Timing(search_s=0.2, search_mount_grace_s=0.1)
 
 
-@pytest.mark.slow
 async def test_a_mount_that_hangs_affects_no_other_mount() -> None:
     hanging = Hanging()
     searched = catalog(hanging, Tree({"a": "x"}), timing=HASTY)
@@ -352,7 +350,6 @@ async def test_names_and_text_are_counted_separately() -> None:
     assert pages == [("names", 6, 6), ("text", 1, None), ("text", 2, None)]
 
 
-@pytest.mark.slow
 async def test_progress_counts_the_resources_searched() -> None:
     told: list[tuple[int, int | None]] = []
     gate = Gate("hello")

@@ -193,7 +193,6 @@ def test_a_provider_whose_warnings_fail_is_status_1(run: Run, numbers: Path, fai
     assert facts(done.out)["problem"] == "its warnings cannot be determined; -v shows why"
 
 
-@pytest.mark.slow
 def test_a_missing_libmagic_is_reported_without_failing(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "magic.py").write_text("raise ImportError\n", "utf-8")
     done = subprocess.run(
@@ -543,7 +542,6 @@ def limited(*arguments: str | Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.slow
 @linux_only
 def test_a_folder_without_inotify_is_reported_as_polled_with_a_remedy(
     folder: Path,
@@ -553,7 +551,6 @@ def test_a_folder_without_inotify_is_reported_as_polled_with_a_remedy(
     assert SYSCTL in line
 
 
-@pytest.mark.slow
 @linux_only
 def test_missing_inotify_is_reported_once_for_all_folders_with_a_remedy(
     folder: Path,

@@ -12,21 +12,18 @@ from resource_server.cli import console
 from tests.cli.conftest import ROOT
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [["list", "."], ["check", "."], ["--help"], ["version"]])
 def test_unwritable_output_is_one_line_and_status_1(folder: Path, words: list[str]) -> None:
     done = in_a_shell(">/dev/full", *words, folder=folder)
     assert (done.returncode, done.stderr) == (1, "resource-server: no space left on device\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 def test_an_unwritable_error_still_sets_the_exit_status(folder: Path, redirection: str) -> None:
     done = in_a_shell(redirection, "list", "missing", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
 
 
-@pytest.mark.slow
 def test_a_server_without_standard_streams_ends_immediately(folder: Path) -> None:
     assert in_a_shell("<&- >&- 2>&-", "serve", ".", folder=folder).returncode == 0
 
@@ -46,7 +43,6 @@ def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.Comple
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
     tmp_path: Path, encoding: str

@@ -87,7 +87,6 @@ def test_a_write_error_is_one_line(
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_the_schema_is_json_with_the_sections(run: Run) -> None:
     done = run("schema")
     assert (done.status, done.err) == (0, "")

@@ -116,7 +116,6 @@ def crowded(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 def test_a_long_listing_is_truncated_with_the_number_left(run: Run, crowded: Path) -> None:
     done = run("list", crowded)
     assert len(done.out.splitlines()) == MAX_LINES
@@ -134,7 +133,6 @@ def test_a_bounded_listing_is_reported(run: Run, folder: Path) -> None:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--all", "--json"])
 def test_a_long_listing_is_complete_on_request(run: Run, crowded: Path, option: str) -> None:
     done = run("list", crowded, option)

@@ -7,8 +7,6 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import (
     INITIALIZE,
     LIST,
@@ -38,7 +36,6 @@ class Mine:
 """
 
 
-@pytest.mark.slow
 def test_a_late_first_log_line_does_not_keep_the_process(folder: Path) -> None:
     # A task that refers to itself goes when the interpreter does, and is complained of.
     (folder / "mine.py").write_text(FORGETFUL, "utf-8")
@@ -48,7 +45,6 @@ def test_a_late_first_log_line_does_not_keep_the_process(folder: Path) -> None:
     assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
 
 
-@pytest.mark.slow
 def test_an_unread_log_does_not_block_serving(tmp_path: Path) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
     unread, log = os.pipe()

@@ -92,7 +92,6 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 # -- in requests
 
 
-@pytest.mark.slow
 def test_a_mount_that_does_not_start_does_not_block_the_listing_of_others(folder: Path) -> None:
     with connected(hanging(folder, enter="hang_on")) as client:
         # At once, whatever hangs.
@@ -105,7 +104,6 @@ def test_a_mount_that_does_not_start_does_not_block_the_listing_of_others(folder
         assert "mount mine is unavailable: no answer within 10 s" in told
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "told"),
     [
@@ -123,7 +121,6 @@ def test_a_listing_ends_without_a_hanging_mount(folder: Path, where: str, told: 
 # -- at the end
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "how"),
     [
@@ -150,7 +147,6 @@ def test_end_of_input_ends_the_process_despite_a_hanging_mount(
     assert (late in told) == (where == "leave")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_process_while_a_mount_hangs(
     folder: Path, number: signal.Signals
@@ -164,7 +160,6 @@ def test_a_second_signal_ends_the_process_while_a_mount_hangs(
         assert set(client.errors.rest()) <= {"hanging", ""}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_process_over_http_too(
     folder: Path, number: signal.Signals
@@ -180,7 +175,6 @@ def test_a_second_signal_ends_the_process_over_http_too(
         assert process.wait(PATIENCE_S) == 130
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["hang", "hang_on"])
 def test_a_mount_that_hangs_on_exit_does_not_fail_a_completed_read(folder: Path, how: str) -> None:
     done = run("read", hanging(folder, leave=how), "resource://mine/x")
@@ -190,7 +184,6 @@ def test_a_mount_that_hangs_on_exit_does_not_fail_a_completed_read(folder: Path,
     assert told == [f"resource-server: warning: {late}"]
 
 
-@pytest.mark.slow
 def test_a_hanging_thread_does_not_keep_the_process(folder: Path) -> None:
     read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
     source = with_plugin(folder)
@@ -203,7 +196,6 @@ def test_a_hanging_thread_does_not_keep_the_process(folder: Path) -> None:
         assert process.wait(20) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_command_despite_a_hanging_thread(folder: Path) -> None:
     with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):

@@ -20,7 +20,6 @@ from tests.cli.conftest import (
 )
 
 
-@pytest.mark.slow
 def test_an_unloadable_plugin_is_reported_and_the_others_serve(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
     status, answers, errors = serve(folder)
@@ -31,7 +30,6 @@ def test_an_unloadable_plugin_is_reported_and_the_others_serve(folder: Path) -> 
     assert errors.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_strict_refuses_an_unloadable_plugin(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
     status, answers, errors = serve("--strict", folder)

@@ -20,8 +20,6 @@ from resource_server.cli import terminal_text
 from tests.cli.conftest import PATIENCE_S, ROOT
 
 pexpect: Any = pytest.importorskip("pexpect")
-pytestmark = pytest.mark.slow
-
 SLOW = """
 import time
 from resource_server.provider import Content, Resource

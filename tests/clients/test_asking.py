@@ -222,6 +222,7 @@ async def test_the_latest_revision_requests_no_roots(tmp_path: Path) -> None:
 # -- TypeScript
 
 
+@pytest.mark.deep
 @typescript.NEEDS
 @pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2025-06-18"))
 def test_the_typescript_clients_answer_questions(

@@ -20,6 +20,7 @@ from tests.clients import typescript
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.deep,
     typescript.NEEDS,
     pytest.mark.skipif(
         not (typescript.HERE / "node_modules/vscode-uri").is_dir(),

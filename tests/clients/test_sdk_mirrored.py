@@ -30,6 +30,7 @@ async def test_the_python_client_mirrors_every_argument(url: str) -> None:
             assert not (await client.call_tool(TOOL, {"region": region})).is_error
 
 
+@pytest.mark.deep
 @typescript.NEEDS
 def test_the_typescript_client_mirrors_every_argument(url: str) -> None:
     asked = {

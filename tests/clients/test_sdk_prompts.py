@@ -175,6 +175,7 @@ async def test_changed_prompts_in_the_manifest_are_notified_and_listed(
 # -- TypeScript
 
 
+@pytest.mark.deep
 @typescript.NEEDS
 @pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2024-11-05"))
 def test_the_typescript_clients_use_prompts(

@@ -45,6 +45,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return serve(top)
 
 
+@pytest.mark.deep
 @typescript.NEEDS
 @pytest.mark.parametrize(
     ("transport", "revision"), [*itertools.product(TRANSPORTS, ("2025-11-25", "2026-07-28"))]

@@ -163,6 +163,7 @@ async def test_changed_tools_notify_the_client(
 # -- TypeScript
 
 
+@pytest.mark.deep
 @typescript.NEEDS
 @pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2024-11-05"))
 def test_the_typescript_clients_call_each_tool(

@@ -27,7 +27,7 @@ REVISIONS = {
 README = "file:///project/docs/read%20me.md"
 WATCHED = "file:///project/watched/read%20me.md"
 
-pytestmark = typescript.NEEDS
+pytestmark = [pytest.mark.deep, typescript.NEEDS]
 
 
 @pytest.fixture(scope="module")

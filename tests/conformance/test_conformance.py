@@ -46,6 +46,7 @@ def node() -> str | None:
 
 NODE = node()
 pytestmark = [
+    pytest.mark.deep,
     pytest.mark.skipif(NODE is None, reason=f"Node {LEAST_NODE} is not installed"),
     pytest.mark.skipif(
         not SUITE.exists(),

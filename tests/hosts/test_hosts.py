@@ -17,6 +17,7 @@ from tests.hosts.page import ABILITIES, PAGE, SECTION, table
 from tests.hosts.replays import FEW_RUNS, HOSTS, replayed
 
 pytestmark = [
+    pytest.mark.deep,
     typescript.NEEDS,
     pytest.mark.skipif(
         not (typescript.HERE / "node_modules/vscode-uri").is_dir(),

@@ -421,7 +421,6 @@ def test_loading_runs_no_plugin_code(tmp_path: pathlib.Path) -> None:
     assert found.mounts[0].options == {"anything": 1}
 
 
-@pytest.mark.slow
 @given(
     st.recursive(
         st.none()

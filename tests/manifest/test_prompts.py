@@ -94,7 +94,6 @@ def test_an_argument_without_a_value_is_replaced_by_nothing() -> None:
     assert filled_text("<{a}>", {}) == "<>"
 
 
-@pytest.mark.slow
 @given(values, values)
 @example("{b}", "x")
 @example("{{b}}", "x")

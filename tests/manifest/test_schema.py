@@ -82,7 +82,6 @@ def accepts(validator: Any, text: str) -> bool:
     return validator.is_valid(yaml.safe_load(text))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", GOOD)
 def test_the_schema_accepts_every_manifest_that_loads(
     tmp_path: pathlib.Path, validator: Any, text: str
@@ -160,7 +159,6 @@ def test_every_option_has_a_description() -> None:
     assert undescribed(found["properties"]["server"], "server") == []
 
 
-@pytest.mark.slow
 def test_providers_are_offered_by_name() -> None:
     found = manifest_schema()
     assert (

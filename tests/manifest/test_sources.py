@@ -318,7 +318,6 @@ def test_a_source_is_distinguished_from_a_resource_uri(
     assert sources.is_source(argument) is expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", ["", "shop.db"])
 def test_a_source_without_a_manifest_needs_neither_yaml_nor_pydantic(
     tmp_path: pathlib.Path, source: str

@@ -314,7 +314,6 @@ _values = st.recursive(
 )
 
 
-@pytest.mark.slow
 @given(st.dictionaries(_keys, _values, min_size=1, max_size=4))
 def test_json_is_read_as_yaml(data: dict[str, object]) -> None:
     text = json.dumps(data, ensure_ascii=False)

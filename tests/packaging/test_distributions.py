@@ -16,6 +16,8 @@ from readme_renderer import markdown
 from tests.packaging.conftest import Distributions, run, served_text
 from tests.packaging.facts import ROOT, read_facts
 
+pytestmark = pytest.mark.deep
+
 PACKAGE = ROOT / "resource_server"
 
 

@@ -19,6 +19,8 @@ import pytest
 from tests.packaging.conftest import run, served_text
 from tests.packaging.facts import ROOT
 
+pytestmark = pytest.mark.deep
+
 READ_ONLY = 'mount --bind / / && mount -o remount,bind,ro / && exec setpriv "$@"'
 """Makes the file system read-only for one command."""
 UNPRIVILEGED = (

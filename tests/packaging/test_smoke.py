@@ -10,6 +10,8 @@ import pytest
 from tests.packaging import smoke
 from tests.packaging.conftest import run
 
+pytestmark = pytest.mark.deep
+
 
 def test_the_smoke_test_passes() -> None:
     assert "http" in run([sys.executable, smoke.__file__])

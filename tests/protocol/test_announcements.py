@@ -66,7 +66,6 @@ CHANGES: list[tuple[Callable[[Mount], Server], list[str]]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("after", "expected"), CHANGES)
 async def test_a_client_is_notified_only_of_what_changed(
@@ -128,7 +127,6 @@ async def test_no_notification_is_sent_before_the_handshake_is_complete(revision
         assert wire.notifications == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 async def test_a_closed_connection_is_not_notified_and_is_released(revision: str) -> None:
     async with served(mount()) as server:

@@ -438,7 +438,6 @@ async def test_a_pending_notification_is_dropped_on_unsubscribe(
 # -- storms, and requests that overtake each other
 
 
-@pytest.mark.slow
 async def test_the_last_request_of_a_storm_decides(wire: Wire, tree: WatchedTree) -> None:
     uris = [A, "test://one/lines", "test://one/folder"]
     waiting = [
@@ -587,7 +586,6 @@ async def test_the_subscriptions_of_a_connection_are_limited(
     assert await wire.result("resources/subscribe", asked) == {}
 
 
-@pytest.mark.slow
 async def test_the_spellings_kept_for_a_connection_are_limited_in_length(
     wire: Wire, tree: WatchedTree
 ) -> None:

@@ -121,7 +121,6 @@ async def test_an_error_message_is_capitalized_valid_unicode() -> None:
     assert error["message"] == "Wrong name 'a\ufffd'"
 
 
-@pytest.mark.slow
 @TREES
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(

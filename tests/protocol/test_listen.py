@@ -449,7 +449,6 @@ async def test_subscriptions_beyond_the_limit_are_not_honoured(
     assert await listen(wire, FOLDER, A, id=3) == {"resourceSubscriptions": [FOLDER, A]}
 
 
-@pytest.mark.slow
 async def test_others_are_served_while_a_large_listen_subscribes() -> None:
     tree = WatchedTree({str(number): "" for number in range(20_000)})
     async with await server_of(tree) as server:

@@ -256,7 +256,6 @@ async def test_a_lone_surrogate_in_a_notification_or_response_is_ignored(
     assert wire.messages == []
 
 
-@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(
@@ -276,7 +275,6 @@ def test_replacing_lone_surrogates_never_changes_an_id(pieces: list[str]) -> Non
             assert found.id == asked
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"jsonrpc":"2.0","id":1,"params":['])
 @pytest.mark.parametrize("revision", [None, "2025-03-26"])
 async def test_unbounded_nesting_is_a_parse_error(
@@ -335,7 +333,6 @@ LINES = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])
 @settings(max_examples=30)
 @given(lines=st.lists(LINES, min_size=1, max_size=5))

@@ -54,7 +54,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
 @pytest.mark.parametrize(("method", "params"), CALLS)

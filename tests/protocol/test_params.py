@@ -228,7 +228,6 @@ def test_every_method_known_to_both_is_mutated(revision: str) -> None:
     assert known & ours[revision].methods == {m for m, version in _CASES if version == revision}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("method", sorted(_VALID))
 @settings(max_examples=60)
@@ -249,7 +248,6 @@ def test_parameters_that_the_sdk_refuses_are_refused(
         assert code == -32602, json.dumps(params)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("method", "revision"), _CASES)
 def test_each_damaged_member_is_refused_if_the_sdk_refuses_it(
     asked: Asked, method: str, revision: str

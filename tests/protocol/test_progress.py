@@ -22,7 +22,6 @@ def with_token(token: object, params: dict[str, Any] = READ) -> dict[str, Any]:
     return {**params, "_meta": {"progressToken": token}}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
 @pytest.mark.parametrize("token", ["t", 0, 7])

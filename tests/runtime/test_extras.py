@@ -50,7 +50,6 @@ def test_the_table_has_the_packages_of_each_extra() -> None:
         assert not extras.missing(extra)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "arguments", "said"),
     [

@@ -101,7 +101,6 @@ async def test_a_watch_follows_the_directory_and_not_its_name(
     assert watcher.names(STRUCTURE) == ["own"]
 
 
-@pytest.mark.slow
 async def test_all_events_are_reported_even_if_they_exceed_one_read(
     shared: Inotify, tmp_path: Path
 ) -> None:
@@ -115,7 +114,6 @@ async def test_all_events_are_reported_even_if_they_exceed_one_read(
     assert watcher.overflows == 0
 
 
-@pytest.mark.slow
 async def test_lost_events_are_reported_to_every_watcher(shared: Inotify, tmp_path: Path) -> None:
     most = _longest_queue()
     if most > 100_000:
@@ -171,7 +169,6 @@ async def test_a_watcher_of_two_directories_can_drop_one(shared: Inotify, tmp_pa
     assert watcher.events == [("two/", inotify.CREATE, "x")]
 
 
-@pytest.mark.slow
 async def test_a_watcher_of_fewer_events_never_takes_events_from_another(
     shared: Inotify, tmp_path: Path
 ) -> None:

@@ -89,7 +89,6 @@ def test_an_absurd_size_is_refused_like_any_invalid_size(written: str) -> None:
         ByteSize.parse(written)
 
 
-@pytest.mark.slow
 @given(st.from_regex(r"\A[0-9]{1,3}(\.[0-9])? ?[kKmMgGtT]?[iI]?[bB]?\Z"))
 def test_the_json_schema_of_a_size_accepts_exactly_the_valid_sizes(written: str) -> None:
     number, text = TypeAdapter(ByteSize).json_schema()["anyOf"]

@@ -101,7 +101,6 @@ def test_hostile_globs_are_fast(glob: str, name: tuple[str, ...]) -> None:
     assert NameQuery(glob).rank(name) is None
 
 
-@pytest.mark.slow
 @given(query=WORDS, path=PATHS)
 def test_any_query_ranks_names_alike_individually_and_in_bulk(
     query: str, path: tuple[str, ...]

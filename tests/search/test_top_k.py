@@ -28,7 +28,6 @@ def page(
     return best.page((some[-1],) if len(some) < len(rest) else None)
 
 
-@pytest.mark.slow
 @given(walk=NAMES, limit=st.integers(1, 7), seed=st.integers())
 def test_each_name_is_on_one_page_however_early_a_walk_ends(
     walk: list[str], limit: int, seed: int

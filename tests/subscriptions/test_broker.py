@@ -891,7 +891,6 @@ async def test_a_storm_of_subscriptions_leaves_only_the_active_ones() -> None:
 # -- many, slow and broken
 
 
-@pytest.mark.slow
 async def test_changes_among_ten_thousand_topics_notify_without_blocking_the_loop() -> None:
     shelf = Shelf(**{f"{number:05}": "1" for number in range(10_000)})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
@@ -1031,7 +1030,6 @@ async def test_a_hanging_mount_does_not_delay_others() -> None:
         await recorder.of(*map(str, range(100)))
 
 
-@pytest.mark.slow
 async def test_a_hanging_mount_does_not_stop_the_sweep_of_others() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow = SlowShelf(shelf)
@@ -1197,7 +1195,6 @@ async def test_unversioned_resources_are_notified_after_replacing_the_catalog() 
         await recorder.of("a")
 
 
-@pytest.mark.slow
 async def test_removed_mounts_are_released() -> None:
     async with served(timing=DEFAULT_TIMING) as live:
         shelves: list[weakref.ref[Shelf]] = []

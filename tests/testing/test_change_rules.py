@@ -327,7 +327,6 @@ def put(shelf: Watched, path: Path, data: str | None) -> Callable[[], Path]:
     return make_change
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "path", "data"),
     [
@@ -359,7 +358,6 @@ async def test_a_change_may_be_made_asynchronously() -> None:
     await check_provider(shelf, make_change=make_change, within_s=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "rule"), BROKEN_WATCHES, ids=[kind.__name__ for kind, _ in BROKEN_WATCHES]
 )

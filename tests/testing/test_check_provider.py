@@ -111,7 +111,6 @@ async def test_the_test_client_gets_the_same_responses_as_any_client() -> None:
             await connected.request("resources/read", {"uri": "shelf://books/none"})
 
 
-@pytest.mark.slow
 async def test_the_file_system_provider_keeps_the_contract(tmp_path: FilePath) -> None:
     for name, data in {
         "README.md": b"# Read me\n",

@@ -47,7 +47,6 @@ def test_a_broken_rule_is_reported(name: str, sentence: str) -> None:
     assert any(each.startswith(sentence) for each in violations(name)), violations(name)
 
 
-@pytest.mark.slow
 def test_the_built_in_converters_keep_the_contract(tmp_path: Path) -> None:
     checked = set[str]()
     for suffix, (path,) in corpus.write(tmp_path, 1).items():

@@ -131,7 +131,6 @@ async def test_a_provider_whose_search_keeps_the_contract_passes() -> None:
     await check_provider(Searched())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [

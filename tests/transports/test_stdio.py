@@ -271,7 +271,6 @@ def test_end_of_input_ends_the_process(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_requests_in_flight_at_end_of_input_complete(start: Start) -> None:
     server = start()
     server.send(message("resources/read", 1, uri=LATE))
@@ -281,7 +280,6 @@ def test_requests_in_flight_at_end_of_input_complete(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_slow_requests_at_end_of_input_are_abandoned(start: Start) -> None:
     server = start(limit=0.1)
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
@@ -290,7 +288,6 @@ def test_slow_requests_at_end_of_input_are_abandoned(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_despite_requests_in_flight(
     start: Start, number: signal.Signals
@@ -303,7 +300,6 @@ def test_a_signal_ends_the_process_despite_requests_in_flight(
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_a_signal_during_the_last_responses_ends_the_process(start: Start) -> None:
     server = start(limit=1000)
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
@@ -315,7 +311,6 @@ def test_a_signal_during_the_last_responses_ends_the_process(start: Start) -> No
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_a_client_that_disconnects_ends_the_process(start: Start) -> None:
     server = start(limit=1000)
     server.send(message("resources/read", 1, uri=NEVER))
@@ -336,7 +331,6 @@ def test_garbage_is_refused_and_the_next_request_is_served(start: Start) -> None
     assert [server.reply().get("error", {}).get("code") for _ in range(3)] == [-32700, -32600, None]
 
 
-@pytest.mark.slow
 def test_a_line_of_100_megabytes_is_refused_once_and_discarded(start: Start) -> None:
     server = start()
     before = server.memory("VmHWM")
@@ -348,7 +342,6 @@ def test_a_line_of_100_megabytes_is_refused_once_and_discarded(start: Start) -> 
     assert server.memory("VmHWM") - before < 4 * MAX_MESSAGE_BYTES
 
 
-@pytest.mark.slow
 def test_the_longest_message_is_served(start: Start) -> None:
     server = start()
     whole = message("ping", 1, padding="")
@@ -359,7 +352,6 @@ def test_the_longest_message_is_served(start: Start) -> None:
     assert server.reply()["error"]["code"] == -32600
 
 
-@pytest.mark.slow
 def test_ten_thousand_pipelined_requests_are_all_answered_in_order(start: Start) -> None:
     server = start()
     server.send(b"".join(message("ping", n) for n in range(10_000)))
@@ -368,7 +360,6 @@ def test_ten_thousand_pipelined_requests_are_all_answered_in_order(start: Start)
     assert server.code() == 0
 
 
-@pytest.mark.slow
 def test_input_is_paused_while_the_client_does_not_read(start: Start) -> None:
     server = start()
     before = server.memory("VmRSS")
@@ -380,7 +371,6 @@ def test_input_is_paused_while_the_client_does_not_read(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_responses_do_not_accumulate_for_a_client_that_never_reads(
     start: Start,
 ) -> None:
@@ -393,7 +383,6 @@ def test_responses_do_not_accumulate_for_a_client_that_never_reads(
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", [b"", b"\r\n"])
 def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, ending: bytes) -> None:
     requests = INITIALIZE + message("resources/read", 1, uri=LATE) + message("ping", 2)
@@ -404,14 +393,12 @@ def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, endin
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_an_empty_standard_input_ends_the_process(start: Start) -> None:
     server = start(stdin=subprocess.DEVNULL)
     assert list(server.replies()) == []
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_a_large_file_of_requests_is_read_only_as_fast_as_responses_drain(
     start: Start, tmp_path: Path
 ) -> None:
@@ -429,7 +416,6 @@ def test_a_large_file_of_requests_is_read_only_as_fast_as_responses_drain(
     assert server.code() == 0
 
 
-@pytest.mark.slow
 def test_a_slow_reader_gets_every_response_after_its_end_of_input(
     start: Start,
 ) -> None:
@@ -446,7 +432,6 @@ def test_a_slow_reader_gets_every_response_after_its_end_of_input(
     assert server.code() == 0
 
 
-@pytest.mark.slow
 def test_a_last_request_that_arrives_under_backpressure_completes(
     start: Start,
 ) -> None:
@@ -473,7 +458,6 @@ def listen(id: object, *uris: str) -> bytes:
     return message("subscriptions/listen", id, _meta=envelope, notifications=wanted)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["input", "signal"])
 def test_shutdown_completes_every_listen(start: Start, ending: str) -> None:
     server = start(limit=1000, opens=False)
@@ -491,7 +475,6 @@ def test_shutdown_completes_every_listen(start: Start, ending: str) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.slow
 def test_notifications_do_not_accumulate_for_a_client_that_never_reads(start: Start) -> None:
     server = start()
     for uri in CHURNED:
@@ -517,7 +500,6 @@ def test_notifications_do_not_accumulate_for_a_client_that_never_reads(start: St
 PIECES = st.lists(st.sampled_from([b"", b"a", b"b" * 5, b" ", b"\r", b"c" * 20]), max_size=4)
 
 
-@pytest.mark.slow
 @given(
     lines=st.lists(PIECES.map(b"".join), max_size=8),
     last=PIECES.map(b"".join),
@@ -553,7 +535,6 @@ def test_an_overlong_line_is_reported_once_by_its_ends() -> None:
     assert splitter.end() == []
 
 
-@pytest.mark.slow
 def test_a_message_over_the_limit_is_answered_with_its_id(start: Start) -> None:
     server = start()
     text = b"x" * (MAX_MESSAGE_BYTES + 1)

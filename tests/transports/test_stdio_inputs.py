@@ -100,7 +100,6 @@ def test_an_answer_over_the_limit_ends_its_question(connected: Client, name: str
     assert connected.words() == "Ada"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="/proc of Linux")
 def test_an_answer_of_100_megabytes_is_not_stored(connected: Client) -> None:
     connected.answer(connected.call("think"))

@@ -13,6 +13,7 @@ _SABOTAGES = [(name, sabotage) for name in NAMES for sabotage in property_named(
 _KEPT = [(name, place) for name in NAMES for place in range(len(property_named(name).kept))]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_a_property_holds_in_generated_worlds(name: str) -> None:
     report = search(property_named(name), SEED, HOLDS_S)
@@ -20,6 +21,7 @@ def test_a_property_holds_in_generated_worlds(name: str) -> None:
     assert report.tally.counts
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("name", "sabotage"), _SABOTAGES)
 def test_a_sabotage_is_found(name: str, sabotage: str) -> None:
     report = search(property_named(name), SEED, FOUND_S, sabotage, shrinks=False)

@@ -104,7 +104,6 @@ def test_what_is_no_table_is_refused(module: str, document: bytes) -> None:
         text(module, document)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("module", "count"), [("parquet", 12), ("arrow", 300)])
 def test_damaged_documents_are_refused_or_read_and_others_follow(
     module: str, count: int, tmp_path: Path

@@ -347,7 +347,6 @@ def test_damaged_documents_raise_nothing_but_conversion_errors(
     assert time.monotonic() - begin < 60
 
 
-@pytest.mark.slow
 def test_a_range_of_a_file_of_one_gigabyte_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "large.csv"
     block = b"".join(b"%07d,some text of a row,%d.5\n" % (n, n) for n in range(30_000))

@@ -47,7 +47,6 @@ def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
     ]
 
 
-@pytest.mark.slow
 @given(WORDS, WORDS, WORDS)
 def test_a_server_url_is_parsed_as_by_sqlalchemy(user: str, password: str, name: str) -> None:
     url = (

@@ -36,7 +36,6 @@ async def test_tables_are_counted_and_their_keys_are_known(tmp_path: Path) -> No
     assert schemas == []
 
 
-@pytest.mark.slow
 async def test_only_the_first_tables_are_inspected(tmp_path: Path) -> None:
     script = "".join(f"CREATE TABLE t{n:04} (x);" for n in range(MAX_TABLES + 1))
     async with Database(url=database(tmp_path, script)) as opened:

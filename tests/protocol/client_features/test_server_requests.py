@@ -124,7 +124,6 @@ async def test_an_error_response_counts_as_a_refusal() -> None:
     assert words(await wire.reply_to(call)) == "cannot ask: the client has refused the question"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ask-2", "nobody", 1, 0, -1, None, ""])
 async def test_unexpected_responses_are_ignored(name: object) -> None:
     wire = await wired()

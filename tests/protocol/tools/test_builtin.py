@@ -74,7 +74,6 @@ async def test_long_details_and_descriptions_are_left_out_of_metadata(long: str)
 # -- notifications
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.parametrize("uri", ["test://one/a.txt", "test://one"])
 async def test_a_change_between_read_and_subscribe_is_notified(revision: str, uri: str) -> None:
@@ -119,7 +118,6 @@ PLACES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("name", "member", "others"), PLACES)
 async def test_arguments_of_wrong_types_are_reported(
@@ -158,7 +156,6 @@ async def test_a_missing_required_argument_is_named(name: str) -> None:
     assert told == f"Invalid arguments: Object missing required field `{needed}`"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "junk", ["", " ", "x" * 100_000, "\0", "\n", "\u202e", "%", "/(/", "/(a+)+$/", "[", "**/**/**"]
 )

@@ -173,7 +173,6 @@ async def test_a_secret_looks_like_a_missing_resource(client: LocalClient, tmp_p
     assert await told() == hidden
 
 
-@pytest.mark.slow
 async def test_what_a_host_makes_of_a_uri_reaches_no_secret(
     client: LocalClient, tmp_path: Path
 ) -> None:
@@ -203,7 +202,6 @@ async def test_what_a_host_makes_of_a_uri_reaches_no_secret(
     assert await told() == hidden
 
 
-@pytest.mark.slow
 async def test_what_a_host_makes_of_a_uri_reaches_no_hidden_database_content(
     client: LocalClient,
 ) -> None:
@@ -216,7 +214,6 @@ async def test_what_a_host_makes_of_a_uri_reaches_no_hidden_database_content(
     assert '"name":"ada"' in await read(client, host_spellings("sqlite://shop/people/~rows")[1])
 
 
-@pytest.mark.slow
 async def test_no_spelling_of_what_is_typed_completes_what_is_hidden(client: LocalClient) -> None:
     typed = [secret[: len(secret) - 1] for secret in SECRETS]
     for value in ["", ".", "%2e", "%252e", *typed, *map(quote, typed), *map(twice_quoted, typed)]:
@@ -267,7 +264,6 @@ async def test_no_listing_names_hidden_resources(client: LocalClient) -> None:
     assert not any("audit" in uri for uri in told)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", [{}, {"in": "names"}, {"in": "text"}])
 async def test_a_search_never_finds_hidden_resources(
     client: LocalClient, where: dict[str, str]

@@ -247,7 +247,6 @@ async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
 # -- errors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "told"),
     [

@@ -301,7 +301,6 @@ async def test_tools_are_requested_once_before_the_provider_is_entered() -> None
     assert provider.asked == 1
 
 
-@pytest.mark.slow
 async def test_tools_beyond_the_limit_are_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -333,7 +332,6 @@ async def test_the_four_catalog_tools_cost_less_than_a_thousand_tokens(revision:
     assert found.tokens == pytest.approx(len(json.dumps(told, separators=(",", ":"))) / 4, abs=10)
 
 
-@pytest.mark.slow
 async def test_tools_on_every_page_are_counted() -> None:
     tools = [(f"t{number}", always("x")) for number in range(300)]
     found = await tool_cost((await server_of(Tooled(*tools))).toolbox, revisions.LATEST_MODERN)

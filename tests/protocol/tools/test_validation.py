@@ -91,7 +91,6 @@ async def test_a_number_of_400_digits_is_refused() -> None:
     assert refusal(result) == "Invalid arguments: a number is too large to check"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

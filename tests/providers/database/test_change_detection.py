@@ -106,7 +106,6 @@ async def table(owner: Owner) -> Owner:
 ALL = ("t", "t/~rows", "t/1", "t/2")
 
 
-@pytest.mark.slow
 async def test_changes_are_reported_when_the_hint_column_advances(table: Owner) -> None:
     async with followed(table, *ALL, "t/1/~cell/x", tables={"t": HINT}) as scene:
         await scene.settled()
@@ -118,7 +117,6 @@ async def test_changes_are_reported_when_the_hint_column_advances(table: Owner) 
         await scene.tells("t", "t/~rows", "t/1", "t/1/~cell/x")
 
 
-@pytest.mark.slow
 async def test_a_change_that_leaves_the_hint_column_unchanged_causes_no_query(table: Owner) -> None:
     async with followed(table, *ALL, tables={"t": HINT}) as scene:
         await scene.settled()
@@ -131,7 +129,6 @@ async def test_a_change_that_leaves_the_hint_column_unchanged_causes_no_query(ta
         await scene.tells(*ALL)
 
 
-@pytest.mark.slow
 async def test_rows_with_a_null_hint_are_detected_by_the_number_of_rows(table: Owner) -> None:
     await table.run("DELETE FROM t WHERE id = 1")
     async with followed(table, "t", "t/~rows", "t/2", tables={"t": HINT}) as scene:
@@ -158,7 +155,6 @@ async def test_changes_before_the_first_comparison_are_reported(table: Owner) ->
                 pass
 
 
-@pytest.mark.slow
 async def test_a_schema_change_is_reported_regardless_of_the_hint_column(table: Owner) -> None:
     async with followed(table, *ALL, tables={"t": HINT}) as scene:
         await scene.settled()
@@ -168,7 +164,6 @@ async def test_a_schema_change_is_reported_regardless_of_the_hint_column(table: 
         await scene.tells(*ALL)
 
 
-@pytest.mark.slow
 async def test_the_hint_column_reports_changes_beyond_the_compared_rows(table: Owner) -> None:
     rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
     await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
@@ -187,7 +182,6 @@ async def test_the_hint_column_reports_changes_beyond_the_compared_rows(table: O
         await scene.tells("t")
 
 
-@pytest.mark.slow
 async def test_the_hint_column_counts_from_the_subscription_on(table: Owner) -> None:
     rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
     await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
@@ -202,7 +196,6 @@ async def test_the_hint_column_counts_from_the_subscription_on(table: Owner) -> 
         await scene.tells("t", "other")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -226,7 +219,6 @@ async def test_changes_of_filtered_out_rows_are_not_reported(table: Owner, chang
             await scene.tells_nothing()
 
 
-@pytest.mark.slow
 async def test_a_hidden_hint_column_still_reports_changes(table: Owner) -> None:
     options = TableOptions(
         change=ChangeHint(column="MOVED"), columns=ColumnOptions(hide=("moved",))
@@ -239,7 +231,6 @@ async def test_a_hidden_hint_column_still_reports_changes(table: Owner) -> None:
         await scene.tells_nothing()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("column", ["no such", "broken"])
 async def test_an_unreadable_hint_column_is_ignored(
     owner: Owner, column: str, caplog: pytest.LogCaptureFixture
@@ -264,7 +255,6 @@ async def test_an_unreadable_hint_column_is_ignored(
 # The schema.
 
 
-@pytest.mark.slow
 async def test_schema_changes_of_hidden_tables_are_not_reported(
     table: Owner,
 ) -> None:
@@ -283,7 +273,6 @@ async def test_schema_changes_of_hidden_tables_are_not_reported(
         await scene.tells(LIST)
 
 
-@pytest.mark.slow
 async def test_a_new_index_is_notified_to_subscribers_of_the_table(table: Owner) -> None:
     async with followed(table, "t", "t/~schema", "t/1") as scene:
         await scene.settled()
@@ -303,7 +292,6 @@ QUERIES = {
 }
 
 
-@pytest.mark.slow
 async def test_subscribers_of_the_queries_are_notified_of_changed_results(table: Owner) -> None:
     async with followed(table, queries=QUERIES) as scene:
         await scene.subscribe_at_root("~query")
@@ -314,7 +302,6 @@ async def test_subscribers_of_the_queries_are_notified_of_changed_results(table:
         await scene.tells_nothing()
 
 
-@pytest.mark.slow
 async def test_a_query_is_notified_when_its_result_becomes_truncated(table: Owner) -> None:
     async with followed(table, queries=QUERIES) as scene:
         await scene.subscribe_at_root("~query/named")
@@ -339,7 +326,6 @@ HIDDEN_CHANGES = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hint", [None, ChangeHint(column="moved")])
 async def test_no_subscriber_is_notified_of_hidden_changes(
     owner: Owner, hint: ChangeHint | None
@@ -427,7 +413,6 @@ async def test_a_table_dropped_between_the_first_listing_and_the_watch_is_report
         await scene.tells(LIST)
 
 
-@pytest.mark.slow
 async def test_unreadable_rows_do_not_end_the_watch(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:

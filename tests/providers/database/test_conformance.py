@@ -1245,7 +1245,6 @@ async def watched_tables(owner: Owner) -> None:
     )
 
 
-@pytest.mark.slow
 async def test_subscribers_are_notified_of_exactly_what_changed(owner: Owner) -> None:
     await watched_tables(owner)
     queries = query("select id, name from t order by id")
@@ -1354,7 +1353,6 @@ async def test_a_row_read_in_a_transient_state_is_reported_again(owner: Owner) -
             assert row in await suggested()
 
 
-@pytest.mark.slow
 async def test_an_unneeded_watch_can_end_at_any_moment(
     owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1375,7 +1373,6 @@ async def test_an_unneeded_watch_can_end_at_any_moment(
             assert "does not end" not in caplog.text
 
 
-@pytest.mark.slow
 async def test_a_prefix_of_keys_is_notified_when_its_rows_change(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer, b integer, x integer, primary key (a, b))",
@@ -1405,7 +1402,6 @@ async def test_a_view_and_its_rows_are_notified_when_its_tables_change(owner: Ow
         await client.tells([], "update t set name = 'x' where id = 3")
 
 
-@pytest.mark.slow
 async def test_changes_of_hidden_content_are_not_notified(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     paths = ("people", "people/1", "people/~rows", "people/~schema")

@@ -80,7 +80,6 @@ async def children(catalog: Catalog, path: str = "") -> list[str]:
             return found
 
 
-@pytest.mark.slow
 async def test_the_example_keeps_the_contract(shop: Path) -> None:
     manifest = plugins.find_with_plugins(str(shop))
     provider = plugins.load_provider(manifest.mounts[0], manifest)
@@ -192,7 +191,6 @@ async def test_a_cell_is_read_in_full(file: Path) -> None:
         assert await text(catalog, "t/1/~cell/x") == long
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("journal", ["wal", "delete"])
 async def test_commits_notify_only_the_affected_resources(file: Path, journal: str) -> None:
     run(

@@ -477,7 +477,6 @@ async def test_a_search_with_short_deadlines_progresses_and_finds_everything(own
         assert found == [f"t/{n}" for n in range(0, 700, 7)]
 
 
-@pytest.mark.slow
 async def test_a_search_that_times_out_returns_a_cursor_or_raises(owner: Owner) -> None:
     slow = {
         "sqlite": "(with recursive c(x) as (select 1 union all select x + 1 from c"
@@ -606,7 +605,6 @@ async def test_keys_of_any_sqlite_type_can_continue_a_search(tmp_path: Path) -> 
 _NAMES = st.text(st.sampled_from("aAb%_!\\'é茶 "), max_size=5)
 
 
-@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     rows=st.lists(_NAMES, max_size=12),

@@ -191,7 +191,6 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Filesystem:
     return Filesystem(root, directories=DIRECTORIES)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "same"),
     [
@@ -411,7 +410,6 @@ async def test_a_file_swapped_for_a_link_during_a_search_is_not_followed(
     assert await texts(folder) == []
 
 
-@pytest.mark.slow
 async def test_files_that_vanish_or_change_during_a_search_are_skipped(tmp_path: Path) -> None:
     make(tmp_path, {f"d{at}/f{at}.txt": "needle\n" * 1000 for at in range(60)})
     folder = Filesystem(tmp_path)
@@ -496,7 +494,6 @@ async def test_a_file_without_a_size_is_read_to_its_end() -> None:
     assert "ostype" in await texts(folder, "linux")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["names", "text"])
 @given(
     files=st.lists(st.text("abn./", min_size=1, max_size=9), max_size=30),
@@ -775,7 +772,6 @@ async def test_concurrent_searches_share_the_time(
     assert all(15 <= each.looked_at <= 25 for each in found), [each.looked_at for each in found]
 
 
-@pytest.mark.slow
 async def test_the_loop_stays_responsive_during_a_large_search(tmp_path: Path) -> None:
     make(tmp_path, {f"{at // 100}/{at}.txt": "word " * 2000 for at in range(3000)})
     folder = Filesystem(tmp_path)

@@ -278,7 +278,6 @@ async def test_loops_of_links_end(root: Path) -> None:
         assert await is_absent(provider, path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", ["p/sub", "p/sub/", "p/sub/../sub/."])
 def test_metadata_behind_a_swapped_link_never_comes_from_outside(
     root: Path, tmp_path_factory: pytest.TempPathFactory, target: str
@@ -354,7 +353,6 @@ async def test_a_walk_without_descriptors_is_busy_rather_than_short(tmp_path: Pa
         await walk(provider, 1000)
 
 
-@pytest.mark.slow
 async def test_a_directory_of_20_000_names_is_read_off_the_loop_once(tmp_path: Path) -> None:
     expected = sorted(f"{number * 7919 % 20_000:x}.txt" for number in range(20_000))
     for name in expected:

@@ -199,7 +199,6 @@ def spelled(text: str, encoding: str) -> bytes:
     return (mark + text).encode(encoding)
 
 
-@pytest.mark.slow
 @given(texts, marked, st.integers(1, 20))
 @example("é", "utf-8", 1)
 @example("\U0001f600" * 3, "utf-16-be", 2)
@@ -212,7 +211,6 @@ def test_consecutive_byte_ranges_make_up_the_text(
     assert all(isinstance(p.data, str) for p in parts)
 
 
-@pytest.mark.slow
 @given(st.binary(max_size=60), st.integers(1, 20), st.sampled_from([TEXT, "image/png"]))
 @example(b"abc\x80def", 3, TEXT)
 @example(b"\xe2\x82\xac\xff", 2, TEXT)
@@ -227,7 +225,6 @@ def test_consecutive_ranges_of_any_bytes_make_up_the_file(
     assert encoded(parts) == data
 
 
-@pytest.mark.slow
 @given(texts, st.integers(1, 20), st.integers(0, 10))
 def test_ranges_in_a_legacy_encoding_make_up_the_file(
     scratch: Path, text: str, length: int, limit: int
@@ -303,7 +300,6 @@ def test_text_that_does_not_decode_has_lines_of_bytes(file: Path) -> None:
     assert read(file, {"tail": "2"}).data == b"caf\xe9\nb\n"
 
 
-@pytest.mark.slow
 @settings(max_examples=200)
 @given(texts, marked, st.integers(1, 9), st.integers(0, 40))
 @example("a\n\n\nb", "utf-8", 1, 4)

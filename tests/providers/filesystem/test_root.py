@@ -297,7 +297,6 @@ def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, n
     assert content(root, "docs", "a.txt") == "inside"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_broken_or_escaping_link_is_never_followed(
     following: Root, folder: Path, name: str
@@ -375,7 +374,6 @@ while True:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_swapping_a_folder_for_a_link_never_escapes_the_root(
     folder: Path, resolver: ResolverName, follow: bool
@@ -430,7 +428,6 @@ def test_a_device_is_not_found(resolver: ResolverName) -> None:
     assert stat.S_ISCHR(root.stat(("null",)).st_mode)
 
 
-@pytest.mark.slow
 def test_a_device_is_checked_before_it_is_opened() -> None:
     code = (
         "import sys; from resource_server.providers.filesystem.root import Root\n"
@@ -483,7 +480,6 @@ def test_a_failing_disk_is_logged_for_the_operator(caplog: pytest.LogCaptureFixt
     assert "secret" not in caplog.text
 
 
-@pytest.mark.slow
 def test_refused_opens_leave_no_descriptor_behind(
     root: Root, following: Root, folder: Path
 ) -> None:
@@ -544,7 +540,6 @@ def test_a_closed_root_has_no_descriptor_and_can_be_reopened(root: Root) -> None
     assert content(root, "docs", "a.txt") == "inside"
 
 
-@pytest.mark.slow
 def test_threads_reading_during_a_root_replacement_see_one_consistent_root(
     folder: Path, resolver: ResolverName
 ) -> None:

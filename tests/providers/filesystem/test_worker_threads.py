@@ -21,7 +21,6 @@ from resource_server.runtime.eager import settle
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.slow
 async def test_a_hanging_folder_takes_a_limited_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,6 @@ def test_an_address_with_a_schema_round_trips_through_its_path(address: Address)
     check(address, has_schemas=True)
 
 
-@pytest.mark.slow
 @given(addresses(st.none()), addresses(st.none()))
 def test_different_addresses_have_different_paths(one: Address, other: Address) -> None:
     assert (address_path(one) == address_path(other)) is (one == other)
@@ -179,7 +178,6 @@ def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
         parse_path(("public", *path), has_schemas=True)
 
 
-@pytest.mark.slow
 @given(
     st.lists(st.text(max_size=6) | names | segments | st.sampled_from(["~schema", "~cell"])).map(
         tuple

@@ -51,7 +51,6 @@ def test_a_value_round_trips_through_its_segment(
     assert_round_trip(typed[0], data.draw(typed[1]))
 
 
-@pytest.mark.slow
 @given(st.sampled_from([type for type, _ in TYPES]), st.text() | texts)
 def test_any_segment_is_a_value_or_not_found(type: KeyType, segment: str) -> None:
     assert_canonical(type, segment)

@@ -49,7 +49,6 @@ def test_a_url_of_no_database_is_refused_without_quoting_it() -> None:
     assert "tiger" not in str(caught.value)
 
 
-@pytest.mark.slow
 def test_a_missing_driver_fails_its_mount_and_not_the_manifest(
     tmp_path: Path,
 ) -> None:

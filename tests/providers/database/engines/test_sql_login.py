@@ -215,7 +215,6 @@ def two(engine: str) -> Iterator[World]:
         yield world
 
 
-@pytest.mark.slow
 async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
     one: World, two: World
 ) -> None:
@@ -310,7 +309,6 @@ def _selects(draw: st.DrawFn) -> str:
     return f"{before}select {columns} from {source} where {condition} {rest}"
 
 
-@pytest.mark.slow
 async def test_generated_statements_give_what_the_engine_gives_over_the_views(one: World) -> None:
     async with _filled(one, *WORLDS[0]):
         await one.make_policy()
@@ -346,7 +344,6 @@ async def test_values_are_bound_by_the_type_that_they_are_compared_with(one: Wor
             assert (await callers.run(sql, {"s": "paid", "d": "2001-01-01"}, 5)).rows == [(1,)]
 
 
-@pytest.mark.slow
 async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: World) -> None:
     limits = ReadLimits(query_timeout=Duration(1))
     async with _filled(one, *WORLDS[0]):
@@ -368,7 +365,6 @@ async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: Wor
             await eventually(answers)
 
 
-@pytest.mark.slow
 async def test_a_search_that_the_server_could_not_stop_is_short(one: World) -> None:
     async with _filled(one, *WORLDS[0]):
         await one.make_policy()
@@ -391,7 +387,6 @@ _DOUBLED = {
 }
 
 
-@pytest.mark.slow
 async def test_a_row_of_more_than_a_megabyte_is_refused_and_a_long_result_ends(
     one: World,
 ) -> None:

@@ -118,7 +118,6 @@ ROWS = st.lists(
 )
 
 
-@pytest.mark.slow
 @given(ROWS, st.integers(0, 3000), st.booleans(), st.sampled_from(NAMES))
 def test_a_page_contains_as_many_complete_rows_as_fit(
     rows: list[tuple[object, ...]], max_bytes: int, more: bool, format: FormatName
@@ -213,7 +212,6 @@ def test_csv_leaves_formulas_unchanged() -> None:
 CSV_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-@pytest.mark.slow
 @given(st.lists(st.tuples(CSV_TEXT, st.one_of(st.none(), st.integers(), CSV_TEXT)), max_size=9))
 def test_csv_is_read_back_by_the_standard_library(rows: list[tuple[object, ...]]) -> None:
     read = rows_of(written(page(rows, "a", "b"), "csv"), "csv")
@@ -268,7 +266,6 @@ def test_any_title_is_a_single_heading() -> None:
     assert text.splitlines()[0] == "# a<br># \\<b> \\`c\\` \\#"
 
 
-@pytest.mark.slow
 @given(st.lists(st.text(st.characters(), max_size=30), min_size=1, max_size=9))
 def test_a_markdown_row_is_always_one_line_with_its_cells(values: list[str]) -> None:
     rows: list[tuple[object, ...]] = [(value, "end") for value in values]

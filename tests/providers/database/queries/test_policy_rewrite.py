@@ -171,7 +171,6 @@ select * from customers join audit using (id)
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 async def test_no_query_reads_hidden_tables_columns_or_rows(owner: Owner) -> None:
     await owner.run(*SHOP)
@@ -220,7 +219,6 @@ ANSWERED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sql", ANSWERED)
 async def test_a_query_reads_visible_tables_columns_and_rows(owner: Owner, sql: str) -> None:
     await owner.run(*SHOP)
@@ -374,7 +372,6 @@ async def test_a_query_follows_the_schema(owner: Owner) -> None:
 # -- messages
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
@@ -672,7 +669,6 @@ def _lines(statements: Mapping[str, str], owner: Owner) -> list[str]:
     return [spelled(sql, owner) for sql in statements[owner.engine].splitlines() if sql]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
 async def test_functions_may_be_called_by_a_login_that_reads_nothing_hidden(owner: Owner) -> None:
     await owner.run(*SHOP, *FUNCTIONS[owner.engine])

@@ -364,7 +364,6 @@ async def test_unusable_arguments_are_named(
             await settle(provider.call_tool("q", arguments, SilentToolRequest()))
 
 
-@pytest.mark.slow
 @given(
     st.sampled_from(["string", "integer", "number", "boolean", "date", "datetime"]),
     st.recursive(

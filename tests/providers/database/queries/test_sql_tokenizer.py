@@ -129,7 +129,6 @@ async def test_strings_and_comments_end_where_the_engine_ends_them(engine: Engin
     assert await answer(engine, statement.sql, statement.parameters) == EXPECTED[engine]
 
 
-@pytest.mark.slow
 @given(st.text(alphabet="'\"`[]$a:E-/*#\\\n (;", max_size=40))
 def test_strings_are_delimited_as_in_sqlite(text: str) -> None:
     try:

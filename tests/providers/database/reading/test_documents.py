@@ -260,7 +260,6 @@ def _types() -> list[Any]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("url", "kind"), _types(), indirect=["url"])
 async def test_pages_by_a_key_of_each_type_equal_a_direct_select(owner: Owner, kind: str) -> None:
     dice = random.Random(kind)  # noqa: S311 - a test table, no secret

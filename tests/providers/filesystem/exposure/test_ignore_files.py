@@ -95,7 +95,6 @@ def grow(folder: Path, chance: random.Random, depth: int) -> None:
             (folder / name).touch()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_generated_trees_show_the_same_files_as_git(tmp_path: Path, seed: int) -> None:
     root = repository(tmp_path / "root")
@@ -103,7 +102,6 @@ def test_generated_trees_show_the_same_files_as_git(tmp_path: Path, seed: int) -
     assert visible(root) == shown_by_git(root)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [
@@ -176,7 +174,6 @@ def test_an_unmatchable_line_is_logged_once_with_its_position(
     assert ignores.match("src/ok", "ok", is_directory=False) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules", [b"*a*b*c\n" * 20_000, b"*a" * 100_000, b"[\n" * 100_000, b"a\n" * 200_000]
 )

@@ -137,7 +137,6 @@ NAMES = st.sampled_from(
 ) | st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=6)
 
 
-@pytest.mark.slow
 @given(st.lists(NAMES, unique=True), st.sets(NAMES), st.booleans(), st.booleans())
 def test_many_names_are_judged_like_single_ones(
     names: list[str], directories: set[str], hidden: bool, ignored: bool

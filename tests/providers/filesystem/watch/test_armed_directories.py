@@ -78,7 +78,6 @@ def test_a_directory_that_loses_its_watch_is_polled(folder: Folder) -> None:
     assert Change((given_up[:-1],), "children") in work(scanner)
 
 
-@pytest.mark.slow
 async def test_with_too_few_watches_subscribed_paths_are_watched_and_others_polled(
     folder: Folder,
 ) -> None:
@@ -100,7 +99,6 @@ async def test_with_too_few_watches_subscribed_paths_are_watched_and_others_poll
         assert len(process.warnings.splitlines()) == 1
 
 
-@pytest.mark.slow
 async def test_with_too_few_watches_later_subscriptions_are_still_watched(
     folder: Folder,
 ) -> None:

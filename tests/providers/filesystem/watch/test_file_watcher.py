@@ -86,7 +86,6 @@ CHANGES: dict[str, Callable[[Folder], object]] = {
 }
 
 
-@pytest.mark.slow
 @inotify_only
 @pytest.mark.parametrize("change", CHANGES)
 async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
@@ -97,7 +96,6 @@ async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
         await scene.tells_once("a.txt", "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("temporary", [".a.txt.swp", "a.txt.tmp"])
 async def test_an_atomic_save_notifies_only_of_the_file_and_its_collection(
     folder: Folder, temporary: str
@@ -252,7 +250,6 @@ async def test_a_subscribed_file_is_notified_at_each_deletion_and_recreation(
         await scene.tells("a.txt")
 
 
-@pytest.mark.slow
 async def test_a_subscription_survives_the_removal_of_its_directories(folder: Folder) -> None:
     name = "sub/deep/d.txt"
     async with watched(folder.root, EVERY) as scene:
@@ -296,7 +293,6 @@ async def test_a_directory_moved_within_the_root_is_notified_in_both_places(
         await scene.tells("sub/c.txt", "sub/deep/d.txt", "moved/deep/d.txt", "moved/deep", "", LIST)
 
 
-@pytest.mark.slow
 async def test_a_directory_replaced_by_a_file_and_back_is_notified(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("sub/c.txt", "sub")
@@ -425,7 +421,6 @@ async def test_a_replaced_root_is_watched(folder: Folder, tmp_path: Path) -> Non
 # -- what is not shown
 
 
-@pytest.mark.slow
 async def test_changes_of_hidden_files_are_not_reported(folder: Folder) -> None:
     folder.write(".gitignore", "*.log\nbuild/\n")
     folder.write(".git/info/exclude", "")
@@ -473,7 +468,6 @@ async def test_absent_and_hidden_paths_cannot_be_subscribed_to(folder: Folder, n
         await scene.tells_nothing()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_changed_ignore_file_hides_and_reveals_files(
     folder: Folder, *, replaced: bool

@@ -99,7 +99,6 @@ async def test_a_write_through_a_memory_mapping_is_found_by_the_sweep(folder: Fo
             await scene.tells("a")
 
 
-@pytest.mark.slow
 async def test_without_inotify_watches_everything_is_polled(folder: Folder) -> None:
     folder.write("a/b", "body")
     often = {"watch_poll_s": 0.02, "watch_poll_share": 1}

@@ -165,7 +165,6 @@ def _differ(folder: Path, world: World) -> None:
             connection.execute("checkpoint")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["database", "files"])
 async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
     tmp_path: Path, kind: str
@@ -216,7 +215,6 @@ SHOWN: Mapping[str, TableOptions | Literal[False]] = {
 }
 
 
-@pytest.mark.slow
 async def test_statements_give_what_duckdb_gives_over_the_selects_of_the_policy(
     tmp_path: Path,
 ) -> None:
@@ -399,7 +397,6 @@ async def test_what_does_not_fit_into_memory_is_refused_and_told_by_check(tmp_pa
             await caller_sql(database.engine, tables).run("select 1", {}, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is watched on Linux")
 async def test_a_statement_whose_values_take_too_much_memory_is_refused(tmp_path: Path) -> None:
     async with _asking(database_url(tmp_path, WORLDS[0]), TABLES) as callers:
@@ -436,7 +433,6 @@ COSTLY = (
 )
 
 
-@pytest.mark.slow
 async def test_a_costly_statement_ends_and_the_next_is_answered(tmp_path: Path) -> None:
     limits = ReadLimits(query_timeout=Duration(1))
     async with _asking(database_url(tmp_path, WORLDS[0]), TABLES, limits=limits) as callers:

@@ -48,7 +48,6 @@ def test_a_value_round_trips_through_its_segment(data: st.DataObject, type: str)
     assert_round_trip(of(type), data.draw(NATURAL[type]))
 
 
-@pytest.mark.slow
 @given(st.sampled_from(sorted(NATURAL)), st.text() | texts)
 def test_any_segment_is_a_value_or_not_found(type: str, segment: str) -> None:
     assert_canonical(of(type), segment)

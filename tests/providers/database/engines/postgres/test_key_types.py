@@ -57,7 +57,6 @@ def test_a_value_round_trips_through_its_segment(data: st.DataObject, base: str)
     assert_round_trip(of(base), data.draw(NATURAL[base]))
 
 
-@pytest.mark.slow
 @given(st.sampled_from(ALLOWED), st.text() | texts)
 def test_any_segment_is_a_value_or_not_found(base: str, segment: str) -> None:
     assert_canonical(of(base), segment)

@@ -74,7 +74,6 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("script", "expected"), KEYS.items())
 async def test_the_key_addresses_every_row(
     tmp_path: pathlib.Path, script: str, expected: tuple[str, tuple[str, ...]]
@@ -142,7 +141,6 @@ async def test_a_column_in_a_collation_of_a_program_is_no_key(tmp_path: pathlib.
         assert [column.is_address for column in table.columns] == [False, True]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("declared", "kind"), KINDS.items())
 async def test_the_kind_of_a_column_follows_its_declared_type(
     tmp_path: pathlib.Path, declared: str, kind: str
@@ -280,7 +278,6 @@ async def test_an_estimate_comes_from_analyze(tmp_path: pathlib.Path) -> None:
         assert await engine.estimate(TableName(None, "missing")) is None
 
 
-@pytest.mark.slow
 async def test_a_long_chain_of_foreign_keys_causes_no_recursion(tmp_path: pathlib.Path) -> None:
     chain = ";".join(
         f"CREATE TABLE t{n}(id INTEGER PRIMARY KEY, next REFERENCES t{n + 1})" for n in range(1500)

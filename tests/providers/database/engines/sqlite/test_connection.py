@@ -261,14 +261,12 @@ async def attempt(engine: SqliteEngine, sql: str) -> Rows | ResourceError:
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
         assert isinstance(await attempt(engine, sql), RefusedStatement)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused_before_it_runs(
     tmp_path: Path, sql: str
@@ -278,7 +276,6 @@ async def test_a_query_that_does_more_than_select_is_refused_before_it_runs(
             await check(engine, sql)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sql", BOMBS, ids=lambda sql: sql[:60])
 async def test_an_endless_or_huge_query_is_answered_in_time(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
@@ -286,7 +283,6 @@ async def test_an_endless_or_huge_query_is_answered_in_time(tmp_path: Path, sql:
         assert isinstance(answer, InvalidParameter | DeadlineExceeded | ResourceBusy)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sql", BOMBS, ids=lambda sql: sql[:60])
 async def test_an_endless_or_huge_query_is_checked_without_running(
     tmp_path: Path, sql: str
@@ -298,7 +294,6 @@ async def test_an_endless_or_huge_query_is_checked_without_running(
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("sql", "expected"), LEGITIMATE)
 async def test_a_query_that_only_selects_returns_its_rows(
     tmp_path: Path, sql: str, expected: list[tuple[object, ...]]
@@ -310,7 +305,6 @@ async def test_a_query_that_only_selects_returns_its_rows(
         assert answer.rows == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql", [sql for sql in WRITES + FILES + PRAGMAS + INTERNALS if not sql.startswith("EXPLAIN")]
 )
@@ -324,7 +318,6 @@ async def test_reading_a_page_only_selects(tmp_path: Path, sql: str) -> None:
         assert "docs_" in sql.lower() or "places_node" in sql
 
 
-@pytest.mark.slow
 async def test_a_series_of_bombs_does_not_delay_rows(tmp_path: Path) -> None:
     async with shop(tmp_path) as engine:
         bombs = [asyncio.create_task(attempt(engine, sql)) for sql in BOMBS]

@@ -73,7 +73,6 @@ async def test_a_fifo_is_unavailable_without_blocking(tmp_path: pathlib.Path) ->
     assert await unusable(tmp_path / "shop.db") == "the database is not a regular file"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 15, 100, 511, 512, 4096, 100_000])
 async def test_a_file_that_is_no_database_is_unavailable(tmp_path: pathlib.Path, size: int) -> None:
     path = tmp_path / "shop.db"
@@ -122,7 +121,6 @@ async def test_a_file_truncated_while_it_is_served_is_unavailable_until_it_is_wh
         assert await rows(engine, SUM) == asked(path, SUM)
 
 
-@pytest.mark.slow
 async def test_a_locked_database_is_busy_until_it_is_unlocked(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with opened(path) as engine:
@@ -288,7 +286,6 @@ with like_anybody():
 """
 
 
-@pytest.mark.slow
 def test_a_database_in_wal_mode_is_read_from_a_read_only_folder(read_only: pathlib.Path) -> None:
     reader = subprocess.Popen(
         [sys.executable, "-c", READ, str(read_only / "shop.db")],

@@ -115,7 +115,6 @@ async def test_statements_compiled_by_sqlalchemy_run_unchanged(tmp_path: pathlib
         assert await rows(engine, str(compiled), *values) == [(2,), (4,)]
 
 
-@pytest.mark.slow
 async def test_full_text_search_works_after_another_connection_changed_the_schema(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -135,7 +134,6 @@ async def test_full_text_search_works_after_another_connection_changed_the_schem
             write(path, f"CREATE VIRTUAL TABLE more{number} USING fts5(y)")
 
 
-@pytest.mark.slow
 async def test_concurrent_reads_succeed_while_the_schema_changes(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with opened(path) as engine:
@@ -149,7 +147,6 @@ async def test_concurrent_reads_succeed_while_the_schema_changes(tmp_path: pathl
             assert await tasks == [[(n % 50 + 1,)] for n in range(100)]
 
 
-@pytest.mark.slow
 def test_the_sqlite_engine_imports_neither_sqlalchemy_nor_server_drivers() -> None:
     script = """
 import sys

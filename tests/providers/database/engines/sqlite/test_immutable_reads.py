@@ -100,7 +100,6 @@ ALL = "SELECT id, n FROM t ORDER BY id"
 SUMMARY = "SELECT min(n), max(n), count(*), total(length(filler)) FROM t"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
     tmp_path: Path, journal: str
@@ -162,7 +161,6 @@ SELECT (SELECT sum(n) FROM big),
 """Reads more pages than SQLite keeps, and again half a second later."""
 
 
-@pytest.mark.slow
 async def test_a_statement_during_which_writers_come_and_go_reads_one_state(
     tmp_path: Path,
 ) -> None:
@@ -286,7 +284,6 @@ ENDS: dict[str, Callable[[subprocess.Popen[bytes]], object]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_a_served_database_is_as_before_however_the_server_ends(tmp_path: Path, end: str) -> None:
     path = write(tmp_path / "n.db", TABLE)
@@ -301,7 +298,6 @@ def test_a_served_database_is_as_before_however_the_server_ends(tmp_path: Path, 
     assert contents(tmp_path) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [["read", "n.db", "t/5"], ["check", "n.db"], ["list", "n.db"]])
 def test_a_command_leaves_a_database_as_before(tmp_path: Path, words: list[str]) -> None:
     write(tmp_path / "n.db", TABLE)

@@ -66,7 +66,6 @@ async def test_rows_are_read_inline_once_the_connection_is_open(tmp_path: pathli
     reader.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (2, True), (3, False), (4, False)])
 async def test_more_is_exact(tmp_path: pathlib.Path, limit: int, more: bool) -> None:
     async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
@@ -96,7 +95,6 @@ async def test_a_statement_of_many_steps_is_left_to_the_slow_workers(
         await answered(reader, ONE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

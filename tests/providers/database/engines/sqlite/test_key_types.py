@@ -38,7 +38,6 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-@pytest.mark.slow
 @given(st.sampled_from(KINDS), storage)
 @example("real", -0.0)
 @example("any", -0.0)
@@ -72,7 +71,6 @@ def test_different_values_have_different_spellings(
     assert (TYPES[kind].encode(one) == TYPES[kind].encode(other)) is same(one, other)
 
 
-@pytest.mark.slow
 @given(st.sampled_from(KINDS), st.text() | texts)
 def test_any_segment_is_a_value_or_not_found(kind: ColumnKind, segment: str) -> None:
     assert_canonical(TYPES[kind], segment)
@@ -221,7 +219,6 @@ def bound(value: object) -> tuple[str, object]:
     return ("+cast(? as text)" if isinstance(value, RawText) else "?"), value
 
 
-@pytest.mark.slow
 @given(
     st.sampled_from(AFFINITIES),
     st.sampled_from(["BINARY", "NOCASE", "RTRIM"]),

@@ -122,7 +122,6 @@ async def declared(engine: SqliteEngine, sql: str) -> object:
     return found
 
 
-@pytest.mark.slow
 async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
     tmp_path: Path,
 ) -> None:
@@ -225,7 +224,6 @@ async def test_rows_beyond_the_limit_are_left_out_with_a_mark(tmp_path: Path) ->
     assert found.more
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(COSTLY)))
 async def test_a_costly_statement_ends_in_time_and_delays_no_read(
     tmp_path: Path, place: int

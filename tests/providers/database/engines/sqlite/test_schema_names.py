@@ -3,7 +3,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +33,6 @@ def test_schema_entries_agree_with_pragma_table_list() -> None:
         assert {name: entry.type for name, entry in schema.entries.items()} == expected
 
 
-@pytest.mark.slow
 @given(
     comment=st.text(st.characters(exclude_characters="*\0", codec="utf-8")),
     literal=st.text(st.characters(exclude_characters="\0", codec="utf-8")),
