@@ -354,8 +354,11 @@ class GuardedProvider:
         if "levels" in self.abilities:
             found = await self._call("level", depth, type, after=after, limit=limit)
             members = _all("level()", Resource, found)
-            if any(len(each.path) != depth or each.type != type for each in members):
-                raise ResourceServerError("level() returned a resource of another depth or type")
+            for each in members:
+                if len(each.path) != depth or each.type != type:
+                    raise ResourceServerError(
+                        "level() returned a resource of another depth or type"
+                    )
             _check_order("level", members, after)
             return members
         if type == "collection":

@@ -62,13 +62,14 @@ class ListPage(msgspec.Struct, frozen=True):
     """Names of the mounts that failed on this page; of the others, only the cursor says so."""
 
 
-class _Listed(msgspec.Struct, gc=False):
-    """A resource of a page, and the place of the listing that it takes."""
+class _Part(msgspec.Struct):
+    """The resources of a page that one mount lists in one step."""
 
     mount: Mount
     step: _Step
     has_collections: bool
-    entry: CatalogEntry
+    """Whether the level, up to the end of this part, has collections."""
+    entries: Sequence[CatalogEntry]
 
 
 class GlobalListing:
@@ -86,7 +87,7 @@ class GlobalListing:
         self._timing = timing
         self._progress = progress
         self._turns = Turns()
-        self._page: list[_Listed] = []
+        self._page: list[_Part] = []
         self._has_collections = False
         self._without: list[str] = []
         self._failed: list[str] = []
@@ -109,8 +110,8 @@ class GlobalListing:
             is_full = await self._list_step(step, at, last, room)
             at, last = 0, None
             step = step if is_full else self._following(step)
-        listed += len(self._page)
-        entries, unavailable = [each.entry for each in self._page], tuple(self._without)
+        entries = [entry for part in self._page for entry in part.entries]
+        listed, unavailable = listed + len(entries), tuple(self._without)
         if is_full and listed < bounds.max:
             following = self._cursor(self._page[-1], listed)
             return ListPage(entries, following, unavailable, failed=tuple(self._failed))
@@ -129,10 +130,10 @@ class GlobalListing:
         self._without = [*state.without]
         return (level, state.is_at_documents and level > 0), at, held.path, state.listed
 
-    def _cursor(self, last: _Listed, listed: int) -> str:
+    def _cursor(self, last: _Part, listed: int) -> str:
         without = tuple(self._without)
         state = ListingState(listed, last.step[1], last.has_collections, without)
-        return ListCursor(SCOPE, last.mount.name, last.entry.resource.path, state).encode()
+        return ListCursor(SCOPE, last.mount.name, last.entries[-1].resource.path, state).encode()
 
     def _following(self, step: _Step) -> _Step | None:
         level, is_at_documents = step
@@ -148,7 +149,7 @@ class GlobalListing:
         for mount in self._mounts[at:]:
             if mount.name in self._without:
                 continue
-            free = room - len(self._page)
+            free = room - sum([len(part.entries) for part in self._page])
             try:
                 await mount.start()
                 members = self._members(mount, step, last, free + 1)
@@ -162,12 +163,12 @@ class GlobalListing:
                 continue
             finally:
                 last = None
-            for entry in found[:free]:
-                if entry.resource.type == "collection":
+            if entries := found[:free]:
+                if "collection" in [entry.resource.type for entry in entries]:
                     self._has_collections = True
-                self._page.append(_Listed(mount, step, self._has_collections, entry))
+                self._page.append(_Part(mount, step, self._has_collections, entries))
             if self._progress is not None:
-                self._progress(len(self._page), None)
+                self._progress(room - free + len(entries), None)
             if len(found) > free:
                 return True
         return False
@@ -179,16 +180,15 @@ class GlobalListing:
         if level == 0:
             return [mount.entry(await mount.provider.metadata(()))]
         found: list[CatalogEntry] = []
-        while len(found) < wanted:
+        while True:
             size = min(wanted - len(found), _AT_A_TIME)
             kind = "document" if is_at_documents else "collection"
             some = await mount.provider.level(level, kind, after=last, limit=size)
             found += [mount.entry(resource) for resource in some]
-            if len(some) < size:
-                break
+            if len(some) < size or len(found) >= wanted:
+                return found
             last = some[-1].path
             await self._turns.others()
-        return found
 
     async def _has_level(self, level: int) -> bool:
         """Return whether any mount is found in time to have listed resources this deep."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -303,21 +302,15 @@ class Mount:
     def entry(self, resource: Resource) -> CatalogEntry:
         """Return a resource with its URI and the manifest's title, description and annotations."""
         path = resource.path
-        if self._entries.is_first_use(path):
-            return self._make_entry(resource)
         entry = self._entries.get(path)
-        if entry is None or entry.source != resource:
-            entry = self._make_entry(resource)
-            self._entries.put(path, entry)
-        return entry
-
-    def _make_entry(self, resource: Resource) -> CatalogEntry:
+        if entry is not None and entry.source == resource:
+            return entry
         described = resource
-        if self.annotations is not None or not resource.path:
+        if self.annotations is not None or not path:
             described = self._described(resource)
-        return CatalogEntry(
-            uris.join(self.base, resource.path), described, resource, self.can_watch
-        )
+        entry = CatalogEntry(uris.join(self.base, path), described, resource, self.can_watch)
+        self._entries.keep(path, entry)
+        return entry
 
     def _described(self, resource: Resource) -> Resource:
         if self.annotations is not None:
@@ -333,36 +326,28 @@ class Mount:
         )
 
 
-class SecondUseCache(Generic[K, V]):
+class SecondUseCache(dict[K, V]):
     """Keeps values of keys that are used at least twice, at most `max_values`, oldest out first.
 
     One pass over a large tree uses each key once: it costs little and evicts nothing.
     """
 
     def __init__(self, max_values: int) -> None:
+        super().__init__()
         self._max_values = max_values
         self._used = set[int]()
-        self._values = OrderedDict[K, V]()
 
-    def is_first_use(self, key: K) -> bool:
-        """Return whether a key was not used recently: its value is not worth keeping."""
+    def keep(self, key: K, value: V) -> None:
+        """Keep a value, if its key was used recently."""
         mark = hash(key)
         if mark in self._used:
-            return False
+            self[key] = value
+            if len(self) > self._max_values:
+                del self[next(iter(self))]
+            return
         if len(self._used) >= 4 * self._max_values:
             self._used.clear()
         self._used.add(mark)
-        return True
-
-    def get(self, key: K) -> V | None:
-        """Return the value kept for a key, or None."""
-        return self._values.get(key)
-
-    def put(self, key: K, value: V) -> None:
-        """Keep a value."""
-        self._values[key] = value
-        if len(self._values) > self._max_values:
-            self._values.popitem(last=False)
 
 
 def describe_error(error: BaseException) -> str:

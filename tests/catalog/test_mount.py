@@ -404,30 +404,25 @@ def test_a_defect_is_logged_with_its_location_and_without_its_text(
 # -- the cache of entries
 
 
-def test_a_key_has_one_first_use() -> None:
+def test_a_value_is_kept_at_the_second_use_of_its_key() -> None:
     cache = SecondUseCache[str, int](8)
-    assert cache.is_first_use("a")
-    assert not cache.is_first_use("a")
-
-
-def test_a_stored_value_is_found() -> None:
-    cache = SecondUseCache[str, int](8)
+    cache.keep("a", 1)
     assert cache.get("a") is None
-    cache.put("a", 1)
-    assert cache.get("a") == 1
+    cache.keep("a", 2)
+    assert cache.get("a") == 2
 
 
-def test_one_pass_over_many_keys_pushes_nothing_out_and_keeps_no_cachery() -> None:
+def test_one_pass_over_many_keys_pushes_nothing_out_and_keeps_nothing() -> None:
     cache = SecondUseCache[int, int](8)
-    cache.put(-1, 1)
-    new = [key for key in range(10_000) if cache.is_first_use(key)]
-    assert len(new) == 10_000
-    assert cache.get(-1) == 1
-    assert cache.is_first_use(0), "marks are forgotten, too"
+    for key in (-1, -1, *range(10_000)):
+        cache.keep(key, 1)
+    assert list(cache) == [-1]
+    cache.keep(0, 1)
+    assert 0 not in cache, "uses are forgotten, too"
 
 
-def test_the_oldest_entry_is_evicted_first() -> None:
+def test_the_oldest_value_is_dropped_first() -> None:
     cache = SecondUseCache[int, int](2)
-    for key in (1, 2, 3):
-        cache.put(key, key)
-    assert [cache.get(key) for key in (1, 2, 3)] == [None, 2, 3]
+    for key in (1, 1, 2, 2, 3, 3):
+        cache.keep(key, key)
+    assert list(cache) == [2, 3]

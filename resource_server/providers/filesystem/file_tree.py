@@ -452,8 +452,11 @@ class FileTree:
         Raises:
             ResourceNotFound, ResourceBusy: as in `children`.
         """
-        budget = ReadBudget()
-        frames = [(yield from self._open((), self.directories.top(), budget))]
+        budget, top = ReadBudget(), self.directories.top()
+        if depth == 1 and top.listing is not None and not top.listing.has(type):
+            self._note_listed(top, top.listing)
+            return []
+        frames = [(yield from self._open((), top, budget))]
         inner: list[Iterator[str]] = []
         found: list[Resource] = []
         try:
@@ -631,7 +634,8 @@ class FileTree:
         names, others = frame.listing.names, frame.listing.others
         end = min(len(names), at + limit - len(found))
         document, regular = factory.document, modes.S_ISREG
-        known = self.exposure.withheld.known if self.exposure.withheld is not None else NONE_KNOWN
+        withheld = self.exposure.withheld
+        known = withheld.known if withheld is not None else NONE_KNOWN
         suspects, settled_ns = known.reasons, known.settled_ns
         while at < end:
             name = names[at]
@@ -647,7 +651,11 @@ class FileTree:
                 status is not None
                 and regular(status.st_mode)
                 and not (
-                    (status.st_ctime_ns > settled_ns or (status.st_dev, status.st_ino) in suspects)
+                    withheld is not None
+                    and (
+                        status.st_ctime_ns > settled_ns
+                        or (status.st_dev, status.st_ino) in suspects
+                    )
                     and self.is_withheld(frame.directory.prefix + name, status)
                 )
             ):

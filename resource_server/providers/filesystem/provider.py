@@ -796,7 +796,7 @@ class Filesystem:
 
     def _described_page(self, page: Steps[Sequence[Resource]]) -> Steps[Sequence[Resource]]:
         found = yield from page
-        if not any(each.path and each.path[-1] == SKILL_FILE for each in found):
+        if SKILL_FILE not in [each.name for each in found]:
             return found
         if any(map(self._is_undescribed, found)):
             yield
@@ -830,7 +830,7 @@ class Filesystem:
             mime_type = self._stream_type(path, version)
         return Resource(
             path=path,
-            name=uris.without_controls(name),
+            name=name if name.isprintable() else uris.without_controls(name),
             mime_type=mime_type,
             size=status.st_size,
             last_modified=status.st_mtime_ns / 1e9,
