@@ -44,12 +44,16 @@ class ConverterEntry(msgspec.Struct, frozen=True):
     """Modules of other packages."""
     version: str = __version__
     """That of its package: another one may convert otherwise."""
+    inside: str | None = None
+    """The media type of the document in a compressed one."""
     others: ConverterEntry | None = None
-    """The converter of its formats but Markdown, if that is another one."""
+    """The converter of some of its formats, if that is another one."""
 
     def of(self, format: str) -> ConverterEntry:
         """Return the converter of one of its formats."""
-        return self if self.others is None or format == MARKDOWN.name else self.others
+        if self.others is not None and format in (each.name for each in self.others.formats):
+            return self.others
+        return self
 
     @property
     def parameters(self) -> str:
@@ -158,8 +162,29 @@ class Converters:
         """Return whether the converter of a media type is known without a look at packages."""
         return media_type in self._known or not self or is_loaded()
 
-    def of(self, media_type: str | None) -> ConverterEntry | None:
-        """Return the converter of a media type, if there is one whose packages are installed."""
+    def of(self, media_type: str | None, name: str = "") -> ConverterEntry | None:
+        """Return the converter of a document, if there is one whose packages are installed.
+
+        The name tells what a compressed document is; binary ones have the converter for what is
+        inside.
+        """
+        found = self._available(media_type)
+        if found is None or found.reference != _COMPRESSED.reference:
+            return found
+        if name.lower().endswith(_ARCHIVES):
+            return None
+        inside = media_types.from_name(name.rpartition(".")[0])
+        plain = None if inside is None else self._available(inside)
+        is_binary = inside is not None and media_types.is_binary(inside)
+        if plain is None or not _is_read_from_memory(plain):
+            return None if is_binary else found
+        plain = msgspec.structs.replace(plain, reference=found.reference, inside=inside)
+        if is_binary:
+            return plain
+        formats = (TEXT, *plain.formats)
+        return msgspec.structs.replace(plain, formats=formats, others=found)
+
+    def _available(self, media_type: str | None) -> ConverterEntry | None:
         if media_type in self._known:
             return self._known[media_type]
         found = self._entry(media_type)
@@ -167,19 +192,6 @@ class Converters:
             found = None
         if len(self._known) < _MAX_TYPES:
             self._known[media_type] = found
-        return found
-
-    def offered(self, media_type: str | None, name: str) -> ConverterEntry | None:
-        """Return the converter that a document of this name is offered with.
-
-        The converter of compressed text is left out for names of compressed binaries.
-        """
-        found = self.of(media_type)
-        if found is not None and found.reference == _COMPRESSED.reference:
-            inside = media_types.from_name(name.rpartition(".")[0])
-            is_archive = name.lower().endswith(_ARCHIVES)
-            if is_archive or (inside is not None and media_types.is_binary(inside)):
-                return None
         return found
 
     def missing(self, media_type: str | None) -> Sequence[str]:
@@ -220,19 +232,33 @@ def _added(reference: str, version: str, known: ConverterEntry | None) -> Conver
     if known is None:
         return ConverterEntry(reference, version=version)
     others = tuple(each for each in known.formats if each != MARKDOWN) if known.is_available else ()
+    all_others = (*others, Format(SHEET_NAMES, TEXT.mime_type))
     return ConverterEntry(
         reference,
         (MARKDOWN, *others),
         known.unit,
         known.options,
         version=version,
-        others=known if others else None,
+        others=msgspec.structs.replace(known, formats=all_others) if others else None,
     )
 
 
 def is_built_in(reference: str) -> bool:
     """Return whether a converter is one of this package."""
     return reference.startswith(f"{_MODULES}.")
+
+
+def _is_read_from_memory(entry: ConverterEntry) -> bool:
+    """Return whether a converter takes a document that is no file, such as a decompressed one."""
+    return is_built_in(entry.reference) and entry.reference not in (
+        _PARQUET,
+        _COMPRESSED.reference,
+    )
+
+
+def function_inside(media_type: str) -> str:
+    """Return the converter, as `module:name`, of a document that was decompressed."""
+    return _BUILT_IN[media_type].reference
 
 
 def share_worker(first: str, second: str) -> bool:

@@ -1,4 +1,4 @@
-"""Text inside gzip, bzip2, xz or Zstandard, decompressed within bounds."""
+"""Documents inside gzip, bzip2, xz or Zstandard, decompressed within bounds: text, or converted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import bz2
 import codecs
 import gzip
 import importlib
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -66,12 +67,26 @@ if (_module := _zstd()) is not None:
 
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
-    """Yield the text; where it is long, in parts that end with a line."""
+    """Yield the text, in parts that end with a line; or what another format is made of."""
     start = file.read(8)
     file.seek(0)
     opener = next((each for mark, each in _OPENERS.items() if start.startswith(mark)), None)
     if opener is None:
         raise ConversionError("it is no gzip, bzip2, xz or Zstandard data")
+    if request.format == registry.TEXT.name:
+        yield from _text(file, opener, request)
+        return
+    data = io.BytesIO()
+    for chunk in _decompressed(file, opener):
+        data.write(chunk)
+    data.seek(0)
+    module, _, name = registry.function_inside(request.media_type).partition(":")
+    yield from getattr(importlib.import_module(module), name)(data, request)
+
+
+def _text(
+    file: BinaryIO, opener: Callable[[BinaryIO], BinaryIO], request: ConversionRequest
+) -> Iterator[Part]:
     blocks = _blocks(file, opener)
     block = next(blocks, b"")
     encoding = _encoding_of(block, request.options.get("encoding"))

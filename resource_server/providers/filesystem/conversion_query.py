@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NoReturn
 
 import msgspec
 
@@ -13,13 +14,20 @@ from resource_server.conversion.registry import ConverterEntry, Converters
 from resource_server.conversion.text_window import WindowStart
 from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
-from resource_server.providers.filesystem.ranges import Range, parse_range, refuse_unknown
+from resource_server.providers.filesystem.ranges import (
+    PARAMETERS,
+    Range,
+    parse_range,
+    refuse_unknown,
+)
 from resource_server.runtime.extras import operator_hint
 
 FORMAT = "format"
 ENCODING = "encoding"
 SHEET = "sheet"
 ROWS = "rows"
+_PAGES = "pages"
+"""What the tools call any unit."""
 _MAX_OPTION = 1000
 
 
@@ -41,56 +49,74 @@ RECODED = Wanted(registry.PLAIN_TEXT, ConversionRequest(media_type="text/plain",
 
 
 def parse_wanted(
-    query: Mapping[str, str], media_type: str | None, converters: Converters
+    query: Mapping[str, str], media_type: str | None, name: str, converters: Converters
 ) -> Wanted:
-    """Return the conversion that URI parameters ask for.
+    """Return the conversion that URI parameters ask for of a document of a type and a name.
 
     Raises:
         InvalidParameter: no such format or parameter; the message names the known ones.
     """
-    converter = converters.of(media_type)
+    converter = converters.of(media_type, name)
     if _is_recoding(query, media_type, converter) and converters:
         converter = registry.PLAIN_TEXT
     if converter is None:
-        missing = converters.missing(media_type)
-        if missing and not registry.PARAMETERS.isdisjoint(query):
-            raise InvalidParameter(
-                f"this server cannot convert the document; {operator_hint('documents')}"
-            )
-        if converters and FORMAT in query and media_types.is_text(media_type or ""):
-            raise InvalidParameter(
-                f"format cannot be {query[FORMAT][:40]!r}: this document takes lines, bytes or"
-                " tail; format=text guesses its encoding"
-            )
-        refuse_unknown(query, ())
-        raise InvalidParameter("this document has no other format")
-    unit = () if converter.unit is None else (converter.unit,)
-    other_name = ("pages",) if unit else ()  # the tools say `pages` of any unit
-    refuse_unknown(query.keys() - other_name, (FORMAT, *unit, *converter.options))
-    given = {name: value for name, value in query.items() if name in registry.PARAMETERS}
-    name = given.pop(FORMAT, converter.formats[0].name)
+        _refuse(query, media_type, converters)
     names = [each.name for each in converter.formats]
-    if name not in names:
-        raise InvalidParameter(f"format cannot be {name[:40]!r}; write {' or '.join(names)}")
-    is_picture = name in ("png", "webp")
+    fitting = (each for each in names if not _untaken(query, converter.of(each)))
+    format = query.get(FORMAT, next(fitting, names[0]))
+    if format in names:
+        converter = converter.of(format)
+    unit = () if converter.unit is None else (converter.unit,)
+    refuse_unknown(_untaken(query, converter), (FORMAT, *unit, *converter.options))
+    given = {name: value for name, value in query.items() if name in registry.PARAMETERS}
+    given.pop(FORMAT, None)
+    if format not in names:
+        raise InvalidParameter(f"format cannot be {format[:40]!r}; write {' or '.join(names)}")
+    is_picture = format in ("png", "webp")
     first, last = 1, None
-    asked = [each for each in dict.fromkeys((*unit, *other_name)) if each in given]
+    asked = [each for each in dict.fromkeys((*unit, _PAGES)) if each in given]
     if len(asked) > 1:
         raise InvalidParameter(f"give {' or '.join(asked)}, not both")
     for each in asked:
         first, last = parse_interval(each, given.pop(each))
         if is_picture and last != first:
-            raise InvalidParameter(f"{name} is one picture at a time; write {each}={first}")
+            raise InvalidParameter(f"{format} is one picture at a time; write {each}={first}")
     _check_options(given)
     request = ConversionRequest(
-        media_type=media_type or "", format=name, first=first, last=last, options=given
+        media_type=converter.inside or media_type or "",
+        format=format,
+        first=first,
+        last=last,
+        options=given,
     )
     rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
     range = parse_range(rest) if rest else None
     if is_picture and range is not None:
-        raise InvalidParameter(f"{name} is read whole; leave out {', '.join(rest)}")
+        raise InvalidParameter(f"{format} is read whole; leave out {', '.join(rest)}")
     whole = {each: value for each, value in query.items() if each in registry.PARAMETERS}
-    return Wanted(converter.of(name), request, range, is_picture=is_picture, parameters=whole)
+    return Wanted(converter, request, range, is_picture=is_picture, parameters=whole)
+
+
+def _refuse(query: Mapping[str, str], media_type: str | None, converters: Converters) -> NoReturn:
+    """Refuse parameters of a document that has no converter."""
+    missing = converters.missing(media_type)
+    if missing and not registry.PARAMETERS.isdisjoint(query):
+        raise InvalidParameter(
+            f"this server cannot convert the document; {operator_hint('documents')}"
+        )
+    if converters and FORMAT in query and media_types.is_text(media_type or ""):
+        raise InvalidParameter(
+            f"format cannot be {query[FORMAT][:40]!r}: this document takes lines, bytes or"
+            " tail; format=text guesses its encoding"
+        )
+    refuse_unknown(query, ())
+    raise InvalidParameter("this document has no other format")
+
+
+def _untaken(query: Mapping[str, str], converter: ConverterEntry) -> Collection[str]:
+    """Return the parameters of a query that a converter does not take and that are no ranges."""
+    unit = () if converter.unit is None else (converter.unit, _PAGES)
+    return query.keys() - PARAMETERS - {FORMAT, *unit, *converter.options}
 
 
 def _check_options(given: Mapping[str, str]) -> None:

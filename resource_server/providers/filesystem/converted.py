@@ -78,13 +78,13 @@ class ConvertedDocuments:
         """Return the text of documents for a search; `types` are those of the folder's options."""
         return ConvertedText(self, types)
 
-    def wanted(self, query: Mapping[str, str], media_type: str | None) -> Wanted:
-        """Return the conversion that URI parameters ask for.
+    def wanted(self, query: Mapping[str, str], media_type: str | None, name: str = "") -> Wanted:
+        """Return the conversion that URI parameters ask for of a document of a type and a name.
 
         Raises:
             InvalidParameter: no such format or parameter; the message names the known ones.
         """
-        return parse_wanted(query, media_type, self.converters)
+        return parse_wanted(query, media_type, name, self.converters)
 
     def read(self, fd: int, wanted: Wanted, *, is_now: bool = False) -> Content:
         """Return a converted document, or the range of its text. Blocks.
@@ -143,16 +143,17 @@ class ConvertedDocuments:
                 said = said if total is None else f"{said}: it has {total}"
         raise InvalidParameter(said)
 
-    def sheet_names(self, fd: int, media_type: str | None) -> Sequence[str]:
+    def sheet_names(self, fd: int, media_type: str | None, name: str) -> Sequence[str]:
         """Return the names of the sheets of a workbook; none of any other document. Blocks.
 
         Raises:
             ConversionError, ResourceBusy: as `ConverterPool.convert`.
         """
-        converter = self.converters.of(media_type)
+        converter = self.converters.of(media_type, name)
         if converter is None or SHEET not in converter.options:
             return ()
-        request = ConversionRequest(media_type=media_type or "", format=registry.SHEET_NAMES)
+        inside = converter.inside or media_type or ""
+        request = ConversionRequest(media_type=inside, format=registry.SHEET_NAMES)
         found = self.convert(fd, Wanted(converter.of(request.format), request), time_s=_SEARCH_S)
         return [str(part.data) for part in found.parts]
 
@@ -340,8 +341,10 @@ class ConvertedText:
         media_type = media_types.from_name(name, self._types)
         if media_type is None or not media_types.is_encoded(media_type):
             return None
-        converter = self._documents.converters.offered(media_type, name)
+        converter = self._documents.converters.of(media_type, name)
         if converter is None or converter.formats[0].mime_type.startswith("image/"):
             return None
-        request = ConversionRequest(media_type=media_type, format=converter.formats[0].name)
-        return Wanted(converter.of(request.format), request)
+        format = converter.formats[0].name
+        converter = converter.of(format)
+        inside = converter.inside or media_type
+        return Wanted(converter, ConversionRequest(media_type=inside, format=format))

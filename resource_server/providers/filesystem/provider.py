@@ -483,7 +483,7 @@ class Filesystem:
         if location is None and collections:
             with suppress(ResourceNotFound):
                 return self._collection(path)
-        wanted = self._converted.wanted(query, self._type(path) if path else None)
+        wanted = self._converted.wanted(query, *self._type_and_name(path))
         if location is None:
             raise ResourceNotFound
         with self._opened(location) as (fd, status):
@@ -520,7 +520,7 @@ class Filesystem:
         """Return the resource with the formats that its document can be read in."""
         if resource.type == "collection" or not resource.readable:
             return resource
-        converter = self._converters.offered(resource.mime_type, resource.name)
+        converter = self._converters.of(resource.mime_type, resource.name)
         if converter is None:
             return resource
         details = {"parameters": converter.parameters} if converter.parameters else None
@@ -591,7 +591,7 @@ class Filesystem:
 
     def _sheet_names(self, path: Path, location: DocumentLocation) -> Sequence[str]:
         with self._opened(location) as (fd, _):
-            return self._converted.sheet_names(fd, self._type(path))
+            return self._converted.sheet_names(fd, *self._type_and_name(path))
 
     def _completions(self, path: Path, typed: str) -> Steps[Sequence[str]]:
         try:
@@ -804,6 +804,9 @@ class Filesystem:
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
+
+    def _type_and_name(self, path: Path) -> tuple[str | None, str]:
+        return (self._type(path), path[-1]) if path else (None, "")
 
     def resource(self, entry: TreeEntry) -> Resource:
         """Return the resource of an entry."""
