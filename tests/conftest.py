@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.guarantees.counts import outdated
+from tests.guarantees.promises import PROMISES
+from tests.guarantees.whole_run import WholeRun
+
 # Others run beside a test, so how long it takes says nothing about it.
 settings.register_profile(
     "untimed",
@@ -28,6 +32,11 @@ _SERVICES = {
 
 _left_out = pytest.StashKey[int]()
 """The number of deep tests that the options leave out."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check that a whole run proves each promise, and is as large as the docs say."""
+    config.pluginmanager.register(WholeRun([each.name for each in PROMISES], outdated))
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

@@ -261,6 +261,7 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
             os.link(source / name, to / name)
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @settings(max_examples=60, deadline=None)
 @given(rules=rules, held=scopes)
 def test_resources_requiring_other_scopes_look_missing_to_every_request(
@@ -543,6 +544,7 @@ def guarded_folder(root: Path) -> Mount:
     return mounted(impatient_folder(root, directories=directories, watch="inotify"))
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_callers_are_not_notified_of_changes_hidden_from_them(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("hr/pay.txt")

@@ -359,6 +359,7 @@ TRAVERSALS = (
 NEARLY = {"a.txt%00", "a.txt.", "a.txt%20"}
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_no_spelling_of_a_path_escapes_the_root_and_plain_ones_are_read(
     folder: Path, revision: str
@@ -383,6 +384,7 @@ def test_no_spelling_of_a_path_escapes_the_root_and_plain_ones_are_read(
 # -- what is no ordinary file
 
 
+@pytest.mark.guarantee("regular-files-only")
 def test_pipes_sockets_and_devices_are_not_found_without_blocking(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as bound:
@@ -457,6 +459,7 @@ def test_reading_a_file_that_grows_and_shrinks_always_gets_a_response(folder: Pa
             assert "result" in read or read["error"]["code"] == BAD_PARAMS, read
 
 
+@pytest.mark.guarantee("links-stay-inside")
 @pytest.mark.parametrize("links", ["deny", "within-root"])
 def test_looping_and_swapped_links_never_escape_the_root(folder: Path, links: str) -> None:
     (folder / "mcp-resources.yaml").write_text(f"roots:\n  p: {{path: ., symlinks: {links}}}\n")
@@ -491,6 +494,7 @@ def test_looping_and_swapped_links_never_escape_the_root(folder: Path, links: st
 # -- lines
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_every_malformed_line_gets_an_error_and_the_next_request_is_served(folder: Path) -> None:
     lines: Iterable[tuple[bytes, int | None]] = [
         (b"", None),
@@ -526,6 +530,7 @@ def test_every_malformed_line_gets_an_error_and_the_next_request_is_served(folde
             assert server.ask("ping") == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_a_line_of_100_mb_is_refused_and_the_next_request_is_served(folder: Path) -> None:
     with serving(folder) as server:
         for _ in range(100):
@@ -567,6 +572,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 @pytest.mark.parametrize("revision", EVERY)
 def test_params_of_wrong_types_are_refused_by_every_method(folder: Path, revision: str) -> None:
     modern = revision in MODERN
@@ -657,6 +663,7 @@ def test_a_client_that_closes_amid_requests_and_a_line_leaves_no_state(folder: P
         server.stdout.close()
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_a_client_that_never_reads_and_then_closes_leaves_no_state(folder: Path) -> None:
     with serving(folder) as server:
         message = b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}\n'

@@ -118,6 +118,7 @@ def check_good(asked: Mapping[int, Asked], replies: Sequence[Mapping[str, Any]])
 # -- the engine
 
 
+@pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.anyio
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_engine_answers_each_request_once(way: str) -> None:
@@ -179,6 +180,7 @@ main(timing=Timing(**{LIMITS}))
 """
 
 
+@pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_stdio_answers_each_request_once_and_the_process_lives(tmp_path: Path, way: str) -> None:
     with subprocess.Popen(
@@ -220,6 +222,7 @@ def answer_of(process: subprocess.Popen[str]) -> Any:
     raise AssertionError(f"the server ended: {process.stderr.read()}")
 
 
+@pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_http_answers_each_request_and_the_process_lives(tmp_path: Path, way: str) -> None:
     with running(manifest(tmp_path, way), timing=LIMITS) as program:
@@ -261,6 +264,7 @@ def test_check_reports_each_mount_and_ends(tmp_path: Path, way: str) -> None:
 # -- mounts that cannot be made
 
 
+@pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.parametrize("way", WAYS_AT_ONCE)
 def test_a_mount_whose_restrictions_fail_serves_nothing(tmp_path: Path, way: str) -> None:
     found = find_manifest(str(manifest(tmp_path, way)))

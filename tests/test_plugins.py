@@ -68,6 +68,7 @@ def project(tmp_path: pathlib.Path) -> Project:
 # -- which class
 
 
+@pytest.mark.guarantee("plugins-are-named")
 def test_a_file_beside_the_manifest_is_a_provider(project: Project) -> None:
     project.plugin(SIMPLE)
     provider = project.load("size: 5")
@@ -272,6 +273,7 @@ def test_an_unloadable_installed_provider_is_refused_with_the_reason(
     assert found.startswith(f"3:10: providers.p.use: {message}")
 
 
+@pytest.mark.guarantee("plugins-are-named")
 @pytest.mark.usefixtures("installed")
 def test_a_package_cannot_replace_a_built_in(project: Project) -> None:
     assert type(project.load("path: .", use="filesystem")).__name__ == "Filesystem"
@@ -280,6 +282,7 @@ def test_a_package_cannot_replace_a_built_in(project: Project) -> None:
 # -- whether plugins may run
 
 
+@pytest.mark.guarantee("plugins-are-named")
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("use", ["plugin.py", "demo"])
 def test_no_plugin_code_runs_if_plugins_are_not_allowed(
@@ -296,6 +299,7 @@ def test_no_plugin_code_runs_if_plugins_are_not_allowed(
     assert "demo_of_resource_server" not in sys.modules
 
 
+@pytest.mark.guarantee("plugins-are-named")
 def test_built_in_providers_load_if_plugins_are_not_allowed(project: Project) -> None:
     manifest = project.manifest("roots: {a: {path: .}}")
     assert plugins.load_provider(manifest.mounts[0], manifest, allow_plugins=False)

@@ -115,6 +115,7 @@ def test_one_trailing_slash_is_ignored() -> None:
 # --- hostile spellings, each beside its nearest legitimate one (5-security.md, Files 3)
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 @pytest.mark.parametrize(
     ("hostile", "legitimate", "path"),
     [
@@ -242,6 +243,7 @@ def test_a_wrapped_uri_is_read_as_the_one_within(wrapped: str, within: str) -> N
     assert others == list(uris.other_readings(within)) or "mcp-resource" in within
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 @pytest.mark.parametrize(
     ("inside", "readings"),
     [
@@ -293,6 +295,7 @@ def test_a_path_encoded_twice_or_not_at_all_is_among_the_readings(path: tuple[st
     assert path in [uris.parse(twice).path, *other_paths(twice)]
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 @pytest.mark.parametrize("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
 def test_overlong_utf8_never_becomes_a_dot_or_a_slash(overlong: str) -> None:
     (segment,) = uris.parse(f"file:///{overlong}").path
@@ -540,6 +543,7 @@ def test_a_path_expands_to_itself_encoded_or_without_percent_signs(
         assert uris.parse(uris.expand("docs://h/{+x}", {"x": value})).path == path
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 @given(values, values)
 def test_no_value_escapes_its_variable(x: str, y: str) -> None:
     uri = uris.expand("docs://h/{+x}{?y}", {"x": x, "y": y})

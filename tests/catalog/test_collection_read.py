@@ -232,6 +232,7 @@ async def test_a_document_that_is_no_text_is_read_as_text() -> None:
     assert first.next_uri is None
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 @pytest.mark.parametrize(("name", "read_on"), [("a", "&bytes=100-65635"), ("whole", "")])
 async def test_converted_text_beyond_the_budget_says_how_to_read_on(
     name: str, read_on: str

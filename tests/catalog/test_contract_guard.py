@@ -59,6 +59,7 @@ def test_a_walk_is_reached_through_the_checked_traversal_alone() -> None:
     assert inspect.iscoroutinefunction(GuardedProvider.below)
 
 
+@pytest.mark.guarantee("plugins-cannot-end-the-server")
 def test_nothing_but_the_guard_reaches_the_provider_itself() -> None:
     guard = PACKAGE / "catalog" / "contract_guard.py"
     uses = [

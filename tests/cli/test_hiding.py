@@ -80,6 +80,7 @@ def written(top: Path, text: str) -> Path:
     return top
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 @CASES
 def test_check_and_strict_refuse_rules_that_hide_nothing(top: Path, run: Run, case: Case) -> None:
     text, says, *_ = case
@@ -94,6 +95,7 @@ def test_check_and_strict_refuse_rules_that_hide_nothing(top: Path, run: Run, ca
     assert run("serve", top, "--strict", "--http", "127.0.0.1:0").status == 1
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 @CASES
 def test_read_list_and_install_name_rules_that_hide_nothing(
     top: Path, run: Run, case: Case
@@ -111,6 +113,7 @@ def test_read_list_and_install_name_rules_that_hide_nothing(
     assert (installed.status, says in installed.err) == (0, True)
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 @CASES
 def test_serve_names_rules_that_hide_nothing_at_the_start_and_after_a_reload(
     top: Path, case: Case
@@ -143,6 +146,7 @@ def until_served(client: Client, uri: str, *, is_there: bool) -> None:
             return
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 def test_what_may_come_later_is_no_mistake(top: Path, run: Run) -> None:
     later = TABLE_CUSTOMER.replace("{columns", "{optional: true, columns")
     later += FOLDER_DRAFTZ.replace("exposed: false", "exposed: false, optional: true")
@@ -158,6 +162,7 @@ REASON = "is a sample, which everybody may know; write one as 'openssl rand -hex
 GOOD = "http: {auth: {tokens: [0123456789abcdef]}}\n"
 
 
+@pytest.mark.guarantee("published-secrets-refused")
 @pytest.mark.parametrize(
     ("text", "where"),
     [
@@ -185,6 +190,7 @@ def test_the_published_token_is_refused_on_0_0_0_0_and_warned_of_elsewhere(
     assert f"{where}{REASON}" in run("list", top).err
 
 
+@pytest.mark.guarantee("published-secrets-refused")
 def test_a_reload_brings_no_published_key_to_other_machines(top: Path) -> None:
     written(top, f"roots: {{r: {{path: docs}}}}\n{GOOD}")
     with started("serve", top, "--http", "0.0.0.0:0", stdout=subprocess.DEVNULL) as (_, errors):
@@ -217,6 +223,7 @@ def samples() -> Iterator[tuple[str, str]]:
                 yield str(file.relative_to(ROOT)), found
 
 
+@pytest.mark.guarantee("published-secrets-refused")
 def test_every_sample_secret_of_docs_and_examples_is_known_as_published() -> None:
     found = dict(samples())
     assert {"docs/http.md", "docs/operation.md"} <= found.keys()

@@ -57,6 +57,7 @@ def manifest(folder: Path, http: str) -> Path:
 # -- other machines
 
 
+@pytest.mark.guarantee("others-need-a-token")
 def test_other_machines_are_admitted_only_with_tokens_or_explicitly(folder: Path, run: Run) -> None:
     refused = run("serve", folder, "--http", "0.0.0.0:0")
     assert (refused.status, refused.err) == (
@@ -74,11 +75,13 @@ def test_other_machines_are_admitted_only_with_tokens_or_explicitly(folder: Path
         assert status(here(url), given) == 200
 
 
+@pytest.mark.guarantee("others-need-a-token")
 @pytest.mark.parametrize("address", ["[::]:0", "192.0.2.1:0", "example.org:0"])
 def test_every_non_loopback_address_is_refused(folder: Path, run: Run, address: str) -> None:
     assert "refused to listen on" in run("serve", folder, "--http", address).err
 
 
+@pytest.mark.guarantee("others-need-a-token")
 def test_loopback_needs_neither_tokens_nor_an_explicit_option(folder: Path) -> None:
     with serving(folder, "--http", "localhost:0") as url:
         assert status(url) == 200

@@ -88,6 +88,7 @@ def with_placeholders(value: Any, folder: Path) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 def test_every_host_gets_its_documented_form_and_loses_it_again(
     run: Run, home: Path, folder: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_the_environment_moves_configurations(
     assert folders.of_this_person().config == home / ".config"
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 def test_the_rest_of_a_file_stays_byte_for_byte(run: Run, home: Path) -> None:
     bom = "\ufeff"
     texts = {
@@ -571,6 +573,7 @@ def on_terminal(answer: bytes, home: Path, folder: Path, *arguments: str) -> Out
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 def test_a_person_is_asked_and_may_refuse(home: Path, folder: Path) -> None:
     install = ("install", "cursor", "--name", "n")
     refused = on_terminal(b"n\n", home, folder, *install)
@@ -586,6 +589,7 @@ def test_a_person_is_asked_and_may_refuse(home: Path, folder: Path) -> None:
     assert "n" in json.loads((home / CONFIGURATIONS["cursor"]).read_text())["mcpServers"]
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 def test_nothing_is_changed_if_the_change_cannot_be_shown(home: Path, folder: Path) -> None:
     command = f"{sys.executable} -m resource_server install cursor --yes >&-"
     environment = {"HOME": str(home), "PYTHONPATH": str(ROOT)}

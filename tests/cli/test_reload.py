@@ -308,6 +308,7 @@ def test_a_plugin_that_failed_to_load_is_retried(top: Path) -> None:
         assert relisted(client) == WITH_PLUGIN
 
 
+@pytest.mark.guarantee("plugins-are-named")
 def test_plugins_stay_refused_after_a_reload(top: Path) -> None:
     with connected("--no-plugins", top) as client:
         keep(top, MORE + PLUGIN)

@@ -177,6 +177,7 @@ async def test_ranges_survive_every_codec_with_the_file(client: LocalClient) -> 
                 assert await text_of(client, spelling) == f"{name!r}\n", (codec, spelling)
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 async def test_the_canonical_reading_comes_first(client: LocalClient, tmp_path: Path) -> None:
     uri = f"{BASE}a%20b.md"
     assert await text_of(client, uri) == "first\n'a%20b.md'\n"

@@ -111,6 +111,7 @@ async def listing(client: Client) -> list[Resource]:
     return found
 
 
+@pytest.mark.guarantee("every-revision")
 async def test_all_pages_of_the_listing_are_read(client: Client, listed: list[str]) -> None:
     assert [str(resource.uri) for resource in await listing(client)] == listed
 
@@ -121,6 +122,7 @@ async def test_the_typed_client_keeps_the_resource_type_in_meta(client: Client) 
         assert (found[uri].meta or {})["resource-server/resourceType"] == kind
 
 
+@pytest.mark.guarantee("every-revision")
 async def test_text_and_blobs_are_read(client: Client) -> None:
     (text,) = (await client.read_resource(README)).contents
     assert isinstance(text, TextResourceContents)
@@ -208,6 +210,7 @@ async def test_a_client_timeout_cancels_the_request(
             await count("cancelled", "1")
 
 
+@pytest.mark.guarantee("updates-arrive")
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_subscribed_resources_notify_the_client(
     revision: str,
@@ -249,6 +252,7 @@ async def updated(told: asyncio.Queue[object]) -> None:
     assert message.params.uri == WATCHED
 
 
+@pytest.mark.guarantee("updates-arrive")
 async def test_a_listen_notifies_the_client(
     transport: str, changing: Callable[[], Path], reach: Reach
 ) -> None:

@@ -74,6 +74,7 @@ def seen(request: pytest.FixtureRequest, everything: dict[tuple[str, str], dict[
     return {**seen, "client": client, "transport": transport}
 
 
+@pytest.mark.guarantee("every-revision")
 def test_all_pages_of_the_listing_are_read(seen: Any, listed: list[str]) -> None:
     assert seen["listed"] == listed
 
@@ -87,6 +88,7 @@ def test_the_typed_client_keeps_the_resource_type_in_meta(seen: Any) -> None:
     assert seen["text"]["_meta"]["resource-server/resourceType"] == "document"
 
 
+@pytest.mark.guarantee("every-revision")
 def test_text_and_blobs_are_read(seen: Any) -> None:
     assert (seen["text"]["text"], seen["text"]["mimeType"]) == (TEXT, "text/markdown")
     assert base64.b64decode(seen["blob"]) == BLOB

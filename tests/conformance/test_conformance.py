@@ -68,6 +68,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, reach: Reach) -> str:
     return target
 
 
+@pytest.mark.guarantee("every-revision")
 @pytest.mark.parametrize("revision", SCENARIOS)
 def test_every_scenario_passes(url: str, revision: str, tmp_path: Path) -> None:
     listed = _LISTED.findall(run("list", "--server", "--spec-version", revision).stdout)

@@ -69,6 +69,7 @@ def test_a_worker_is_used_again_and_ends_with_its_pool(pool: ConverterPool, tmp_
         converted(pool, tmp_path / "x", pdf("x"))
 
 
+@pytest.mark.guarantee("converters-are-confined")
 @LINUX
 @pytest.mark.parametrize(
     "deed",
@@ -102,6 +103,7 @@ def test_a_converter_can_do_nothing_but_convert(
     assert converted(pool, tmp_path / "x", b"fine", HOSTILE) == ["fine"]
 
 
+@pytest.mark.guarantee("converters-are-confined")
 @LINUX
 @pytest.mark.parametrize(
     "change",
@@ -121,6 +123,7 @@ def test_a_converter_changes_no_file(
     assert other.read_text() == "text"
 
 
+@pytest.mark.guarantee("converters-are-confined")
 @LINUX
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
 def test_a_converter_has_no_rights_of_root_but_to_read(pool: ConverterPool, tmp_path: Path) -> None:
@@ -131,6 +134,7 @@ def test_a_converter_has_no_rights_of_root_but_to_read(pool: ConverterPool, tmp_
     assert {int(rights[name], 16) & ~(1 << 2) for name in ("CapInh", "CapPrm", "CapEff")} == {0}
 
 
+@pytest.mark.guarantee("converters-are-confined")
 @LINUX
 @pytest.mark.parametrize("deed", ["drown", "name"])
 def test_a_worker_that_floods_the_server_is_ended(
@@ -211,6 +215,7 @@ def _is_hanging(process: str) -> bool:
     return Path(f"/proc/{process}/comm").read_text() == "hanging\n"
 
 
+@pytest.mark.guarantee("converters-are-confined")
 def test_damaged_documents_fail_alone(pool: ConverterPool, tmp_path: Path) -> None:
     whole = pdf("one", "two")
     for size in range(0, len(whole), 97):

@@ -46,6 +46,7 @@ async def test_a_missing_resource_is_not_found_and_named(tree: type[Tree], revis
     assert error["data"] == {"uri": URI}
 
 
+@pytest.mark.guarantee("refusal-looks-like-absence")
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(
     "uri",
@@ -121,6 +122,7 @@ async def test_an_error_message_is_capitalized_valid_unicode() -> None:
     assert error["message"] == "Wrong name 'a\ufffd'"
 
 
+@pytest.mark.guarantee("refusal-looks-like-absence")
 @TREES
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(

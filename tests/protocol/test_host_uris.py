@@ -42,6 +42,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], *MODERN])
 async def test_a_changed_uri_is_read_and_described(tree: type[Tree], revision: str) -> None:
@@ -211,6 +212,7 @@ async def test_another_reading_belongs_to_the_mount_of_its_canonical_uri() -> No
         assert item.content.data == "inner"
 
 
+@pytest.mark.guarantee("no-spelling-reaches-more")
 async def test_every_spelling_reads_what_the_canonical_one_does() -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     for uri, text in {

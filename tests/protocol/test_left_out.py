@@ -82,6 +82,7 @@ async def tool(wire: Wire, name: str, **arguments: object) -> tuple[str, Any]:
     return text, result.get("structuredContent")
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_page_of_a_listing_has_the_cursor_of_the_next(wire: Wire) -> None:
     assert "nextCursor" in await wire.result("resources/list", {})
     assert "nextCursor" in await wire.result("resources/list", {"uri": f"{BASE}/many"})
@@ -91,6 +92,7 @@ async def test_a_page_of_a_listing_has_the_cursor_of_the_next(wire: Wire) -> Non
     assert notice in text
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 @pytest.mark.parametrize(
     ("name", "notice", "told"),
     [
@@ -128,12 +130,14 @@ async def test_a_collection_with_children_that_cannot_be_read_says_so(wire: Wire
     assert "0 of 1 children were read" in text
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_whole_collection_is_not_marked(wire: Wire) -> None:
     result = await wire.result("resources/read", {"uri": f"{BASE}/kept"})
     assert len(result["contents"]) == 3
     assert TRUNCATED not in result.get("_meta", {})
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_part_of_a_document_has_the_total_and_the_next_part(wire: Wire) -> None:
     result = await wire.result("resources/read", {"uri": f"{BASE}/long.txt?bytes=0-9"})
     (content,) = result["contents"]
@@ -142,6 +146,7 @@ async def test_a_part_of_a_document_has_the_total_and_the_next_part(wire: Wire) 
     assert notice["next"].startswith(f"{BASE}/long.txt?bytes=10-")
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_document_that_a_tool_shortens_has_the_total_and_the_next_part(wire: Wire) -> None:
     text, _ = await tool(wire, "read_resource", uri=f"{BASE}/longer.txt")
     last = text.count("line of a long text")
@@ -179,6 +184,7 @@ async def test_a_page_of_a_search_has_the_cursor_of_the_next(wire: Wire) -> None
     assert f'"cursor":"{structured["next"]}"}}' in text.partition("There is more: ")[2]
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_search_says_how_many_documents_it_skipped(wire: Wire) -> None:
     asked = {"query": "needle", "uri": f"{BASE}/search", "in": "text"}
     skipped = 0
@@ -202,6 +208,7 @@ async def test_a_search_that_runs_out_of_time_says_how_far_it_came() -> None:
     assert structured["next"] in text
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_mount_that_is_missing_from_a_listing_or_search_is_named(tmp_path: Path) -> None:
     wire = Wire(await server_of(Filesystem(tmp_path / "gone")), REVISION)
     result = await wire.result("resources/list", {})

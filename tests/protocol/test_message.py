@@ -275,6 +275,7 @@ def test_replacing_lone_surrogates_never_changes_an_id(pieces: list[str]) -> Non
             assert found.id == asked
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"jsonrpc":"2.0","id":1,"params":['])
 @pytest.mark.parametrize("revision", [None, "2025-03-26"])
 async def test_unbounded_nesting_is_a_parse_error(
@@ -333,6 +334,7 @@ LINES = (
 )
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 @pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])
 @settings(max_examples=30)
 @given(lines=st.lists(LINES, min_size=1, max_size=5))

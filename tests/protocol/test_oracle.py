@@ -54,6 +54,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.guarantee("every-revision")
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
 @pytest.mark.parametrize(("method", "params"), CALLS)
@@ -167,6 +168,7 @@ async def test_a_resource_has_equal_metadata_in_lists_metadata_and_reads(
             assert read["contents"] == [content]
 
 
+@pytest.mark.guarantee("every-revision")
 async def test_a_document_has_every_member_of_both_texts_of_sep_2093() -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     found = await wire.result("resources/metadata", {"uri": "test://one/a%20b.txt"})

@@ -9,6 +9,7 @@ import pytest
 from resource_server.runtime import openat2
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 def test_a_path_below_a_folder_is_opened_and_one_outside_is_not(tmp_path: Path) -> None:
     call = openat2.system_call()
     if call is None:

@@ -254,6 +254,7 @@ NO_INTERVAL = Timing(notify_interval_s=0.0, list_notify_interval_s=0.0, vanish_g
 # -- updates: when they are told
 
 
+@pytest.mark.guarantee("updates-arrive")
 async def test_the_first_change_notifies_immediately() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=Timing(notify_interval_s=_LONG_S)) as live:
@@ -280,6 +281,7 @@ async def test_further_changes_are_merged_after_an_interval(clock: Clock) -> Non
         assert recorder.take() == []
 
 
+@pytest.mark.guarantee("updates-arrive")
 async def test_the_last_notification_follows_the_last_change(clock: Clock) -> None:
     shelf = Shelf(a="0")
     read: list[str | None] = []
@@ -630,6 +632,7 @@ async def test_a_changed_list_notifies_immediately_and_then_merged_per_interval(
         assert recorder.take() == []
 
 
+@pytest.mark.guarantee("updates-arrive")
 async def test_the_list_changes_with_children_and_trees_but_not_with_content() -> None:
     shelf = Shelf(a="1", **{"b/c": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
@@ -776,6 +779,7 @@ async def test_another_spelling_is_the_same_subscription() -> None:
         assert shelf.interest.paths == set()
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @pytest.mark.parametrize("uri", ["test://one/none", "test://none/a", "nonsense", ""])
 async def test_hidden_and_missing_resources_cannot_be_subscribed_to(uri: str) -> None:
     shelf = Shelf(a="1")

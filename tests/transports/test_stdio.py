@@ -342,6 +342,7 @@ def test_a_line_of_100_megabytes_is_refused_once_and_discarded(start: Start) -> 
     assert server.memory("VmHWM") - before < 4 * MAX_MESSAGE_BYTES
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_the_longest_message_is_served(start: Start) -> None:
     server = start()
     whole = message("ping", 1, padding="")
@@ -371,6 +372,7 @@ def test_input_is_paused_while_the_client_does_not_read(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_responses_do_not_accumulate_for_a_client_that_never_reads(
     start: Start,
 ) -> None:

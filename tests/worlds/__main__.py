@@ -1,7 +1,8 @@
-"""Search for a violation: `python -m tests.worlds PROPERTY --minutes N [--seed S]`.
+"""Search for a violation: `python -m tests.worlds PROPERTY --minutes N [--seed S] [--record]`.
 
 It goes from seed to seed until the time is over, prints what it compared, and ends with status 1 if
-it found a violation, whose smallest case it prints as a program.
+it found a violation, whose smallest case it prints as a program. With `--record`, the figures of a
+search that found nothing are kept for docs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import sys
 import time
 
+from tests.worlds.figures import record
 from tests.worlds.harness import Report, Tally, search
 from tests.worlds.registry import NAMES, property_named
 
@@ -25,6 +27,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, help="the first seed; by default the time")
     parser.add_argument("--sabotage", metavar="NAME", help="break the server in this way")
+    parser.add_argument(
+        "--record", action="store_true", help="keep the figures if nothing is found"
+    )
     arguments = parser.parse_args()
     # Worlds are full of what a server warns its operator of.
     logging.getLogger("resource_server").setLevel(logging.CRITICAL)
@@ -50,6 +55,8 @@ def main() -> int:
     sys.stdout.write(
         f"{searched.name}: {outcome}; seeds {first} to {seed}, {cases} cases, {tally}\n"
     )
+    if report is None and arguments.record and arguments.sabotage is None:
+        record(searched.name, f"{first} to {seed}", cases, tally.counts)
     return 0 if report is None else 1
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.guarantees.promises import proved_by_world
 from tests.worlds.harness import replay, search
 from tests.worlds.registry import NAMES, property_named
 
@@ -9,12 +10,17 @@ SEED = 1
 HOLDS_S = 15.0
 FOUND_S = 60.0
 
+_PROPERTIES = [pytest.param(name, marks=proved_by_world(name)) for name in NAMES]
 _SABOTAGES = [(name, sabotage) for name in NAMES for sabotage in property_named(name).sabotages]
-_KEPT = [(name, place) for name in NAMES for place in range(len(property_named(name).kept))]
+_KEPT = [
+    pytest.param(name, place, marks=proved_by_world(name))
+    for name in NAMES
+    for place in range(len(property_named(name).kept))
+]
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", _PROPERTIES)
 def test_a_property_holds_in_generated_worlds(name: str) -> None:
     report = search(property_named(name), SEED, HOLDS_S)
     assert report.violation is None, f"{report.violation}\n\n{report.script}"

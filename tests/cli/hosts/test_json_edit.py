@@ -55,6 +55,7 @@ def documents(draw: st.DrawFn) -> str:
     return draw(trivia) + draw(objects(1, servers)) + draw(trivia)
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 @given(documents())
 @example('{"mcpServers":{\n"a":1 /* , } */ } /* , } */ \n}')
 @example('{"mcpServers":{\n"a":1}} // {\n')

@@ -33,6 +33,7 @@ def documents(draw: st.DrawFn) -> str:
     return text if draw(st.booleans()) else text.rstrip("\r\n")
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 @given(documents())
 def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> None:
     before = tomllib.loads(text)

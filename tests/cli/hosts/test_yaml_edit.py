@@ -61,6 +61,7 @@ def documents(draw: st.DrawFn) -> str:
     return text if is_open or draw(st.booleans()) else text.rstrip("\r\n")
 
 
+@pytest.mark.guarantee("configurations-keep-the-rest")
 @given(documents())
 def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> None:
     before: Any = yaml.safe_load(text) or {}

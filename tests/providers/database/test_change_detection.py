@@ -326,6 +326,7 @@ HIDDEN_CHANGES = (
 )
 
 
+@pytest.mark.guarantee("hidden-changes-nothing")
 @pytest.mark.parametrize("hint", [None, ChangeHint(column="moved")])
 async def test_no_subscriber_is_notified_of_hidden_changes(
     owner: Owner, hint: ChangeHint | None

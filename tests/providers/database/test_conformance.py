@@ -332,6 +332,7 @@ async def test_a_cell_is_read_in_full(owner: Owner) -> None:
 # -- tables without a key
 
 
+@pytest.mark.guarantee("every-row-once")
 async def test_a_view_is_paged_to_its_end_and_has_no_rows_with_addresses(owner: Owner) -> None:
     await numbered(owner, 5)
     await owner.run("create view v as select id, name from t union all select id, name from t")
@@ -677,6 +678,7 @@ async def test_the_rows_of_a_page_are_limited(owner: Owner) -> None:
             assert [row["id"] for page in pages for row in page] == list(range(1, 31))
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_truncated_page_is_marked_with_its_continuation(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", *((number, str(number) * 300) for number in range(1, 9)))
@@ -697,6 +699,7 @@ async def test_a_truncated_page_is_marked_with_its_continuation(owner: Owner) ->
         assert (content.truncated.reason, content.truncated.unit) == ("limit", "rows")
 
 
+@pytest.mark.guarantee("nothing-is-silently-short")
 async def test_a_truncated_value_is_marked(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", (1, "é" * 100), (2, "é" * 10))
@@ -726,6 +729,7 @@ async def test_a_cursor_of_another_table_is_refused(owner: Owner) -> None:
             await it.read(following.removeprefix(it.base).replace("t/", "u/", 1))
 
 
+@pytest.mark.guarantee("every-row-once")
 async def test_paging_is_stable_while_rows_are_added_and_removed(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key)")
     await owner.insert("t", *((number,) for number in range(0, 100, 10)))
@@ -747,6 +751,7 @@ async def test_paging_is_stable_while_rows_are_added_and_removed(owner: Owner) -
 # -- hidden data
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_a_hidden_table_is_invisible_everywhere(owner: Owner) -> None:
     await numbered(owner, 1)
     await owner.run(
@@ -779,6 +784,7 @@ PROTECTED = (
 )
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_hidden_and_masked_content_is_protected_on_every_path(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     async with served(owner, tables={"people": HIDING}) as it:
@@ -794,6 +800,7 @@ async def test_hidden_and_masked_content_is_protected_on_every_path(owner: Owner
                 assert "***" in shown.replace("\\", ""), path
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_hidden_content_is_not_found(owner: Owner) -> None:
     paths = ("people/2", "people/1/~cell/salary", "people/2/~cell/name", "people/2/~cell/salary")
     await owner.run(*PEOPLE)
@@ -836,6 +843,7 @@ async def test_each_mask_has_its_documented_form(owner: Owner) -> None:
         assert await it.json("t/1") == rows[0]
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_where_applies_to_listings_prefixes_counts_and_versions(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer, b integer, secret integer, primary key (a, b))",
@@ -886,6 +894,7 @@ async def test_a_table_with_hidden_rows_shows_only_its_schema(owner: Owner) -> N
         assert "rowCount" not in details["table"]
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_hidden_values_are_not_suggested(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     queries = {"q": Query(sql="select 1 as one")}
@@ -1245,6 +1254,7 @@ async def watched_tables(owner: Owner) -> None:
     )
 
 
+@pytest.mark.guarantee("updates-arrive")
 async def test_subscribers_are_notified_of_exactly_what_changed(owner: Owner) -> None:
     await watched_tables(owner)
     queries = query("select id, name from t order by id")
@@ -1402,6 +1412,7 @@ async def test_a_view_and_its_rows_are_notified_when_its_tables_change(owner: Ow
         await client.tells([], "update t set name = 'x' where id = 3")
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 async def test_changes_of_hidden_content_are_not_notified(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     paths = ("people", "people/1", "people/~rows", "people/~schema")

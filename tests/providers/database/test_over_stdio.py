@@ -127,6 +127,7 @@ def test_a_document_is_read_again(suffix: str, client: Client, url: str) -> None
         assert _READS[suffix] in response["result"]["contents"][0]["text"]
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("tool", ["numbered", "query_database"])
 def test_numbers_beyond_a_double_are_text_as_shown_and_as_taken(
     tool: str, client: Client, url: str
@@ -151,6 +152,7 @@ def test_numbers_beyond_a_double_are_text_as_shown_and_as_taken(
         assert found(1, shown[1]) == []
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_id_9007199254740993_is_exact_in_a_javascript_host(manifest: Path) -> None:
     call = {"name": "numbered", "arguments": {"id": "9007199254740993", "price": 1.1}}

@@ -81,6 +81,7 @@ async def assert_gone(it: Served, table: str = "customers") -> None:
         assert not (await it.catalog.search(needle)).hits
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 @pytest.mark.parametrize(
     ("entries", "says"),
     [
@@ -114,6 +115,7 @@ async def test_a_table_is_not_served_if_a_rule_would_not_protect_it(
         assert "does not hold" in await provider.explain(path)
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 async def test_rules_that_hold_leave_tables_as_they_are(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     tables = {
@@ -157,6 +159,7 @@ async def test_a_condition_with_a_percent_sign_holds(owner: Owner) -> None:
         assert [row["id"] for row in (await it.json("t/~rows"))["rows"]] == [1]
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 async def test_a_misspelt_table_customer_beside_customers_is_not_served(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     for entry in (hiding("ssn"), TableOptions(expose=False), TableOptions(where="id = 2"), False):
@@ -249,6 +252,7 @@ async def test_a_rule_for_shadow_tables_is_no_mistake(owner: Owner) -> None:
         assert await it.catalog.mounts[0].provider.warnings(thorough=False) == []
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 async def test_a_table_goes_when_its_hidden_column_is_renamed_and_comes_back(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -386,6 +390,7 @@ async def test_a_hidden_column_that_the_login_may_not_read_is_no_mistake(owner: 
             await admin.run(dropped)
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 async def test_data_files_follow_the_same_gate(tmp_path: Path) -> None:
     file = tmp_path / "customers.csv"
     file.write_text("id,name,ssn\n1,Ann,4711\n")

@@ -55,6 +55,7 @@ async def warned(owner: Owner, **options: Any) -> dict[str, str]:
     return {message.split("'")[1]: message for message in found if message.startswith("view '")}
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @pytest.mark.parametrize("tables", [HIDE, MASK])
 async def test_views_that_show_a_covered_column_do_not_exist(
     owner: Owner, tables: Mapping[str, Any]

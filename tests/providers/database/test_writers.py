@@ -248,6 +248,7 @@ async def tables(owner: Owner, request: pytest.FixtureRequest) -> Owner:
     return owner
 
 
+@pytest.mark.guarantee("updates-arrive")
 @pytest.mark.parametrize(
     ("url", "tables"),
     [("sqlite", "wal"), ("sqlite", "delete"), ("postgresql", ""), ("mariadb", "")],

@@ -83,6 +83,7 @@ async def test_a_walk_returns_the_same_entries_as_lists(root: Path) -> None:
     assert await below("") == SHOWN
 
 
+@pytest.mark.guarantee("every-row-once")
 async def test_the_pages_of_a_list_make_up_the_list(root: Path) -> None:
     provider = Filesystem(path=root)
     found: list[str] = []
@@ -211,6 +212,7 @@ async def test_links_are_absent_unless_they_are_followed(root: Path) -> None:
         assert await is_absent(provider, path)
 
 
+@pytest.mark.guarantee("links-stay-inside")
 async def test_links_within_the_root_lead_to_exposed_files(root: Path) -> None:
     (root / "link.txt").symlink_to("a.txt")
     (root / "src/folder").symlink_to("../a/b/..")
@@ -231,6 +233,7 @@ async def test_links_within_the_root_lead_to_exposed_files(root: Path) -> None:
     assert offered == ["src/folder/"]
 
 
+@pytest.mark.guarantee("links-stay-inside")
 @pytest.mark.parametrize(
     "target",
     [
@@ -278,6 +281,7 @@ async def test_loops_of_links_end(root: Path) -> None:
         assert await is_absent(provider, path)
 
 
+@pytest.mark.guarantee("links-stay-inside")
 @pytest.mark.parametrize("target", ["p/sub", "p/sub/", "p/sub/../sub/."])
 def test_metadata_behind_a_swapped_link_never_comes_from_outside(
     root: Path, tmp_path_factory: pytest.TempPathFactory, target: str
@@ -387,6 +391,7 @@ async def test_an_unopenable_directory_is_listed_but_not_entered(root: Path) -> 
     assert found == [name for name in SHOWN if not name.startswith("a/")]
 
 
+@pytest.mark.guarantee("every-row-once")
 async def test_pages_under_churn_have_every_stable_file_exactly_once(tmp_path: Path) -> None:
     staying = [f"{folder}/{name}-stays" for folder in "abcdef" for name in range(40)]
     plant(tmp_path, staying)

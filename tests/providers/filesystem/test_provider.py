@@ -80,6 +80,7 @@ def test_the_version_changes_with_the_file(root: Path) -> None:
     assert after.size == 36
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @pytest.mark.parametrize("name", [".env", "private.key", ".hidden"])
 def test_nothing_reveals_when_hidden_entries_come_or_go(root: Path, name: str) -> None:
     provider = Filesystem(path=root)
@@ -136,6 +137,7 @@ async def test_a_file_over_the_limit_is_readable_only_in_ranges(root: Path) -> N
     assert await body(provider, "a.txt", bytes="0-3") == "body"
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @pytest.mark.parametrize(
     ("hidden", "legitimate"),
     [
@@ -260,6 +262,7 @@ async def test_a_fetched_directory_has_no_content(root: Path) -> None:
     )
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @pytest.mark.parametrize("path", [(".env",), ("gone",), ("a.txt", "below")])
 async def test_hidden_and_missing_files_are_not_fetched(root: Path, path: tuple[str, ...]) -> None:
     (root / ".env").write_text("TOKEN=fake")

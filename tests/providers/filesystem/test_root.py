@@ -155,6 +155,7 @@ def test_a_file_in_the_middle_of_a_path_is_not_found(root: Root) -> None:
     assert is_absent(root, "docs", "a.txt", "b")
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.parametrize(
     "name",
     [
@@ -202,6 +203,7 @@ def test_a_file_deeper_than_the_longest_path_is_opened(
 # --- traversal
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.parametrize(
     "path",
     [
@@ -245,6 +247,7 @@ def test_a_malformed_or_escaping_path_is_not_found(
     assert content(root, "docs", "a.txt") == "inside"
 
 
+@pytest.mark.guarantee("nothing-is-written")
 def test_files_are_never_opened_for_writing(root: Root) -> None:
     fd = root.open(("docs", "a.txt"))
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -285,6 +288,7 @@ def link(folder: Path, links: dict[str, str]) -> None:
         (folder / name).symlink_to(target)
 
 
+@pytest.mark.guarantee("links-stay-inside")
 @pytest.mark.parametrize("name", [*LINKS, *OUTSIDE])
 def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, name: str) -> None:
     link(folder, LINKS | OUTSIDE)
@@ -297,6 +301,7 @@ def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, n
     assert content(root, "docs", "a.txt") == "inside"
 
 
+@pytest.mark.guarantee("links-stay-inside")
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_broken_or_escaping_link_is_never_followed(
     following: Root, folder: Path, name: str
@@ -307,6 +312,7 @@ def test_a_broken_or_escaping_link_is_never_followed(
     assert is_absent(following, *path, "key")
 
 
+@pytest.mark.guarantee("links-stay-inside")
 def test_links_within_the_root_are_followed_if_enabled(following: Root, folder: Path) -> None:
     link(folder, LINKS | OUTSIDE)
     for path in (
@@ -340,6 +346,7 @@ def test_forty_links_are_followed_and_one_more_is_not(following: Root, folder: P
     assert is_absent(following, "40")
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.skipif(not Path("/proc/self/root").exists(), reason="no /proc")
 @pytest.mark.parametrize("follow", [False, True])
 def test_magic_links_of_proc_are_never_followed(resolver: ResolverName, follow: bool) -> None:
@@ -374,6 +381,7 @@ while True:
 """
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.parametrize("follow", [False, True])
 def test_swapping_a_folder_for_a_link_never_escapes_the_root(
     folder: Path, resolver: ResolverName, follow: bool
@@ -402,6 +410,7 @@ def test_swapping_a_folder_for_a_link_never_escapes_the_root(
 # --- neither files nor folders
 
 
+@pytest.mark.guarantee("regular-files-only")
 def test_a_fifo_is_not_found_without_blocking(root: Root, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     for ask in (root.open_file, root.open_directory):
@@ -411,6 +420,7 @@ def test_a_fifo_is_not_found_without_blocking(root: Root, folder: Path) -> None:
         root.open_file(("pipe",), status=root.stat(("docs", "a.txt")))
 
 
+@pytest.mark.guarantee("regular-files-only")
 def test_a_socket_is_not_found(root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as listener:
@@ -420,6 +430,7 @@ def test_a_socket_is_not_found(root: Root, folder: Path, monkeypatch: pytest.Mon
                 ask(("socket",))
 
 
+@pytest.mark.guarantee("regular-files-only")
 def test_a_device_is_not_found(resolver: ResolverName) -> None:
     root = Root("/dev", resolver=resolver)
     for ask in (root.open_file, root.open_directory):
@@ -428,6 +439,7 @@ def test_a_device_is_not_found(resolver: ResolverName) -> None:
     assert stat.S_ISCHR(root.stat(("null",)).st_mode)
 
 
+@pytest.mark.guarantee("regular-files-only")
 def test_a_device_is_checked_before_it_is_opened() -> None:
     code = (
         "import sys; from resource_server.providers.filesystem.root import Root\n"
@@ -440,6 +452,7 @@ def test_a_device_is_checked_before_it_is_opened() -> None:
     assert done.stdout == "ResourceNotFound ['/dev']\n"
 
 
+@pytest.mark.guarantee("refusal-looks-like-absence")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_without_permission_is_not_found(root: Root, folder: Path) -> None:
     (folder / "docs" / "a.txt").chmod(0)
@@ -467,6 +480,7 @@ def test_running_out_of_descriptors_is_busy(root: Root) -> None:
     assert content(root, "docs", "a.txt") == "inside"
 
 
+@pytest.mark.guarantee("refusal-looks-like-absence")
 @pytest.mark.parametrize("code", sorted(errno.errorcode))
 def test_system_errors_are_not_found_or_busy_without_a_path(code: int) -> None:
     answer = resource_error(OSError(code, "text", "/srv/secret/place"))
@@ -676,6 +690,7 @@ def by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
     return Root(folder)
 
 
+@pytest.mark.guarantee("closed-by-the-kernel")
 def test_without_relative_opens_files_are_opened_but_links_are_not(
     by_name: Root, folder: Path
 ) -> None:

@@ -195,6 +195,7 @@ async def serving(url: str, type: str, values: str) -> AsyncGenerator[tuple[Serv
             yield it, count
 
 
+@pytest.mark.guarantee("every-row-once")
 @pytest.mark.parametrize(("type", "values"), POSTGRES.items())
 async def test_every_row_of_postgresql_has_an_address(
     postgres_url: str, type: str, values: str
@@ -203,6 +204,7 @@ async def test_every_row_of_postgresql_has_an_address(
         await every_row_once(it, count=count)
 
 
+@pytest.mark.guarantee("every-row-once")
 @pytest.mark.parametrize(("type", "values"), MARIADB.items())
 async def test_every_row_of_mariadb_has_an_address(
     mariadb_url: str, type: str, values: str
@@ -211,6 +213,7 @@ async def test_every_row_of_mariadb_has_an_address(
         await every_row_once(it, count=count)
 
 
+@pytest.mark.guarantee("every-row-once")
 @pytest.mark.parametrize(("type", "values"), SQLITE.items())
 async def test_every_row_of_sqlite_has_an_address(tmp_path: Path, type: str, values: str) -> None:
     async with serving(f"sqlite:///{tmp_path}/it.db", type, values) as (it, count):

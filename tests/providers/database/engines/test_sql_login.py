@@ -215,6 +215,8 @@ def two(engine: str) -> Iterator[World]:
         yield world
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
+@pytest.mark.guarantee("hidden-changes-nothing")
 async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
     one: World, two: World
 ) -> None:
@@ -241,6 +243,7 @@ async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden
                     assert told.startswith("('InvalidParameter'"), sql
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_a_statement_gives_what_the_engine_gives_over_the_views(one: World) -> None:
     async with _filled(one, *WORLDS[0]):
         await one.make_policy()
@@ -475,6 +478,7 @@ TOO_MANY = {
 """Statements, each with the right that it gives."""
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_a_right_too_many_is_named_and_no_statement_runs(one: World) -> None:
     login = f"{one.mount}_sql"
     async with _filled(one, *WORLDS[0], SECRETS_OF[one.engine]):
@@ -548,6 +552,7 @@ async def _offered(database: Database, scopes: set[str]) -> AsyncGenerator[tuple
             yield server, "query_database" in {tool["name"] for tool in tools}
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_a_changed_policy_is_noticed(one: World) -> None:
     async with _filled(one, *WORLDS[0]):
         await one.make_policy()

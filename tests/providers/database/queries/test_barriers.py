@@ -87,6 +87,7 @@ async def outcome(owner: Owner, tables: Any, sql: str, number: int) -> Any:
             return "refused"
 
 
+@pytest.mark.guarantee("hidden-changes-nothing")
 @pytest.mark.parametrize("where", WHERES)
 async def test_a_querys_condition_does_not_run_on_hidden_rows(owner: Owner, where: str) -> None:
     await owner.run(*SHOP)

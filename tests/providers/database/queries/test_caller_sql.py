@@ -67,6 +67,7 @@ async def refused(wire: Wire, sql: str, **arguments: object) -> str:
     return refusal(await called(wire, "query_database", LATEST, sql=sql, **arguments))
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_a_statement_sees_the_visible_rows_columns_and_masks(wire: Wire) -> None:
     assert await rows(wire, "select * from orders order by id") == [
         [1, "paid", 10, "…1111"],
@@ -123,6 +124,7 @@ async def test_a_refusal_says_why_in_visible_names(
     assert reason.casefold() in (await refused(wire, sql, **arguments)).casefold()
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_a_caller_reads_only_the_tables_of_its_scopes(wire: Wire) -> None:
     assert await rows(wire, "select name from staff") == [["Ada"]]
     with acting(Caller(subject="guest", scopes=frozenset())):
@@ -136,6 +138,7 @@ async def _names(wire: Wire) -> set[str]:
     return {tool["name"] for tool in (await wire.result("tools/list", {}))["tools"]}
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_the_tool_is_offered_only_where_the_manifest_allows_it(tmp_path: Path) -> None:
     for sql, scopes, offered in (
         (False, frozenset[str](), False),

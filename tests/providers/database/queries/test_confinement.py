@@ -28,6 +28,7 @@ UNCHECKED = Timing(schema_cache_s=1000.0)
 """What is known of a schema is not checked again."""
 
 
+@pytest.mark.guarantee("sql-sees-the-policy")
 async def test_masks_are_the_values_of_masked_columns(owner: Owner) -> None:
     await owner.run(*SHOP, "insert into orders values (4, 9, 9, 'sent', 'c@4', 'm@1')")
     columns = ColumnOptions(mask={"mail": "hash", "card": "redact", "status": "last4"})
@@ -172,6 +173,7 @@ async def test_a_new_table_is_read_and_a_new_view_examined_by_the_next_query(own
                 await it.query(name)
 
 
+@pytest.mark.guarantee("sql-sees-the-policy")
 async def test_a_query_goes_on_when_the_schema_changes_meanwhile(owner: Owner) -> None:
     await owner.run(*SHOP)
     sql = (

@@ -171,6 +171,7 @@ select * from customers join audit using (id)
 }
 
 
+@pytest.mark.guarantee("sql-sees-the-policy")
 @pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 async def test_no_query_reads_hidden_tables_columns_or_rows(owner: Owner) -> None:
     await owner.run(*SHOP)

@@ -16,6 +16,7 @@ async def _ids(it: Served, parameters: str) -> list[int]:
     return [row["id"] for row in (await it.json(f"t/~rows?{parameters}"))["rows"]]
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("url", ["duckdb"], indirect=True)
 async def test_pages_go_on_after_an_infinite_timestamp(owner: Owner) -> None:
     await owner.run(
@@ -29,6 +30,7 @@ async def test_pages_go_on_after_an_infinite_timestamp(owner: Owner) -> None:
         assert await _ids(it, "where.ts.lt=infinity") == [1, 3]
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_an_infinite_number_of_sqlite_finds_its_row(owner: Owner) -> None:
     await owner.run(
@@ -45,6 +47,7 @@ async def test_an_infinite_number_of_sqlite_finds_its_row(owner: Owner) -> None:
         assert await _ids(it, "where.r.like=%25inf%25") == [1, 2]
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("url", ["mariadb"], indirect=True)
 async def test_a_zero_date_of_mariadb_is_not_null(owner: Owner) -> None:
     await owner.run(
@@ -116,6 +119,7 @@ async def test_values_beyond_the_calendar_of_python_find_their_rows(owner: Owner
             await _ids(it, "where.f.like=N%25")
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("url", ["duckdb", "postgresql", "sqlite"], indirect=True)
 async def test_json_null_is_not_null(owner: Owner) -> None:
     await owner.run(

@@ -95,6 +95,7 @@ def grow(folder: Path, chance: random.Random, depth: int) -> None:
             (folder / name).touch()
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_generated_trees_show_the_same_files_as_git(tmp_path: Path, seed: int) -> None:
     root = repository(tmp_path / "root")
@@ -150,6 +151,7 @@ def test_a_linked_ignore_file_is_ignored(tmp_path: Path) -> None:
     assert visible(tmp_path) == {"a", "rules"}
 
 
+@pytest.mark.guarantee("hidden-does-not-exist")
 def test_an_unreadable_ignore_file_hides_its_siblings(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

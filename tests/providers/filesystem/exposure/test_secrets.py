@@ -10,6 +10,7 @@ from resource_server.providers.filesystem.exposure.rules import (
 from tests.providers.filesystem.exposure.judging import SHOWN, hidden_by, shown
 
 
+@pytest.mark.guarantee("secrets-stay-hidden")
 @pytest.mark.parametrize(
     ("secret", "harmless"),
     [
@@ -41,23 +42,27 @@ def test_a_secret_is_hidden_and_its_harmless_neighbour_is_not(secret: str, harml
     assert shown(SHOWN, [harmless]) == [harmless]
 
 
+@pytest.mark.guarantee("secrets-stay-hidden")
 @pytest.mark.parametrize("name", [".SSH/x", ".\u017fsh/x", "Server.PEM", ".Git/config"])
 def test_a_secret_spelled_in_another_case_is_hidden(name: str) -> None:
     assert hidden_by(SHOWN, name) is not None
 
 
+@pytest.mark.guarantee("secrets-stay-hidden")
 def test_neither_include_nor_hidden_lifts_a_secret() -> None:
     rules = DirectoryRules(hidden=True, include=Selection([".env.local", "*.pem"]))
     assert hidden_by(rules, ".env.local") == "secret: matches '.env*'"
     assert hidden_by(rules, "a.pem") == "secret: matches '*.pem'"
 
 
+@pytest.mark.guarantee("secrets-stay-hidden")
 def test_allow_lifts_a_pattern_of_the_list_or_a_path() -> None:
     exposure = ExposureRules({}, ["*.pem", "/Certs/ca.key"])
     assert shown(SHOWN, ["a/b.pem", "certs/ca.key"], exposure) == ["a/b.pem", "certs/ca.key"]
     assert hidden_by(SHOWN, "other/ca.key", exposure) == "secret: matches '*.key'"
 
 
+@pytest.mark.guarantee("secrets-stay-hidden")
 def test_the_environment_of_processes_and_of_their_threads_is_hidden() -> None:
     paths = ["proc/1/environ", "proc/1/task/1/environ", "proc/1/task/1/cmdline", "proc/1/status"]
     assert shown(DirectoryRules(), paths) == ["proc/1/status"]

@@ -26,6 +26,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.guarantee("rules-that-hide-nothing-stop")
 @pytest.mark.parametrize(
     "options",
     [

@@ -96,6 +96,7 @@ async def found(catalog: Catalog) -> list[str]:
     return [hit.entry.uri for hit in hits]
 
 
+@pytest.mark.guarantee("own-files-withheld")
 async def test_the_manifest_and_its_databases_are_not_listed(folder: Path) -> None:
     async with serve(folder).catalog as catalog:
         server = serve(folder)
@@ -107,6 +108,7 @@ async def test_the_manifest_and_its_databases_are_not_listed(folder: Path) -> No
             assert names == {each for each in SHOWN if each.startswith(name)}
 
 
+@pytest.mark.guarantee("own-files-withheld")
 @pytest.mark.parametrize("query", ["", "?lines=1-2", "?bytes=0-9"])
 async def test_the_manifest_and_its_databases_are_not_found(folder: Path, query: str) -> None:
     server = serve(folder)
@@ -123,6 +125,7 @@ async def test_the_manifest_and_its_databases_are_not_found(folder: Path, query:
             assert item.content.data == "shared word\n"
 
 
+@pytest.mark.guarantee("own-files-withheld")
 async def test_they_are_neither_completed_nor_found_by_a_search(folder: Path) -> None:
     async with serve(folder).catalog as catalog:
         template = "file:///all/{+path}"
@@ -139,6 +142,7 @@ async def test_they_are_neither_completed_nor_found_by_a_search(folder: Path) ->
         assert {hit.entry.uri.removeprefix("file:///all/") for hit in hits} == SHOWN
 
 
+@pytest.mark.guarantee("own-files-withheld")
 async def test_they_cannot_be_subscribed_to(folder: Path) -> None:
     server = serve(folder)
     async with server.catalog:
@@ -161,6 +165,7 @@ async def test_check_reports_them_with_the_reason(folder: Path) -> None:
             assert await mount.provider.explain(path) == hidden[name]
 
 
+@pytest.mark.guarantee("own-files-withheld")
 async def test_an_allowed_pattern_exposes_what_it_names_and_no_journal(folder: Path) -> None:
     allowing = "secrets: {allow: [/mcp-resources.yaml, shop.db, shop-copy.*]}}"
     text = MANIFEST.replace("symlinks: within-root}", f"symlinks: within-root, {allowing}")
@@ -203,6 +208,7 @@ async def test_a_journal_is_hidden_from_its_first_moment(folder: Path) -> None:
         assert await listed(server) == SHOWN
 
 
+@pytest.mark.guarantee("own-files-withheld")
 @pytest.mark.parametrize("names", [children, walked, completed, found])
 async def test_a_journal_is_in_no_list_from_its_first_moment(
     folder: Path, names: Callable[[Catalog], Awaitable[list[str]]]
@@ -228,6 +234,7 @@ async def test_a_manifest_with_a_relative_path_is_hidden(
         assert await listed(server) == SHOWN
 
 
+@pytest.mark.guarantee("own-files-withheld")
 async def test_a_database_that_a_reload_adds_is_hidden_then(folder: Path) -> None:
     file = folder / "mcp-resources.yaml"
     file.write_text(MANIFEST.partition("databases:")[0])
@@ -243,6 +250,7 @@ async def test_a_database_that_a_reload_adds_is_hidden_then(folder: Path) -> Non
             assert await listed(reloaded) == SHOWN
 
 
+@pytest.mark.guarantee("own-files-withheld")
 async def test_the_key_of_the_server_is_hidden(folder: Path) -> None:
     (folder / "notes/key.txt").write_text("0123456789abcdef" * 4)
     text = f"server: {{key: {{file: notes/key.txt}}}}\n{MANIFEST}"

@@ -256,6 +256,7 @@ async def missing(client: Client, catalog: Catalog) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.guarantee("updates-arrive")
 @pytest.mark.timeout(30 + _SEEDS * 5)
 async def test_no_change_in_a_random_history_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def test_a_body_of_ambiguous_length_is_refused(program: Program, headers: dict[s
         assert line.is_closed()
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_a_body_at_the_limit_is_accepted_and_one_byte_more_is_413(program: Program) -> None:
     longest = json.dumps(INITIALIZE).encode().ljust(BODY)
     assert program.ask(request("POST", longest)).status == 200
@@ -248,6 +249,7 @@ def test_pipelined_requests_are_answered_in_order(program: Program) -> None:
         assert [line.answer().json["id"] for _ in asked] == list(range(10))
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 @pytest.mark.parametrize(
     "data",
     [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",

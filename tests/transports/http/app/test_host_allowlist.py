@@ -25,6 +25,7 @@ def status(program: Program, method: str = "POST", **headers: Any) -> int:
     return program.ask(request(method, INITIALIZE, **headers)).status
 
 
+@pytest.mark.guarantee("web-pages-stay-outside")
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "127.0.0.1:8000", "localhost", "LocalHost:1", "[::1]", "[::1]:8000",
@@ -35,6 +36,7 @@ def test_an_allowed_host_is_answered(program: Program, host: str) -> None:
     assert status(program, host=host) == 200
 
 
+@pytest.mark.guarantee("web-pages-stay-outside")
 @pytest.mark.parametrize(
     "host",
     [None, "", ":", ":8000", "evil.example", "evil.example:8000", "localhost.evil.example",
@@ -52,6 +54,7 @@ def test_any_other_host_is_421(program: Program, host: str | None) -> None:
     assert program.ask(asked).status == 421
 
 
+@pytest.mark.guarantee("web-pages-stay-outside")
 @pytest.mark.parametrize(
     "origin",
     [None, "https://app.example.org", "HTTPS://App.example.org", "http://dev.example.org:5173",
@@ -61,6 +64,7 @@ def test_an_allowed_origin_is_answered(program: Program, origin: str | None) -> 
     assert status(program, origin=origin) == 200
 
 
+@pytest.mark.guarantee("web-pages-stay-outside")
 @pytest.mark.parametrize(
     "origin",
     ["", "null", "https://evil.example", "http://app.example.org", "https://app.example.org:444",
@@ -77,6 +81,7 @@ def test_any_other_origin_is_403(program: Program, origin: str) -> None:
         assert "access-control-allow-origin" not in refused.headers
 
 
+@pytest.mark.guarantee("web-pages-stay-outside")
 @pytest.mark.parametrize("host", ["localhost:5173", "127.0.0.1:8000", "files.example.org"])
 def test_a_page_of_this_server_may_ask_and_one_of_another_port_may_not(
     program: Program, host: str

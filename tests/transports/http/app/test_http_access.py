@@ -78,6 +78,7 @@ def listed(program: Program, token: str, **params: Any) -> set[str]:
     return {each["uri"] for each in result["resources"]}
 
 
+@pytest.mark.guarantee("others-need-a-token")
 def test_each_token_lists_only_what_its_scopes_allow(program: Program) -> None:
     shown = {BASE, NOTE}
     assert listed(program, CLERK) == shown | {f"{BASE}/hr", PAY, TERMS}
@@ -86,6 +87,7 @@ def test_each_token_lists_only_what_its_scopes_allow(program: Program) -> None:
     assert listed(program, GUEST, uri=BASE) == {NOTE}
 
 
+@pytest.mark.guarantee("tokens-grant-what-they-name")
 @pytest.mark.parametrize("token", [PLAIN, NAMED])
 def test_a_static_token_without_scopes_has_the_required_ones_and_no_more(
     program: Program, token: str
@@ -95,6 +97,7 @@ def test_a_static_token_without_scopes_has_the_required_ones_and_no_more(
     assert "result" in ask(program, token, "resources/read", uri=NOTE)
 
 
+@pytest.mark.guarantee("refusal-looks-like-absence")
 @pytest.mark.parametrize("uri", [PAY, f"{BASE}/hr", TERMS])
 @pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "resources/list"])
 def test_what_a_token_does_not_allow_is_refused_as_missing(
@@ -107,6 +110,7 @@ def test_what_a_token_does_not_allow_is_refused_as_missing(
     assert refused.replace(uri, absent) == str(ask(program, CLERK, method, uri=absent))
 
 
+@pytest.mark.guarantee("others-need-a-token")
 def test_completions_hold_only_what_a_token_allows(program: Program) -> None:
     def values(token: str, typed: str) -> list[str]:
         ref = {"type": "ref/resource", "uri": f"{BASE}/{{+path}}"}
@@ -141,6 +145,7 @@ def updated(line: RawConnection) -> str:
     return told["params"]["uri"]
 
 
+@pytest.mark.guarantee("others-need-a-token")
 def test_each_stream_notifies_of_what_its_token_allows(program: Program) -> None:
     with program.line() as clerk, program.line() as guest:
         assert listen(clerk, CLERK) == URIS
@@ -236,6 +241,7 @@ def test_the_access_rules_of_a_reloaded_manifest_hold_at_once(tmp_path: Path) ->
         program.until(lambda: listed(program, GUEST) == {BASE, NOTE})
 
 
+@pytest.mark.guarantee("tokens-grant-what-they-name")
 def test_a_stream_ends_where_its_token_sees_less_than_the_session_owner(
     tmp_path: Path,
 ) -> None:

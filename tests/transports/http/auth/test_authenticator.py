@@ -46,6 +46,7 @@ async def exact(
         yield endpoint
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 async def test_a_cached_token_still_expires(exact: Endpoint, issuer: Issuer) -> None:
     token = issuer.token(exp=int(time.time()) + 2)
     assert await exact.takes(token)
@@ -57,6 +58,7 @@ async def test_a_cached_token_still_expires(exact: Endpoint, issuer: Issuer) -> 
 # -- the header
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 async def test_a_token_is_accepted_only_in_the_header(endpoint: Endpoint, issuer: Issuer) -> None:
     token = issuer.token()
     assert await endpoint.takes(token)
@@ -106,6 +108,7 @@ async def test_two_tokens_are_refused(endpoint: Endpoint, issuer: Issuer) -> Non
     assert "the header authorization is given twice" in answer.text
 
 
+@pytest.mark.guarantee("others-need-a-token")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 async def test_every_method_needs_a_token(endpoint: Endpoint, method: str) -> None:
     assert (await endpoint.http.request(method, endpoint.url)).status_code == 401
@@ -160,6 +163,7 @@ async def test_a_static_token_is_accepted(tmp_path: Path) -> None:
         assert metadata.status_code == 404
 
 
+@pytest.mark.guarantee("tokens-grant-what-they-name")
 async def test_a_static_token_may_have_few_scopes(tmp_path: Path) -> None:
     some = StaticToken(token=OTHER, subject="ci", scopes=("other",))
     async with guarded(tmp_path, auth(tokens=(GIVEN, some))) as endpoint:
@@ -184,6 +188,7 @@ async def test_static_tokens_are_accepted_beside_signed_ones(
 # -- sessions and streams
 
 
+@pytest.mark.guarantee("tokens-grant-what-they-name")
 async def test_a_session_belongs_to_its_subject(endpoint: Endpoint, issuer: Issuer) -> None:
     session = await endpoint.session(issuer.token())
     assert await endpoint.ping(session) == 200
@@ -317,6 +322,7 @@ def running(folder: Path, **environment: str) -> Generator[tuple[subprocess.Pope
             process.kill()
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 async def test_tokens_are_never_logged(tmp_path: Path, issuer: Issuer) -> None:
     (tmp_path / "mcp-resources.yaml").write_text(
         "roots: {one: {path: .}}\n"

@@ -133,6 +133,7 @@ async def test_invented_key_ids_cause_no_fetches(tmp_path: Path, issuer: Issuer)
     assert issuer.count("/keys") == 1
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 async def test_a_withdrawn_key_is_no_longer_accepted(tmp_path: Path, issuer: Issuer) -> None:
     timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0, token_cache_s=0.0)
     async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:

@@ -26,6 +26,7 @@ from tests.transports.issuer import ALGORITHMS, AUDIENCE, Issuer, issuing, key, 
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_a_token_signed_with_a_private_key_is_accepted(
     endpoint: Endpoint, issuer: Issuer, algorithm: str
@@ -120,6 +121,7 @@ ATTACKS: Mapping[str, Callable[[Issuer], str]] = {
 }
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_an_invalid_token_is_refused(endpoint: Endpoint, issuer: Issuer, attack: str) -> None:
     token = ATTACKS[attack](issuer)
@@ -163,6 +165,7 @@ async def test_a_token_may_name_its_type(
     assert await endpoint.takes(issuer.token(headers={"typ": kind}))
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 async def test_an_issuer_signs_only_its_own_tokens(tmp_path: Path, issuer: Issuer) -> None:
     with issuing() as other:
         other.publish(key("other"))

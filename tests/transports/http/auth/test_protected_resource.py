@@ -51,6 +51,7 @@ async def test_the_challenge_names_the_missing_scope(
     ]
 
 
+@pytest.mark.guarantee("tokens-grant-what-they-name")
 async def test_every_required_scope_must_be_present(tmp_path: Path, issuer: Issuer) -> None:
     async with guarded(tmp_path, auth(issuer, scopes=("a", "b"))) as endpoint:
         assert await endpoint.status(issuer.token(scope="b c a")) == 200

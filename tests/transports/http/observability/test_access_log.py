@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from resource_server.transports.http.observability.access_log import subject_digest
 from tests.transports.phone import callee
 from tests.transports.program import (
@@ -89,6 +91,7 @@ def test_a_client_that_left_has_no_status(tmp_path: Path) -> None:
         assert (line["mount"], line["status"], line["bytes"]) == ("phone", None, 0)
 
 
+@pytest.mark.guarantee("tokens-are-verified")
 def test_a_subject_is_a_digest_and_no_token_or_uri_is_logged(tmp_path: Path) -> None:
     with running(project(tmp_path, GUARDED), "--access-log", "-vv") as program:
         asked = {"uri": f"{README}?lines=1-1"}

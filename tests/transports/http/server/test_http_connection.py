@@ -92,6 +92,7 @@ def test_a_finished_request_is_not_cut_off(program: Program) -> None:
         assert stream.events() == []
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 @pytest.mark.parametrize(
     "part",
     [b"x" * 4096, b"a: b\r\n" * 1000, b"; a=b" * 1000, b"/" * 4096],
@@ -194,6 +195,7 @@ def test_a_client_that_reads_slowly_is_not_cut_off(tmp_path: Path) -> None:
                 time.sleep(0.02)  # This is how it reads.
 
 
+@pytest.mark.guarantee("any-input-is-answered")
 def test_unread_responses_of_all_clients_are_bounded(tmp_path: Path) -> None:
     with serving(tmp_path, code=FEW_UNREAD) as program, program.lines(30, receive=4096) as lines:
         program.read(README)

@@ -165,6 +165,8 @@ def _differ(folder: Path, world: World) -> None:
             connection.execute("checkpoint")
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
+@pytest.mark.guarantee("hidden-changes-nothing")
 @pytest.mark.parametrize("kind", ["database", "files"])
 async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
     tmp_path: Path, kind: str
@@ -215,6 +217,7 @@ SHOWN: Mapping[str, TableOptions | Literal[False]] = {
 }
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_statements_give_what_duckdb_gives_over_the_selects_of_the_policy(
     tmp_path: Path,
 ) -> None:

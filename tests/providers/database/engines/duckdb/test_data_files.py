@@ -107,6 +107,7 @@ KINDS: Mapping[str, str | bytes] = {
 }
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 async def test_every_kind_of_file_has_the_same_rows(tmp_path: Path) -> None:
     for place, (kind, data) in enumerate(KINDS.items()):
         make(tmp_path, {f"people_{place}.{kind}": data})
@@ -162,6 +163,7 @@ RAGGED = {
 }
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("name", RAGGED)
 async def test_a_ragged_file_keeps_every_row_and_value(tmp_path: Path, name: str) -> None:
     text, count = RAGGED[name]
@@ -185,6 +187,7 @@ NUMBERS = (
 )
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 async def test_values_that_a_type_would_spell_otherwise_stay_text(tmp_path: Path) -> None:
     cells = "".join(_text_cell(f"{ascii_uppercase[at]}1", f"h{at}") for at in range(8))
     texts = "".join(_text_cell(f"{ascii_uppercase[at]}2", s) for at, s in enumerate(SPELLINGS))

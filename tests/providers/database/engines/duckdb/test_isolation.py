@@ -189,6 +189,7 @@ def _tried(database: Path, other: Path, *, for_callers: bool = False) -> list[An
     return [done, found, memory]
 
 
+@pytest.mark.guarantee("duckdb-is-confined")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these protections")
 def test_a_worker_reads_its_database_and_reaches_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path / "it.duckdb")
@@ -237,6 +238,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.guarantee("duckdb-is-confined")
 async def test_no_process_is_left_after_the_server_is_killed(source: tuple[Path, str]) -> None:
     root = Path(__file__).parents[5]
     server = await asyncio.create_subprocess_exec(
@@ -297,6 +299,7 @@ async def test_a_damaged_file_gives_a_clear_error_and_comes_back(source: tuple[P
         assert await outcome(engine) == "1000 rows"
 
 
+@pytest.mark.guarantee("duckdb-is-confined")
 async def test_flipped_bits_never_hang_or_end_the_server(source: tuple[Path, str]) -> None:
     path, url = source
     whole = path.read_bytes()

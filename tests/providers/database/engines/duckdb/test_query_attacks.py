@@ -232,6 +232,7 @@ async def arena(
         yield arena
 
 
+@pytest.mark.guarantee("hidden-changes-nothing")
 @pytest.mark.parametrize("place", range(len(ATTACKS)))
 async def test_an_attack_tells_nothing_of_what_is_hidden(arena: Arena, place: int) -> None:
     attack = ATTACKS[place]

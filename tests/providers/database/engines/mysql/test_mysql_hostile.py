@@ -141,6 +141,7 @@ SELECT @@session.sql_mode AS m, @@group_concat_max_len AS g, @evil AS v, IS_USED
 """
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 async def test_hostile_queries_write_nothing_and_leave_no_state(
     engine: MysqlEngine, database: Database
 ) -> None:
@@ -164,6 +165,7 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
     assert found.rows == [(None,)]
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine) -> None:
     # A canary: the flag that turns multi-statements off is a private member of asyncmy.
     for sql in ("SELECT 1; SELECT 2", "DO 1; SELECT 2"):
@@ -171,6 +173,7 @@ async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine
             await engine.fetch(Statement(sql), limit=1, within=5)
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 async def test_a_login_with_the_file_privilege_writes_no_files(database: Database) -> None:
     engine = MysqlEngine(with_parts(ADMIN, database=database.name))
     await engine.open()

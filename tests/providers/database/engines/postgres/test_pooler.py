@@ -62,6 +62,7 @@ async def test_hostile_queries_write_nothing_through_a_pooler_and_leave_no_setti
     assert await settings_of_others(pooled) == settings
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 async def test_every_transaction_behind_a_pooler_is_read_only_with_its_own_settings(
     engine: PostgresEngine,
 ) -> None:

@@ -144,6 +144,7 @@ SELECT current_setting('default_transaction_read_only'), current_setting('transa
 """
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 async def test_hostile_queries_write_nothing_and_leave_no_state(
     engine: PostgresEngine, database: Database
 ) -> None:

@@ -261,12 +261,14 @@ async def attempt(engine: SqliteEngine, sql: str) -> Rows | ResourceError:
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
         assert isinstance(await attempt(engine, sql), RefusedStatement)
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused_before_it_runs(
     tmp_path: Path, sql: str
@@ -294,6 +296,7 @@ async def test_an_endless_or_huge_query_is_checked_without_running(
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 @pytest.mark.parametrize(("sql", "expected"), LEGITIMATE)
 async def test_a_query_that_only_selects_returns_its_rows(
     tmp_path: Path, sql: str, expected: list[tuple[object, ...]]
@@ -305,6 +308,7 @@ async def test_a_query_that_only_selects_returns_its_rows(
         assert answer.rows == expected
 
 
+@pytest.mark.guarantee("nothing-is-written")
 @pytest.mark.parametrize(
     "sql", [sql for sql in WRITES + FILES + PRAGMAS + INTERNALS if not sql.startswith("EXPLAIN")]
 )

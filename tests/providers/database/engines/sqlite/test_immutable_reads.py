@@ -284,6 +284,7 @@ ENDS: dict[str, Callable[[subprocess.Popen[bytes]], object]] = {
 }
 
 
+@pytest.mark.guarantee("nothing-is-written")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_served_database_is_as_before_however_the_server_ends(tmp_path: Path, end: str) -> None:
     path = write(tmp_path / "n.db", TABLE)
@@ -298,6 +299,7 @@ def test_a_served_database_is_as_before_however_the_server_ends(tmp_path: Path, 
     assert contents(tmp_path) == before
 
 
+@pytest.mark.guarantee("nothing-is-written")
 @pytest.mark.parametrize("words", [["read", "n.db", "t/5"], ["check", "n.db"], ["list", "n.db"]])
 def test_a_command_leaves_a_database_as_before(tmp_path: Path, words: list[str]) -> None:
     write(tmp_path / "n.db", TABLE)

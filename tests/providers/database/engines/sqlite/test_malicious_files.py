@@ -97,6 +97,7 @@ async def test_a_malicious_table_is_refused_and_others_are_read(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.guarantee("engines-enforce-read-only")
 async def test_triggers_in_the_file_never_run(tmp_path: pathlib.Path) -> None:
     trigger = "CREATE TRIGGER evil INSTEAD OF INSERT ON upper BEGIN DELETE FROM plain; END;"
     async with opened(write(tmp_path / "shop.db", PLAIN + trigger)) as engine:

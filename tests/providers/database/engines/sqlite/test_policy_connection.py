@@ -122,6 +122,8 @@ async def declared(engine: SqliteEngine, sql: str) -> object:
     return found
 
 
+@pytest.mark.guarantee("sql-sees-the-policy")
+@pytest.mark.guarantee("hidden-changes-nothing")
 async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden(
     tmp_path: Path,
 ) -> None:
@@ -140,6 +142,7 @@ async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden
             assert not any(planted in repr(found) for planted in ("PLANTED", "'S1'", "'S2'")), sql
 
 
+@pytest.mark.guarantee("refusal-looks-like-absence")
 @pytest.mark.parametrize("source", SOURCES)
 async def test_what_is_not_visible_is_refused_like_what_is_not_there(
     tmp_path: Path, source: str
@@ -184,6 +187,7 @@ create temp view keyed as select id, a from main.keyed;
 """
 
 
+@pytest.mark.guarantee("sql-sees-the-policy")
 @pytest.mark.parametrize("sql", LEGITIMATE)
 async def test_a_statement_gives_what_sqlite_gives_over_equivalent_views(
     tmp_path: Path, sql: str
@@ -254,6 +258,7 @@ async def test_a_cancelled_request_stops_its_statement(tmp_path: Path) -> None:
         assert await answer(engine, "select 1", within=20) == (("1",), [(1,)], False)
 
 
+@pytest.mark.guarantee("sql-sees-the-policy")
 async def test_a_table_made_later_is_hidden_and_an_altered_one_is_read_as_it_is(
     tmp_path: Path,
 ) -> None:

@@ -1,0 +1,1 @@
+"""Guarantees: the promises of README and docs/security.md, with the tests that prove each."""
