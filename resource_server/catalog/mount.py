@@ -227,11 +227,13 @@ class Mount:
         try:
             await self.provider.enter()
         except Exception as error:
-            self.problem = describe_error(error)
+            before, self.problem = self.problem, describe_error(error)
             if isinstance(error, RuleUnmatched):
                 self.problem = self.located(error.option, self.problem)
             self._retry_at = time.monotonic() + self._backoff.next_s()
-            logger.warning("mount %s is unavailable: %s", self.name, self.problem)
+            is_told = self.origin is not self and not self.origin.is_serving
+            if self.problem != before and not is_told:  # not at each attempt
+                logger.warning("mount %s is unavailable: %s", self.name, self.problem)
             self._failure = error if isinstance(error, MountUnavailable) else None
             raise self._unavailable() from error
         if self._is_closed:

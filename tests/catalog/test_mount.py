@@ -161,6 +161,17 @@ async def test_a_mount_is_retried_after_growing_delays(clock: Clock) -> None:
         assert len(provider.entering) == left - 1
 
 
+async def test_one_reason_is_logged_once_for_all_attempts(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    mount = mounted(Lived(entering=[MountUnavailable(text) for text in ("x", "x", "y", "x")]))
+    for _ in range(4):
+        with pytest.raises(ResourceBusy):
+            await mount.start()
+        clock.now += 60
+    assert caplog.messages == [f"mount docs is unavailable: {text}" for text in ("x", "y", "x")]
+
+
 async def test_a_recovered_mount_serves_and_resets_its_retry_delay(clock: Clock) -> None:
     provider = Lived(entering=[MountUnavailable("x"), MountUnavailable("x")])
     mount = mounted(provider)

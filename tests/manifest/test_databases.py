@@ -288,6 +288,7 @@ def test_a_url_with_a_parameter_that_cannot_be_honoured_is_refused_at_its_place(
         "  a: {url: 'postgres://me:s3cret@h/d?conect_timeout=5'}\n"
         "  b: {url: 'mysql://me:p@ss#word@h/d?ssl-mode=maybe'}\n"
         "  c: {url: 'postgres://h/d', sql: {url: 'postgres://h/d?channel_binding=require'}}\n"
+        "  d: {url: 'mysql://me:p@h:99999/d'}\n"
     )
     assert problems(tmp_path, text) == [
         "2:12: databases.a.url: the parameter 'conect_timeout' is unknown; did you mean "
@@ -296,6 +297,7 @@ def test_a_url_with_a_parameter_that_cannot_be_honoured_is_refused_at_its_place(
         "required, verify_ca, verify_identity",
         "4:41: databases.c.sql.url: channel_binding=require cannot be honoured; the driver has "
         "none; write 'prefer', and sslmode=verify-full to prove the server by its certificate",
+        "5:12: databases.d.url: 99999 is no port; ports are numbers from 1 to 65535",
     ]
 
 

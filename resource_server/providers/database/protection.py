@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
+from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import Table, TableName, quoted
 from resource_server.providers.database.policy import WITHHELD, Policy, Problem, Rule, lacking
 from resource_server.runtime.eager import settle
@@ -21,7 +21,6 @@ _MAX_REFLECTED = 500
 """Maximum tables of a pattern in which its columns are looked for; `check` looks into all."""
 _MANY_NAMES = 500
 """Number of tables from which near names are looked for in a thread."""
-_WHERE_S = 10.0
 
 
 async def unprotected(
@@ -81,15 +80,4 @@ async def _refusal(engine: Engine, name: TableName, where: str) -> str | None:
     """Return why the database refuses the condition of a table, or None."""
     source = ".".join(quoted(part, engine.name) for part in name if part)
     sql = f"SELECT 1 FROM {source} WHERE ({where}\n) LIMIT 0"  # noqa: S608 - quoted; the manifest's
-    try:
-        if isinstance(engine, QueryEngine):
-            # A declared query of MySQL and MariaDB has `%%` for a `%`.
-            is_format = engine.name in ("mysql", "mariadb")
-            await engine.check(sql.replace("%", "%%") if is_format else sql, ())
-            return None
-        await engine.fetch(Statement(sql), limit=1, within=_WHERE_S)
-    except ValueError as error:
-        return str(error).partition("\n")[0]  # the rest of DuckDB's shows where
-    except ResourceNotFound as error:
-        return str(error.__cause__ or "the database refuses it")  # SQLite's: "no such column: x"
-    return None
+    return await engine.refusal(sql)

@@ -318,7 +318,7 @@ async def test_what_is_renamed_since_the_last_look_at_the_schema_is_not_shown(
     ],
 )
 async def test_sqlite_takes_no_quoted_name_of_a_missing_column_for_text(
-    where: str, holds: bool, tmp_path: Path
+    where: str, holds: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
         await owner.run(*PEOPLE)
@@ -332,6 +332,7 @@ async def test_sqlite_takes_no_quoted_name_of_a_missing_column_for_text(
                 assert "no such column: state" in str(told)
                 with pytest.raises(NotFound):
                     await it.read("customers/1")
+    assert "database error" not in caplog.text  # of no view, and with another remedy
 
 
 @pytest.mark.parametrize("url", ["sqlite", "duckdb"], indirect=True)

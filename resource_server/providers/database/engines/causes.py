@@ -55,11 +55,6 @@ RESET: Final = Cause(
     "check that host and port are the server's; see its log",
     is_temporary=True,
 )
-_NO_TLS: Final = Cause(
-    "options",
-    "no encrypted connection to the database server can be made",
-    "check that it offers TLS, that host and port are its own, and the options of the URL",
-)
 
 NETWORK: Final[Causes] = {
     "gaierror": Cause(
@@ -93,8 +88,11 @@ NETWORK: Final[Causes] = {
         "the certificate of the database server is not accepted",
         "name its authority in the options of the URL, or correct the host name",
     ),
-    "SSLError": _NO_TLS,
-    "ConnectionError": _NO_TLS,  # asyncpg's own, of a server without TLS
+    "SSLError": Cause(
+        "options",
+        "no encrypted connection to the database server can be made",
+        "check that it offers TLS, that host and port are its own, and the options of the URL",
+    ),
     "OSError": Cause(
         "network",
         _UNREACHABLE,

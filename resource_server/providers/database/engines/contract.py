@@ -204,6 +204,13 @@ class Engine(Protocol):
         """
         ...
 
+    async def refusal(self, sql: str) -> str | None:
+        """Return why the database refuses a statement of the manifest's author, or None.
+
+        The reason is for the operator, who is told nothing else.
+        """
+        ...
+
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views reads; of views that it cannot examine, none.
 

@@ -217,6 +217,14 @@ class ServerEngine(ABC):
 
         return await self._run(work, within=_CHECK_TIMEOUT_S, author=True)
 
+    async def refusal(self, sql: str) -> str | None:
+        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
+        try:
+            await self.check(sql, ())
+        except ValueError as error:
+            return str(error).partition("\n")[0]
+        return None
+
     def commits(self) -> AsyncGenerator[None, None]:
         """Yield after every possible commit, and once at the start. See `Engine.commits`."""
         return self._commits.follow()

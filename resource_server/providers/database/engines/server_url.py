@@ -191,13 +191,13 @@ def parse_server_url(url: str) -> ServerUrl:
     given = _checked(engine, _pairs(query))
     if not hosts and "host" in given:
         hosts = [_host(each) for each in given["host"].split(",")]
-    ports = given.pop("port", "").split(",")
-    if len(ports) not in (1, len(hosts)) or not all(each.isdecimal() for each in ports if each):
+    ports = [_port(each) for each in given.pop("port", "").split(",")]
+    if len(ports) not in (1, len(hosts)):
         raise ValueError("'port' is one number, or one for each host")
-    if ports != [""]:
+    if ports != [None]:
         ports *= len(hosts or [""]) if len(ports) == 1 else 1
         hosts = [
-            ServerHost(host.name, host.port or int(port or 0) or None)
+            ServerHost(host.name, host.port or port)
             for host, port in zip(hosts or [ServerHost("")], ports, strict=True)
         ]
     given.pop("host", None)
@@ -319,4 +319,10 @@ def _host(place: str) -> ServerHost:
     match = _PLACE.fullmatch(place)
     if match is None:
         raise ValueError(SPECIAL)
-    return ServerHost(unquote(match[1].strip("[]")), int(match[2]) if match[2] else None)
+    return ServerHost(unquote(match[1].strip("[]")), _port(match[2] or ""))
+
+
+def _port(text: str) -> int | None:
+    if text and not (text.isdecimal() and 0 < int(text[:9]) < 2**16):
+        raise ValueError(f"{text[:9]} is no port; ports are numbers from 1 to 65535")
+    return int(text) if text else None

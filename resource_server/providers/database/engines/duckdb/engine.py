@@ -163,6 +163,14 @@ class DuckdbEngine:
         parts = [await self._ask(sql, schema, name.name) for sql in rest]
         return catalog.table(name, head[0], *parts, numbered=None if self.has_schemas else ROW)
 
+    async def refusal(self, sql: str) -> str | None:
+        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
+        try:
+            await self.check(sql, ())
+        except ValueError as error:
+            return str(error).partition("\n")[0]  # the rest shows where
+        return None
+
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views may read. See `Engine.view_reads`.
 

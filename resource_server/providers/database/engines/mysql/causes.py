@@ -96,6 +96,12 @@ STATEMENT: Final[Causes] = {
 
 CONNECT: Final[Causes] = {
     **shared.NETWORK,
+    "TimeoutError": Cause(  # the server speaks first; one of another kind waits
+        "network",
+        "no server of MariaDB or MySQL answers",
+        "check the host and port in the URL, and firewalls between",
+        is_temporary=True,
+    ),
     **_by(_FULL, 1040, 1203, 1226),
     **_by(
         Cause(

@@ -190,6 +190,10 @@ class MysqlEngine(ServerEngine):
                 found[view] = frozenset((table, word) for table in read for word in words)
         return found
 
+    async def refusal(self, sql: str) -> str | None:
+        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
+        return await super().refusal(sql.replace("%", "%%"))  # as in declared queries
+
     async def estimate(self, name: TableName) -> int | None:
         """Return the row count from statistics, or None without statistics."""
         (rows,) = await self._ask((catalog.ESTIMATE, name.name))
@@ -318,10 +322,11 @@ class MysqlEngine(ServerEngine):
         try:
             await asyncio.wait((connecting,), timeout=self._connect_timeout_s)
         except BaseException:
-            self._start(_abandon(connection, connecting))
+            self._start(_abandon(connection, connecting, CONNECT_TIMEOUT_S))
             raise
         if not connecting.done():
-            self._start(_abandon(connection, connecting))
+            # Its socket is open, or has timed out as well: nobody waits any longer.
+            self._start(_abandon(connection, connecting, _GRACE_S))
             raise TimeoutError
         connecting.result()
 
@@ -441,7 +446,9 @@ class MysqlEngine(ServerEngine):
         return str(error.args[-1]) if error.args else "no reason is given"
 
 
-async def _abandon(connection: DriverConnection, connecting: asyncio.Future[object]) -> None:
+async def _abandon(
+    connection: DriverConnection, connecting: asyncio.Future[object], within: float
+) -> None:
     """Close a connection as soon as its connect has ended.
 
     asyncmy uses `asyncio.wait_for`, which before Python 3.12 loses a socket that opens in the turn
@@ -454,7 +461,7 @@ async def _abandon(connection: DriverConnection, connecting: asyncio.Future[obje
             connecting.exception()
 
     try:
-        await asyncio.wait((connecting,), timeout=CONNECT_TIMEOUT_S)
+        await asyncio.wait((connecting,), timeout=within)
     finally:
         connecting.cancel()
         connecting.add_done_callback(close)

@@ -146,6 +146,11 @@ STATEMENT: Final[Causes] = {
 
 CONNECT: Final[Causes] = {
     **shared.NETWORK,
+    "ConnectionError": Cause(  # asyncpg's own
+        "options",
+        "the database server offers no encrypted connection, or it is not PostgreSQL",
+        "check that it offers TLS, that host and port are its own, and the options of the URL",
+    ),
     "08": shared.RESET,
     "08P01": Cause(
         "options",

@@ -169,6 +169,16 @@ class SqliteEngine:
         except StatementRefused as error:
             raise failure(error.found, has_values=bool(parameters)) from error
 
+    async def refusal(self, sql: str) -> str | None:
+        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
+        try:
+            await self._slow.run(
+                lambda connection: connection.select(sql, (), 1), _CATALOG_TIMEOUT_S
+            )
+        except StatementRefused as error:
+            return str(error)
+        return None
+
     async def ask(
         self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
     ) -> Rows:

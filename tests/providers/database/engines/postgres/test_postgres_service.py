@@ -21,6 +21,7 @@ from resource_server.providers.database.engines.postgres.engine import PostgresE
 from resource_server.providers.database.engines.server_base import POOL_SIZE
 from resource_server.providers.database.engines.slots import MAX_WAITING
 from tests.providers.database import postgres_databases
+from tests.providers.database.mysql_databases import ADMIN as MARIADB
 from tests.providers.database.postgres_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
     PATIENCE_S,
@@ -147,7 +148,8 @@ UNUSABLE: list[tuple[Callable[[str], str], str]] = [
     (lambda url: url + "?conect_timeout=1", "'conect_timeout' is unknown; did you mean 'connect_t"),
     (lambda _: "postgresql://user:hunter2secret@[:1/x", "misplaced special characters"),
     (lambda _: "hunter2secret", "not the URL of a database server"),
-    (lambda url: with_parts(url, port=99999), "cannot be"),
+    (lambda url: with_parts(url, port=99999), "99999 is no port"),
+    (lambda url: with_parts(url, port=urlsplit(MARIADB).port), "or it is not PostgreSQL"),
 ]
 
 
