@@ -108,6 +108,11 @@ def comment_line(author: str, text: str) -> str:
     return f"<p>[Comment{f' by {author}' if author else ''}: {text}]</p>"
 
 
+def ruby(base: str, above: str) -> str:
+    """Return text with its pronunciation above it (ruby); both are HTML already."""
+    return f"<ruby>{base}<rt>{above}</rt></ruby>" if above.strip() else base
+
+
 def html_lines(text: str) -> str:
     """Return plain text as HTML that keeps its lines."""
     return "<br>".join(escape(line, quote=False) for line in text.strip().splitlines())

@@ -15,6 +15,7 @@ from resource_server.conversion.formats.blocks import (
     flat,
     lists_of,
     margin_lines,
+    ruby,
     sections_of,
     table_of,
 )
@@ -31,7 +32,7 @@ _LEFT_OUT: Final = frozenset(
     """
     text:tracked-changes office:annotation-end office:forms office:scripts
     office:event-listeners text:sequence-decls text:variable-decls text:user-field-decls
-    text:hidden-text presentation:notes text:ruby-text svg:title svg:desc text:note-citation
+    text:hidden-text presentation:notes svg:title svg:desc text:note-citation
     text:alphabetical-index-source text:table-of-content-source text:dde-connection-decls
     """.split()
 )
@@ -226,6 +227,9 @@ class MarkdownText:
                 return " "
             case "text:line-break":
                 return "<br>"
+            case "text:ruby":
+                base, above = element.findall("text:ruby-base"), element.findall("text:ruby-text")
+                return ruby("".join(map(self._inline, base)), "".join(map(self._inline, above)))
             case "text:note":
                 return self._note(element)
             case "draw:frame" | "office:annotation":

@@ -23,6 +23,7 @@ from resource_server.conversion.formats.blocks import (
     flat,
     lists_of,
     margin_lines,
+    ruby,
     sections_of,
     table_of,
 )
@@ -40,8 +41,7 @@ _MAX_ANCESTORS = 20
 
 _TRANSPARENT: Final = frozenset(
     """
-    w:ins w:moveTo w:smartTag w:customXml w:sdt w:sdtContent w:fldSimple w:dir w:bdo w:ruby
-    w:rubyBase
+    w:ins w:moveTo w:smartTag w:customXml w:sdt w:sdtContent w:fldSimple w:dir w:bdo
     """.split()
 )
 """Elements that stand for their content."""
@@ -311,6 +311,9 @@ class _WordDocument:
                 return self._note(element.tag[2:-9], element.get("w:id", ""))
             case "w:commentReference":
                 return self._comment(element.get("w:id", ""))
+            case "w:ruby":
+                base, above = element.findall("w:rubyBase"), element.findall("w:rt")
+                return ruby("".join(map(self._inline, base)), "".join(map(self._inline, above)))
             case "w:sym":
                 return _SYMBOLS.get(element.get("w:char", "").upper(), "")
             case tag if tag in _PICTURES:

@@ -336,6 +336,15 @@ def test_raised_text_is_not_joined_to_the_number_before_it() -> None:
     assert text_of(convert, _odt(body)).startswith("10<sup>6</sup>m\n")
 
 
+def test_ruby_follows_its_text_once() -> None:
+    base, above = _run("漢字"), _run("かんじ")
+    ruby = f"<w:ruby><w:rubyPr/><w:rt>{above}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby>"
+    assert _text(f"<w:p>{_run('a')}<w:r>{ruby}</w:r>{_run('b')}</w:p>") == "a漢字(かんじ)b\n"
+    ruby = "<text:ruby><text:ruby-base>漢字</text:ruby-base><text:ruby-text>かんじ</text:ruby-text>"
+    body = f"<text:p>a{ruby}</text:ruby>b</text:p>"
+    assert text_of(convert, _odt(body)).startswith("a漢字(かんじ)b\n")
+
+
 def _hostile() -> Mapping[str, bytes]:
     spans = '<w:tc><w:tcPr><w:gridSpan w:val="999999999"/></w:tcPr><w:p/></w:tc>'
     repeated = '<table:table-cell table:number-columns-repeated="999999999"/>'
