@@ -36,6 +36,7 @@ _LEFT_OUT: Final = frozenset(
     text:alphabetical-index-source text:table-of-content-source text:dde-connection-decls
     """.split()
 )
+_CHARACTERS: Final = {"text:tab": " ", "text:line-break": "<br>"}
 _BLOCKS: Final = frozenset("text:p text:h text:list table:table".split())
 
 
@@ -223,10 +224,8 @@ class MarkdownText:
                 return f'<a href="{escape(target)}">{text}</a>'
             case "text:s":
                 return " " * min(max(_int(element.get("text:c", ""), 1), 1), _MAX_SPACES)
-            case "text:tab":
-                return " "
-            case "text:line-break":
-                return "<br>"
+            case tag if tag in _CHARACTERS:
+                return _CHARACTERS[tag]
             case "text:ruby":
                 base, above = element.findall("text:ruby-base"), element.findall("text:ruby-text")
                 return ruby("".join(map(self._inline, base)), "".join(map(self._inline, above)))

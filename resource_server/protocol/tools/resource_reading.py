@@ -301,7 +301,7 @@ class _Reader:
         is_beginning = self._range is None and self._native and not {*UNITS}.isdisjoint(following)
         whole = _numbered(part.text, part.first_line) if self._numbered else part.text
         if range.unit == "tail":
-            return await self._last(whole, limit, part)
+            return await self._last(whole, limit, part, content.offset)
         if len(whole) <= limit and not is_beginning:
             extent = self._extent(part)
             return whole, extent if len(whole) + len(extent) <= limit or part.limited else ""
@@ -345,7 +345,9 @@ class _Reader:
         following = TextRange("bytes", part.next.first, last)
         return part.text, self._notice(f"bytes {first}-{part.next.first - 1}{of}", following)
 
-    async def _last(self, whole: str, limit: int, part: TextPart) -> tuple[str, str]:
+    async def _last(
+        self, whole: str, limit: int, part: TextPart, offset: int | None
+    ) -> tuple[str, str]:
         """Return the last lines that fit, and a notice of those before."""
         asked = 0 if self._range is None else self._range.first
         shown = whole
@@ -353,20 +355,33 @@ class _Reader:
             room = max(1, limit - len(_json(self._uri)) - _NOTICE_CHARACTERS)
             shown = whole[whole.find("\n", len(whole) - room - 1) + 1 :]
             if not shown or len(shown) > room:
-                total = part.total or await self._line_count() or 1
-                lines = TextRange("lines", max(1, total - asked + 1), total)
+                total = part.total or await self._line_count()
+                if total is None and offset is not None:
+                    all_lines = TextRange("bytes", offset)
+                else:
+                    total = total or 1
+                    all_lines = TextRange("lines", max(1, total - asked + 1), total)
                 return whole[-room:], self._notice(
-                    "the end of a long line", lines, "From its beginning"
+                    "the end of a long line", all_lines, "From its beginning"
                 )
         elif not part.limited:
             return whole, ""
         count = count_lines(shown)
         total = part.total if part.total is not None else await self._line_count()
         if total is None:
-            return shown, f"[Truncated: only the last {count} lines fit.]"
+            return shown, await self._bytes_before(count)
         before = TextRange("lines", max(1, total - asked + 1), total - count)
         what = f"lines {total - count + 1}-{total} of {total}"
         return shown, self._notice(what, before, "Those before")
+
+    async def _bytes_before(self, count: int) -> str:
+        """Return a notice of what is before the last lines of a document too long to count."""
+        content = (await self._fetch(TextRange("tail", count))).items[0].content
+        what = f"only the last {count} lines fit"
+        if content is None or not content.offset:
+            return f"[Truncated: {what}.]"
+        before = TextRange("bytes", max(0, content.offset - self._limit), content.offset - 1)
+        return self._notice(what, before, "What is before")
 
     async def _first_of_tail(self, part: TextPart) -> int:
         total = part.total if part.total is not None else await self._line_count()

@@ -267,15 +267,19 @@ class RangeReader(msgspec.Struct, frozen=True):
             data = self._decoded(pread(self.fd, end - start, start), start)
             if start == 0:
                 return self._content(data, None, end)
-            return self._content(data, Truncation("requested", "lines", self._total(0, 0)))
+            requested = Truncation("requested", "lines", self._total(0, 0))
+            return self._content(data, requested, offset=start)
         start, found = self._scan(floor, 1, end)
         if not found or start == end:
             base = max(0, floor - _MARGIN)
             window = pread(self.fd, end - base, base)
             data, _ = self._characters(window, base, floor, end, end)
+            size = len(data if isinstance(data, bytes) else data.encode(self.encoding.codec))
+            start = end - size
         else:
             data = self._decoded(pread(self.fd, end - start, start), start)
-        return self._content(data, Truncation("limit", "lines", self._total(0, 0)))
+        limited = Truncation("limit", "lines", self._total(0, 0))
+        return self._content(data, limited, offset=start)
 
     def _line_from_end(self, count: int, floor: int, end: int) -> int | None:
         """Return the offset of the last `count` lines; None if that is before `floor`."""

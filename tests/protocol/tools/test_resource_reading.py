@@ -420,6 +420,23 @@ async def test_a_tail_that_the_provider_limits_names_what_is_before(tmp_path: Pa
     assert text.startswith(f"line {int(last) + 1}\n")
 
 
+async def test_a_tail_of_a_document_too_long_to_count_names_what_is_before(tmp_path: Path) -> None:
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.write(b"begin\n")
+        file.truncate(300 << 20)
+        file.seek(0, 2)
+        file.write(("\n" + TEXT).encode())
+    tools = ToolSettings(budget=1000)
+    wire = Wire(await server_of(Filesystem(tmp_path), tools=tools), LATEST)
+    text, notice = (await read(wire, "test://one/huge.txt", tail=300)).rsplit("\n[", 1)
+    assert text.endswith("line 399\n")
+    assert notice.startswith("Truncated: only the last ")
+    asked = json.loads(notice.partition("What is before: ")[2].removesuffix("]"))
+    before = (await called(wire, "read_resource", LATEST, **asked))["content"][0]["text"]
+    assert len(before) > 500
+    assert TEXT.endswith(before + text)
+
+
 async def test_an_empty_document_has_the_lines_that_are_asked_for(tmp_path: Path) -> None:
     wire = Wire(await server_of(folder(tmp_path, {"x.txt": ""})), LATEST)
     assert await read(wire, "test://one/x.txt", lines="1-40") == ""

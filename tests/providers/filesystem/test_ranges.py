@@ -327,7 +327,8 @@ def test_lines_and_tails_are_those_of_the_text(
 
 def test_a_tail_is_marked_if_there_is_more_before_it(file: Path) -> None:
     file.write_bytes(b"1\n2\n3\n")
-    assert read(file, {"tail": "2"}) == Content("2\n3\n", None, Truncation("requested", "lines", 3))
+    requested = Truncation("requested", "lines", 3)
+    assert read(file, {"tail": "2"}) == Content("2\n3\n", None, requested, offset=2)
     assert read(file, {"tail": "3"}) == Content("1\n2\n3\n")
     assert read(file, {"tail": "999999999999999"}) == Content("1\n2\n3\n")
 
@@ -335,7 +336,7 @@ def test_a_tail_is_marked_if_there_is_more_before_it(file: Path) -> None:
 def test_a_tail_over_the_limit_is_the_last_lines_that_fit(file: Path) -> None:
     file.write_bytes(b"11\n22\n33\n")
     assert read(file, {"tail": "3"}, max_size=7) == Content(
-        "22\n33\n", None, Truncation("limit", "lines", 3)
+        "22\n33\n", None, Truncation("limit", "lines", 3), offset=3
     )
 
 
@@ -343,7 +344,7 @@ def test_a_tail_over_the_limit_is_the_last_lines_that_fit(file: Path) -> None:
 def test_a_last_line_over_the_limit_is_truncated_between_characters(file: Path, end: str) -> None:
     file.write_bytes(("a\n" + "€" * 9 + end).encode())
     assert read(file, {"tail": "1"}, max_size=10) == Content(
-        "€€€" + end, None, Truncation("limit", "lines", 2)
+        "€€€" + end, None, Truncation("limit", "lines", 2), offset=20
     )
 
 
