@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, BinaryIO, TypedDict, cast
 
 from resource_server.conversion.formats import encodings, row_tables
@@ -494,16 +493,7 @@ def _json_lines(file: BinaryIO, size: int, first: int) -> RowTable:
     return RowTable(rows, columns, types, note, total, skipped)
 
 
-def _number(text: str) -> float | str:
-    """Return a number with a fraction; as text if it has more digits than a number keeps."""
-    number = float(text)
-    with suppress(ArithmeticError):
-        if str(number) == text or Decimal(text) == Decimal(str(number)):
-            return number
-    return text
-
-
-_JSON = json.JSONDecoder(parse_float=_number, parse_constant=str)
+_JSON = json.JSONDecoder(parse_float=row_tables.exact_number, parse_constant=str)
 
 
 def _json_rows(

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element
 from resource_server.conversion.formats.archives import Archive, below
 from resource_server.conversion.formats.blocks import Item, comment_of, sections_of
 from resource_server.conversion.formats.opendocument import MarkdownText, content_of, rows_of
+from resource_server.conversion.formats.row_tables import exact_number
 from resource_server.conversion.formats.sheet_parts import column_letters, refuse_area
 from resource_server.errors import ConversionError
 
@@ -149,13 +150,13 @@ def _open_value(cell: Element) -> Cell:
     if kind == "boolean" and (given := cell.get("office:boolean-value")) in ("true", "false"):
         return given == "true"
     if kind in ("float", "currency", "percentage") and not shown.startswith(("#", "Err:")):
-        try:
-            return float(cell.get("office:value", ""))
-        except ValueError:
-            return shown
+        given = cell.get("office:value", "")
+        with suppress(ValueError):
+            return int(given) if _INTEGER.fullmatch(given) else exact_number(given)
     return shown
 
 
+_INTEGER: Final = re.compile("-?[0-9]{1,300}")
 _BREAKS: Final = {"text:line-break": "\n", "text:tab": "\t"}
 
 

@@ -8,8 +8,10 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from resource_server.conversion.formats import encodings
@@ -153,6 +155,19 @@ def _value(cell: Any, kind: str) -> Any:
         return cell
     value = json.loads(cell)
     return value if json.dumps(value) == cell else cell
+
+
+def exact_number(text: str) -> float | str:
+    """Return a number with a fraction; as text if it has more digits than a number keeps.
+
+    Raises:
+        ValueError: it is no number.
+    """
+    number = float(text)
+    with suppress(ArithmeticError):
+        if str(number) == text or Decimal(text) == Decimal(str(number)):
+            return number
+    return text
 
 
 def csv_text(rows: Iterable[Sequence[str]]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
 from typing import BinaryIO, Final, TypeVar
 from urllib.parse import quote, urlencode
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import quoteattr
 
 from python_calamine import (
@@ -26,7 +27,7 @@ from python_calamine import (
 )
 
 from resource_server.conversion.formats import html
-from resource_server.conversion.formats.archives import Archive, Relation, copied
+from resource_server.conversion.formats.archives import Archive, Relation, below, copied
 from resource_server.conversion.formats.blocks import lists_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.conversion.formats.open_sheets import Cell, OpenSheets, Sheet
@@ -65,6 +66,14 @@ _ROW_RECORD: Final = 0
 _CELL_RECORDS: Final = range(1, 12)
 _MAX_ROW: Final = 1_048_576
 _MAX_COLUMN: Final = 16_384
+_BEFORE_DAY_ONE: Final = re.compile(
+    rb'(<(?:\w+:)?c\s[^>]*?)\ss="([0-9]{1,6})"([^>]*>(?:<(?:\w+:)?f\b[^<]*</(?:\w+:)?f>)?'
+    rb"<(?:\w+:)?v>)(0(?:\.0*)?|-[^<]*)<"
+)
+"""A cell with a style and a number that calamine takes for midnight, if the style is of dates."""
+_DATE_FORMATS: Final = frozenset((*range(14, 18), 22, *range(27, 37), *range(50, 59)))
+_UNSHOWN: Final = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].|;.*')
+"""What no number is shown by in its format, and the formats of other numbers."""
 _ERROR = re.compile(rb'(<(?:\w+:)?c\s[^>]*\bt=)"e"')
 
 T = TypeVar("T")
@@ -316,9 +325,15 @@ class _OpenXml:
             f"xl/{name}": _checked(self._archive.read(part)) for name, part in self._others.items()
         }
         kinds = [(name.partition(".")[0], name) for name in self._others]
+        styles = self._others.get("styles.xml")
+        dates = set[bytes]() if styles is None else _date_styles(self._archive.xml(styles))
+        properties = self._root.find("x:workbookPr")
+        is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
         entries: list[str] = []
         for at, sheet in enumerate(self.sheets, 1):
             data, is_compacted = _mended(_checked(self._archive.read(sheet.part)))
+            if dates:
+                data = _with_day_zero(data, dates, b"1904-01-01" if is_1904 else b"1899-12-31")
             self._tails[sheet.part] = data[data.rfind(b"sheetData") :]
             if is_compacted:
                 self.compacted.add(sheet.name)
@@ -328,8 +343,6 @@ class _OpenXml:
                 f'<sheet name={quoteattr(sheet.name)} sheetId="{at}" r:id="id{len(kinds)}" '
                 f"state={quoteattr(sheet.state)}/>"
             )
-        properties = self._root.find("x:workbookPr")
-        is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
         workbook = (
             f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}"><workbookPr date1904="{is_1904:d}"/>'
             f"<sheets>{''.join(entries)}</sheets></workbook>"
@@ -383,6 +396,32 @@ def _mended(data: bytes) -> tuple[bytes, bool]:
     data = re.sub(rb"<(?:\w+:)?dimension\b[^>]*/>", b"", data)
     data = re.sub(rb"<(?:\w+:)?mergeCell\b[^>]*/>", b"", data)
     return data, True
+
+
+def _date_styles(styles: Element) -> set[bytes]:
+    """Return the numbers of the styles of cells that show a day."""
+    dates = set(map(str, _DATE_FORMATS))
+    for each in styles.iter("x:numFmt"):
+        shown = _UNSHOWN.sub("", each.get("formatCode", "")).lower()
+        if "y" in shown or "d" in shown:
+            dates.add(each.get("numFmtId", ""))
+    cells = below(styles, "x:cellXfs")
+    numbers = enumerate(() if cells is None else cells)
+    return {str(at).encode() for at, style in numbers if style.get("numFmtId") in dates}
+
+
+def _with_day_zero(data: bytes, dates: set[bytes], day: bytes) -> bytes:
+    """Return a sheet whose dates 0 are written as the day, and negative ones are no dates."""
+
+    def mended(cell: re.Match[bytes]) -> bytes:
+        begin, style, rest, value = cell.groups()
+        if style not in dates or b' t="' in begin + rest:
+            return cell[0]
+        if value.startswith(b"-"):
+            return b"%b%b%b<" % (begin, rest, value)
+        return b'%b t="d"%b%b<' % (begin, rest, day)
+
+    return _BEFORE_DAY_ONE.sub(mended, data)
 
 
 def _column_number(letters: bytes) -> int:

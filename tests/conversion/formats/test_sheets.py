@@ -54,6 +54,46 @@ def test_rows_columns_and_sheets_are_chosen_by_options() -> None:
     assert text.endswith("| --- | --- |\n| c6 | 7 |\n")
 
 
+def test_columns_of_a_sheet_are_named_as_those_of_other_tables() -> None:
+    document = xlsx(_rows(_text_cell("A1", "a,b") + _text_cell("B1", "a|b"), _number("A2", 1)))
+    assert "| 1 |\n" in text_of(convert, document, {"columns": '"a,b"'})
+    assert "| a\\|b |\n" in text_of(convert, document, {"columns": "a|b"})
+
+
+_DAYS = """<row r="2"><c r="A2" s="1"><v>0</v></c><c r="B2" s="2"><f>C2</f><v>0</v></c>
+<c r="C2"><v>0</v></c></row><row r="3"><c r="A3" s="1"><v>-1</v></c><c r="B3" s="1"><v>1</v></c>
+</row><row r="4"><c r="A4" s="2"><v>0.5</v></c><c r="B4" s="3"><v>0</v></c></row>"""
+
+
+@pytest.mark.parametrize(
+    ("property", "zero", "one"),
+    [("", "1899-12-31", "1900-01-01"), ('<workbookPr date1904="1"/>', "1904-01-01", "1904-01-02")],
+)
+def test_a_date_with_the_number_0_is_a_day_and_no_time(property: str, zero: str, one: str) -> None:
+    members = unzipped(xlsx(_rows(_number("A1", 1)) + _DAYS))
+    main = members["xl/workbook.xml"].decode()
+    styles = members["xl/styles.xml"].decode().replace("<cellXfs>", _TIMES)
+    members["xl/workbook.xml"] = main.replace("<sheets>", f"{property}<sheets>").encode()
+    members["xl/styles.xml"] = styles.replace("</cellXfs>", _TIME_STYLE).encode()
+    text = text_of(convert, zipped(members))
+    assert f"| {zero} | {zero} | 0 |\n| -1 | {one} |  |\n| 12:00:00 | 00:00:00 |  |\n" in text
+
+
+_TIMES = (
+    '<numFmts><numFmt numFmtId="170" formatCode="[h]:mm&quot; day&quot;;d"/></numFmts><cellXfs>'
+)
+_TIME_STYLE = '<xf numFmtId="170"/></cellXfs>'
+
+
+@pytest.mark.parametrize(
+    "given", ["12345678901234567890", "0.12345678901234567891", "-98765432109876543210", "7"]
+)
+def test_a_number_of_an_ods_has_all_its_digits(given: str) -> None:
+    number = f'office:value-type="float" office:value="{given}"'
+    text = text_of(convert, _ods(_ods_row(_ods_cell("n")) + _ods_row(_ods_cell("1.2E+19", number))))
+    assert f"| {given} |\n" in text
+
+
 @pytest.mark.parametrize(
     "options",
     [{"sheet": "None"}, {"rows": "x"}, {"rows": "0-3"}, {"rows": "5-2"}, {"columns": "none"}],
