@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 from hypothesis import strategies as st
 from pydantic import AnyUrl
 
@@ -67,3 +70,13 @@ def assert_canonical(type: KeyType, segment: str) -> None:
     type.bind(value)
     type.order(value)
     survives(canonical)
+
+
+def assert_not_found(type: KeyType, segments: Iterable[str]) -> None:
+    """Assert that none of these segments is a value."""
+    read: list[str] = []
+    for segment in segments:
+        with suppress(ResourceNotFound):
+            type.decode(segment)
+            read.append(segment)
+    assert not read
