@@ -31,8 +31,9 @@ BOMS = (
 """Byte order marks and their codecs; UTF-32 first, since its mark may begin with that of UTF-16."""
 
 TYPESCRIPT = "text/x-typescript"
-STREAM_PACKET_BYTES = 188
-"""Bytes of a packet of an MPEG transport stream; such a stream has the suffix of TypeScript."""
+_PACKETS = ((188, 0), (192, 4), (204, 0))
+"""Bytes of the packets of MPEG transport streams, and the place of the `G` in each: plain, with a
+time before it, and with a checksum after it. Such a stream has the suffix of TypeScript."""
 _TEXT = "text/plain"
 _BINARY = "application/octet-stream"
 
@@ -417,11 +418,18 @@ def refine(mime: str, head: bytes) -> str:
     """Return the media type suggested by a name, corrected by the first bytes of the document.
 
     Only `.ts` has two common meanings: TypeScript, and MPEG transport streams, whose packets each
-    begin with `G`.
+    have a `G`.
     """
-    if mime == TYPESCRIPT and set(head[:HEAD_BYTES:STREAM_PACKET_BYTES]) == {ord("G")}:
-        return mime if begins_as_text(head) else "video/mp2t"
-    return mime
+    if mime != TYPESCRIPT or begins_as_text(head):
+        return mime
+    head = head[:HEAD_BYTES]
+    marks = (set(head[place::size]) for size, place in _PACKETS if len(head) >= size)
+    return "video/mp2t" if {ord("G")} in marks else mime
+
+
+def may_be_stream(mime: str | None, size: int) -> bool:
+    """Return whether a document with a type by its name may be an MPEG stream, by its size."""
+    return mime == TYPESCRIPT and not all(size % packet for packet, _ in _PACKETS)
 
 
 def of_content(head: bytes, promised: str | None, *, decodes: bool) -> str:

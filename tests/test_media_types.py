@@ -279,6 +279,9 @@ def test_a_previously_loaded_libmagic_keeps_its_database() -> None:
 
 def test_an_mpeg_transport_stream_is_not_typescript() -> None:
     assert refine("text/x-typescript", (b"G" + bytes(187)) * 3) == "video/mp2t"
+    assert refine("text/x-typescript", (bytes(4) + b"G" + bytes(187)) * 3) == "video/mp2t"
+    assert refine("text/x-typescript", (b"G" + bytes(203)) * 3) == "video/mp2t"
+    assert refine("text/x-typescript", "aG".encode("utf-16")) == "text/x-typescript"
     assert refine("text/x-typescript", b"G" * 400) == "text/x-typescript"
     assert refine("text/x-typescript", b"") == "text/x-typescript"
     assert refine("text/plain", (b"G" + bytes(187)) * 3) == "text/plain"

@@ -108,7 +108,6 @@ _MAX_THREADS = 32
 _MAX_CONVERSIONS = 4
 """Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
-_PACKET = media_types.STREAM_PACKET_BYTES
 _MAX_LOOKED_INTO = 10_000
 """Maximum files whose examined content is cached."""
 _LOOKED_BYTES = 512 * 1024
@@ -829,7 +828,7 @@ class Filesystem:
         """Return the resource of a file."""
         name, version = path[-1], _version(status, rules.reading)
         mime_type = media_types.from_name(name, self._types)
-        if mime_type == media_types.TYPESCRIPT and not status.st_size % _PACKET and rules.readable:
+        if rules.readable and media_types.may_be_stream(mime_type, status.st_size):
             mime_type = self._stream_type(path, version)
         return Resource(
             path=path,

@@ -273,6 +273,7 @@ async def test_hidden_and_missing_files_are_not_fetched(root: Path, path: tuple[
 async def test_an_mpeg_stream_named_ts_is_no_typescript(tmp_path: Path) -> None:
     packet = b"G\x1f\xff\x10" + b"\xff" * 184
     (tmp_path / "film.ts").write_bytes(packet * 50)
+    (tmp_path / "timed.ts").write_bytes((bytes(4) + packet) * 50)
     (tmp_path / "code.ts").write_text("// Guess\n" + "g" * (188 - 9))
     (tmp_path / "G.ts").write_text("G" * 188 * 3)
     (tmp_path / "torn.ts").write_bytes(packet * 3 + b"G")
@@ -280,9 +281,9 @@ async def test_an_mpeg_stream_named_ts_is_no_typescript(tmp_path: Path) -> None:
     folder = Filesystem(tmp_path)
     listed = await settle(folder.list((), after=None, limit=10))
     types = {each.name: each.mime_type for each in listed}
-    assert types == {"film.ts": "video/mp2t", "torn.ts": "text/x-typescript"} | dict.fromkeys(
-        ("code.ts", "G.ts", "empty.ts"), "text/x-typescript"
-    )
+    streams = dict.fromkeys(("film.ts", "timed.ts"), "video/mp2t")
+    others = dict.fromkeys(("torn.ts", "code.ts", "G.ts", "empty.ts"), "text/x-typescript")
+    assert types == streams | others
     assert [folder.metadata((name,)).mime_type for name in types] == list(types.values())
     (torn,) = await settle(folder.read(("torn.ts",), {}))
     assert torn.mime_type == "video/mp2t"  # a read sees what the name and the size do not tell
