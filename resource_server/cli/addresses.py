@@ -59,12 +59,14 @@ async def resolved(client: LocalClient, manifest: Manifest, word: str) -> str:
     found = candidates(word, manifest)
     if not found:
         raise console.usage_error(f"'{word}' is below no source")
-    there = [each for each in found if await _exists(client, each.uri)]
+    exist = [await _exists(client, each.uri) for each in found]
+    there = [each for each, exists in zip(found, exist, strict=True) if exists]
     if len(there) > 1:
         known = ", ".join(each.uri for each in there[:MAX_SUGGESTIONS])
         raise console.usage_error(f"'{word}' may be any of {known}; give the URI")
-    usual = [each for each in found if each.parameters]  # few names have a question mark
-    return (there or usual or found)[0].whole
+    possible = [each for each, exists in zip(found, exist, strict=True) if exists is None] or found
+    usual = [each for each in possible if each.parameters]  # few names have a question mark
+    return (there or usual or possible)[0].whole
 
 
 def explained(manifest: Manifest, word: str) -> Sequence[str]:
@@ -76,11 +78,16 @@ def explained(manifest: Manifest, word: str) -> Sequence[str]:
     return there or [each.uri for each in found]
 
 
-async def _exists(client: LocalClient, uri: str) -> bool:
+async def _exists(client: LocalClient, uri: str) -> bool | None:
+    """Return whether a resource exists; None if that is not known, such as of a mount that is down.
+
+    Reading it then gives the cause.
+    """
     try:
         await client.request("resources/metadata", {"uri": uri})
     except ErrorReply as error:
-        return error.code != revisions.LATEST_HANDSHAKE.resource_not_found
+        is_absent = error.code == revisions.LATEST_HANDSHAKE.resource_not_found
+        return False if is_absent else None
     return True
 
 

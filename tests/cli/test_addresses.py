@@ -93,6 +93,15 @@ def test_a_path_of_several_resources_is_refused_with_their_uris(run: Run, folder
     assert run("read", folder, other, other / "README.md").out == "other"
 
 
+def test_a_path_with_parameters_below_an_unavailable_mount_is_no_riddle(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "big.parquet").write_bytes(b"PAR1 and no end")
+    done = run("read", f"files:{tmp_path}/big.parquet", "big/~rows?limit=2")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.endswith("temporarily unavailable: duckdb://big/big/~rows?limit=2\n")
+
+
 @pytest.mark.parametrize("path", [".env", "none.txt", "docs/.env", "./.env"])
 def test_hidden_and_absent_paths_look_the_same(run: Run, here: Path, path: str) -> None:
     uri = "file:///project/" + path.removeprefix("./")
