@@ -19,7 +19,6 @@ import bz2
 import gzip
 import hashlib
 import io
-import itertools
 import lzma
 import os
 import re
@@ -55,7 +54,6 @@ from resource_server.provider import (
     ResourceNotFound,
     ResourceTooLarge,
     SupportsComplete,
-    SupportsWalk,
     SupportsWatch,
     Template,
     Truncation,
@@ -105,11 +103,6 @@ class Archive:
         names = index.directory(parent).names
         start = bisect_right(names, after[-1]) if after else 0
         return [index.resource((*parent, name)) for name in names[start : start + limit]]
-
-    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return the members after `after` in the whole archive, depth first."""
-        index = await self._current()
-        return [index.resource(path) for path in itertools.islice(index.walk(after or ()), limit)]
 
     async def metadata(self, path: Path) -> Resource:
         """Return the metadata of a member, without unpacking it."""
@@ -288,27 +281,20 @@ class _Index:
             version=self.version if node.crc is None else f"{node.crc:08x}-{node.size:x}",
         )
 
-    def walk(self, after: Path) -> Iterator[Path]:
-        """Yield the paths after `after`: below it, then the siblings of it and of its parents."""
-        yield from self._below(after, "")
-        for depth in reversed(range(len(after))):
-            yield from self._below(after[:depth], after[depth])
-
-    def _below(self, parent: Path, after: str) -> Iterator[Path]:
-        try:
-            names = self.directory(parent).names
-        except (ResourceNotFound, NotACollection):
-            return
-        for name in names[bisect_right(names, after) :]:
+    def paths(self, parent: Path = ()) -> Iterator[Path]:
+        """Yield the paths below a directory."""
+        directory = self.directory(parent)
+        for name in directory.names:
             yield (*parent, name)
-            yield from self._below((*parent, name), "")
+            if isinstance(directory.entries[name], _Directory):
+                yield from self.paths((*parent, name))
 
 
 def _relisted(before: _Index | None, after: _Index | None) -> Set[Path]:
     """Return the directories whose names differ; `()` if that is unknown."""
     if before is None or after is None or after.replaces != before.identity:
         return {()}
-    return {path[:-1] for path in {*before.walk(())} ^ {*after.walk(())}}
+    return {path[:-1] for path in {*before.paths()} ^ {*after.paths()}}
 
 
 @dataclass(slots=True)
@@ -475,5 +461,4 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 # A type checker verifies the contract here.
 _: type[Provider] = Archive
 _completes: type[SupportsComplete] = Archive
-_walks: type[SupportsWalk] = Archive
 _watches: type[SupportsWatch] = Archive

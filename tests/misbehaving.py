@@ -31,12 +31,11 @@ METHODS = (
     "search",
     "templates",
     "tools",
-    "walk",
     "warnings",
 )
 AT_ONCE = ("narrowed", "restrictions", "templates")
 """Methods that never wait."""
-OPTIONAL = ("complete", "explain", "fetch", "hides", "level", "search", "walk", "warnings")
+OPTIONAL = ("complete", "explain", "fetch", "hides", "level", "search", "warnings")
 """Methods of abilities that only the mount has which misbehaves in them."""
 
 _RAISED = {
@@ -133,8 +132,10 @@ class Misbehaving:
     is_entered: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        if self.method in OPTIONAL:
-            setattr(self, self.method, getattr(self, f"_{self.method}"))
+        together = ("explain", "hides", "warnings")
+        for name in together if self.method in together else (self.method,):
+            if name in OPTIONAL:
+                setattr(self, name, getattr(self, f"_{name}"))
 
     def _now(self, method: str, right: Any) -> Any:
         return _EVERY_WAY[self.way]() if method == self.method else right
@@ -168,9 +169,6 @@ class Misbehaving:
         right = [self._described((*parent, name)) for name in names]
         return self._now("list", right[:limit])
 
-    def _walk(self, *, after: Path | None, limit: int) -> Any:
-        return self._now("walk", ())
-
     def _level(self, depth: int, type: str, *, after: Path | None, limit: int) -> Any:
         return self._now("level", ())
 
@@ -201,7 +199,7 @@ class Misbehaving:
     def _hides(self, *, limit: int) -> Any:
         return self._now("hides", [])
 
-    def _warnings(self) -> Any:
+    def _warnings(self, *, thorough: bool) -> Any:
         return self._now("warnings", [])
 
     def changes(self, interest: Interest) -> Any:

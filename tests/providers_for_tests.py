@@ -199,14 +199,6 @@ class SlowWatchedTree(SlowTree, WatchedTree):
     """The watched one, but every answer has to be waited for."""
 
 
-class WalkingTree(Tree):
-    """The same, with a `walk` of its own."""
-
-    def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
-        every = [path for path in _walk((), self.nodes) if after is None or path > after]
-        return [_describe(path, self._node(path)) for path in every[:limit]]
-
-
 class LevelTree(Tree):
     """The same, with a `level` of its own."""
 

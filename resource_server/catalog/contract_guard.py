@@ -38,16 +38,13 @@ from resource_server.provider import (
     Resource,
     ResourceType,
     SupportsAccess,
+    SupportsCheck,
     SupportsComplete,
-    SupportsExplain,
     SupportsFetch,
-    SupportsHides,
     SupportsLevels,
     SupportsLinks,
     SupportsParameters,
     SupportsTimeout,
-    SupportsWalk,
-    SupportsWarnings,
     SupportsWatch,
     Template,
 )
@@ -77,10 +74,9 @@ Progress: TypeAlias = Callable[[int, int | None], None]
 
 Ability: TypeAlias = Literal[
     "access",
+    "check",
     "complete",
-    "explain",
     "fetch",
-    "hides",
     "levels",
     "links",
     "parameters",
@@ -88,17 +84,14 @@ Ability: TypeAlias = Literal[
     "skills",
     "timeout",
     "tools",
-    "walk",
-    "warnings",
     "watch",
 ]
 
 _PROTOCOLS: Mapping[Ability, type] = {
     "access": SupportsAccess,
+    "check": SupportsCheck,
     "complete": SupportsComplete,
-    "explain": SupportsExplain,
     "fetch": SupportsFetch,
-    "hides": SupportsHides,
     "levels": SupportsLevels,
     "links": SupportsLinks,
     "parameters": SupportsParameters,
@@ -106,8 +99,6 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "skills": SupportsSkills,
     "timeout": SupportsTimeout,
     "tools": SupportsTools,
-    "walk": SupportsWalk,
-    "warnings": SupportsWarnings,
     "watch": SupportsWatch,
 }
 
@@ -145,6 +136,8 @@ class GuardedProvider:
                 name for name, protocol in _PROTOCOLS.items() if _implements(provider, protocol)
             )
             """The optional protocols that the provider implements."""
+            self.incomplete = incomplete_abilities(provider)
+            """Methods that count for nothing, as their ability has others, too."""
             self._has_lifetime = isinstance(provider, AbstractAsyncContextManager)
             self.restrictions = self._restrictions()
             """The scopes that parts of the provider need, by option; empty without the ability."""
@@ -321,29 +314,6 @@ class GuardedProvider:
         _check_order("list", children, after)
         return children
 
-    async def descendants(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return the mount's own collection and all below it, depth first, after `after`."""
-        found: list[Resource] = []
-        if after is None:
-            found.append(await self.metadata(()))
-        if limit > len(found):
-            found += await self.below((), after=after or (), limit=limit - len(found))
-        return found
-
-    async def below(
-        self, path: Path, *, after: Path, limit: int, include_unlisted: bool = False
-    ) -> Sequence[Resource]:
-        """Return up to `limit` descendants of `path` that come after `after`, depth first.
-
-        Unlisted resources are left out with all below them, unless `include_unlisted`.
-        """
-        if "walk" in self.abilities and not path and not include_unlisted:
-            walked = await self._call("walk", after=after or None, limit=limit)
-            found = _all("walk()", Resource, walked)
-            _check_order("walk", found, after)
-            return found
-        return await self._walk(path, after, limit, include_unlisted=include_unlisted)
-
     async def level(
         self, depth: int, type: ResourceType, *, after: Path | None, limit: int
     ) -> Sequence[Resource]:
@@ -363,18 +333,22 @@ class GuardedProvider:
             return members
         if type == "collection":
             return ()
-        return await self._walk((), after or (), limit, include_unlisted=False, depth=depth)
+        return await self.below((), after or (), limit, depth=depth)
 
-    async def _walk(
+    async def below(
         self,
         top: Path,
         after: Path,
         limit: int,
         *,
-        include_unlisted: bool,
+        include_unlisted: bool = False,
         depth: int | None = None,
     ) -> list[Resource]:
-        """Return descendants of `top`, depth first; with `depth`, those of one level only."""
+        """Return up to `limit` descendants of `top` after `after`, depth first, made from `list`.
+
+        Unlisted resources are left out with all below them, unless `include_unlisted`; with
+        `depth`, so are those of other levels.
+        """
         levels = [
             _Level(after[:place], after[: place + 1], deque())
             for place in range(len(top), len(after))
@@ -482,20 +456,20 @@ class GuardedProvider:
     # -- for the operator
 
     async def explain(self, path: Path) -> str:
-        """See `SupportsExplain.explain`."""
+        """See `SupportsCheck.explain`."""
         text = await self._call("explain", path)
         if not isinstance(text, str):
             raise _broken("explain()", "text", text)
         return text
 
     async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
-        """See `SupportsHides.hides`."""
+        """See `SupportsCheck.hides`."""
         time_limit = TimeLimit(self._timing.survey_s)
         found = await self._call("hides", limit=limit, time_limit=time_limit)
         return cast("Sequence[tuple[Path, str]]", _pairs("hides()", tuple, found))
 
     async def warnings(self, *, thorough: bool) -> Sequence[tuple[str, str]]:
-        """See `SupportsWarnings.warnings`."""
+        """See `SupportsCheck.warnings`."""
         time_limit = TimeLimit(self._timing.survey_s)
         found = await self._call("warnings", thorough=thorough, time_limit=time_limit)
         return cast("Sequence[tuple[str, str]]", _pairs("warnings()", str, found))
@@ -543,10 +517,24 @@ def _implements(provider: object, protocol: type) -> bool:
     if isinstance(provider, protocol):
         return True
     return all(
-        inspect.getattr_static(provider, name, None) is not None
-        for name in vars(protocol)
-        if not name.startswith("_")
+        inspect.getattr_static(provider, name, None) is not None for name in _members(protocol)
     )
+
+
+def _members(protocol: type) -> Sequence[str]:
+    return [name for name in vars(protocol) if not name.startswith("_")]
+
+
+def incomplete_abilities(provider: object) -> Sequence[str]:
+    """Return which methods a provider has without the others of the same ability."""
+    found: list[str] = []
+    for members in map(_members, _PROTOCOLS.values()):
+        # Of the class: an option may have the name of a method.
+        there = [name for name in members if hasattr(type(provider), name)]
+        if there and len(there) < len(members):
+            lacking = ", ".join(name for name in members if name not in there)
+            found.append(f"{', '.join(there)} without {lacking}")
+    return found
 
 
 @contextmanager

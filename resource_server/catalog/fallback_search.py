@@ -114,8 +114,8 @@ class _MountWalk:
             return (self._top,)
         page = await self._provider.below(
             self._top.path,
-            after=self._after,
-            limit=self._page_size,
+            self._after,
+            self._page_size,
             include_unlisted=not self._top.listed,
         )
         self.has_ended = len(page) < self._page_size

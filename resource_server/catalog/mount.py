@@ -101,6 +101,8 @@ class Mount:
             watch and "watch" in self.provider.abilities and not self.provider.is_watch_off
         )
         """Whether changes are noticed as they happen."""
+        for each in self.provider.incomplete:
+            logger.warning("mount %s: the provider's ability is not used: %s", name, each)
         self.provider.link_with(self.uri)
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
@@ -264,7 +266,7 @@ class Mount:
         A mistake is an option that names nothing, with its position. Raises what the provider
         raises.
         """
-        if "warnings" not in self.provider.abilities:
+        if "check" not in self.provider.abilities:
             return (), ()
         found = await self.provider.warnings(thorough=True)
         return self._mistakes(found), [text for option, text in found if not option]
@@ -279,7 +281,7 @@ class Mount:
         if not self.is_serving or self.origin is not self:
             return
         is_looking = self._survey_task is not None and not self._survey_task.done()
-        if "warnings" in self.provider.abilities and not is_looking:
+        if "check" in self.provider.abilities and not is_looking:
             self._survey_task = asyncio.get_running_loop().create_task(self._log_mistakes())
 
     async def _log_mistakes(self) -> None:

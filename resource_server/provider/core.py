@@ -110,17 +110,14 @@ __all__ = [
     "ResourceUnreadable",
     "ServerKey",
     "SupportsAccess",
+    "SupportsCheck",
     "SupportsComplete",
-    "SupportsExplain",
     "SupportsFetch",
-    "SupportsHides",
     "SupportsKey",
     "SupportsLevels",
     "SupportsLinks",
     "SupportsParameters",
     "SupportsTimeout",
-    "SupportsWalk",
-    "SupportsWarnings",
     "SupportsWatch",
     "Template",
     "Truncation",
@@ -354,20 +351,6 @@ class SupportsComplete(Protocol):
 
 
 @runtime_checkable
-class SupportsWalk(Protocol):
-    """Lists the whole mount depth first, faster than one `list` per collection."""
-
-    def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
-        """Return up to `limit` descendants of the mount, depth first, strictly after `after`.
-
-        A collection is followed by its descendants; siblings come in the order of `list`. The walk
-        leaves out the mount's own collection, and every resource that is not `listed` with all its
-        descendants. It may leave out a `version` that is expensive to compute.
-        """
-        ...
-
-
-@runtime_checkable
 class SupportsLevels(Protocol):
     """Lists one level of the mount, with its collections apart from its documents.
 
@@ -381,8 +364,8 @@ class SupportsLevels(Protocol):
         """Return up to `limit` resources of one type whose paths have `depth` segments.
 
         They come in a stable total order, strictly after the path `after`, which may no longer
-        exist; fewer than `limit` means the end. As in `SupportsWalk.walk`, resources that are not
-        `listed` are left out with all below them. `depth` is 1 or more.
+        exist; fewer than `limit` means the end. Resources that are not `listed` are left out with
+        all below them, and a `version` that is expensive to compute may be. `depth` is 1 or more.
         """
         ...
 
@@ -456,17 +439,12 @@ class SupportsAccess(Protocol):
 
 
 @runtime_checkable
-class SupportsExplain(Protocol):
-    """Explains to the operator why a path is exposed or hidden (`check --explain`)."""
+class SupportsCheck(Protocol):
+    """Tells the operator what is hidden, why, and what may be wrong. Never sent to clients."""
 
     def explain(self, path: Path) -> MaybeAwaitable[str]:
         """Return one sentence that names the rule that exposes, hides or forbids this path."""
         ...
-
-
-@runtime_checkable
-class SupportsHides(Protocol):
-    """Lists hidden resources for the operator. Never sent to clients."""
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return up to `limit` hidden paths, each with the rule that hides it.
@@ -474,11 +452,6 @@ class SupportsHides(Protocol):
         A hidden collection implies everything below it.
         """
         ...
-
-
-@runtime_checkable
-class SupportsWarnings(Protocol):
-    """Warns the operator of unsafe settings and likely mistakes. Never sent to clients."""
 
     def warnings(self, *, thorough: bool) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
         """Return pairs of an option and one sentence.

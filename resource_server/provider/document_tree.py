@@ -327,24 +327,6 @@ class DocumentTree:
         start = bisect_right(names, after[-1]) if after else 0
         return [self.resource((*parent, name)) for name in names[start : start + limit]]
 
-    def walk(self, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return what comes after a path, depth first; see `SupportsWalk.walk`."""
-        return [self.resource(path) for path in islice(self._after(after or ()), limit)]
-
-    def _after(self, path: Path) -> Iterator[Path]:
-        yield from self._below(path, "")
-        for depth in reversed(range(len(path))):
-            yield from self._below(path[:depth], path[depth])
-
-    def _below(self, parent: Path, after: str) -> Iterator[Path]:
-        found = self._collections.get(parent)
-        if found is None:
-            return
-        for at in range(bisect_right(found.names, after), len(found.names)):
-            path = (*parent, found.names[at])
-            yield path
-            yield from self._below(path, "")
-
     def level(
         self, depth: int, type: ResourceType, after: Path | None, limit: int
     ) -> Sequence[Resource]:

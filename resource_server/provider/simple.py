@@ -424,10 +424,6 @@ class FunctionProvider(_FromFunction):
         """Return the children of a collection, by name."""
         return (await self._current()).children(parent, after, limit)
 
-    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return everything after `after`, depth first."""
-        return (await self._current()).walk(after, limit)
-
     async def level(
         self, depth: int, type: ResourceType, *, after: Path | None, limit: int
     ) -> Sequence[Resource]:

@@ -324,9 +324,9 @@ class Broker:
             while scopes := self._followers.waiting(self.catalog, mount):
                 await settle(asyncio.sleep(backoff.next_s()))
                 try:
-                    size = self.catalog.limits.page_size
                     await mount.start()
-                    await mount.provider.descendants(after=None, limit=size)
+                    await mount.provider.metadata(())
+                    await mount.provider.list((), after=None, limit=self.catalog.limits.page_size)
                 except Exception as error:
                     logger.info("mount %s is not listed: %s", mount.name, describe_error(error))
                 else:

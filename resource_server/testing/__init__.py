@@ -19,6 +19,7 @@ import anyio
 
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.contract_guard import incomplete_abilities
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
@@ -123,6 +124,8 @@ async def check_provider(
         MountUnavailable: the provider is unavailable now.
     """
     calls = Calls(provider)
+    for each in incomplete_abilities(provider):
+        calls.broken("an ability has all of its methods", each)
     restrictions = access_rules.restrictions_before_entry(calls)
     offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
@@ -182,7 +185,6 @@ async def _check_rules(
     """Check the rules of a provider at rest; return its resources, and whether watching works."""
     tree = listing_rules.ListedTree(calls, max_resources)
     await tree.explore()
-    await listing_rules.check_walk(calls, tree)
     await listing_rules.check_level(calls, tree)
     resource_rules.check_templates(calls)
     for resource in tree.resources:
@@ -193,8 +195,7 @@ async def _check_rules(
     await resource_rules.check_absent(calls, tree.resources)
     await resource_rules.check_completion(calls)
     await resource_rules.check_fetch(calls, tree.resources)
-    await resource_rules.check_hides(calls)
-    await resource_rules.check_explain(calls, tree.resources)
+    await resource_rules.check_operator(calls, tree.resources)
     await search_rules.check_search(calls, tree.resources)
     await skill_rules.check_skills(calls)
     await _check_concurrency(calls, tree.resources[:8])

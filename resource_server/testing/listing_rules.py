@@ -1,4 +1,4 @@
-"""Rules of `list`, `walk` and `level`: order, completeness, resumption."""
+"""Rules of `list` and `level`: order, completeness, resumption."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from resource_server.errors import InvalidParameter
-from resource_server.provider import Path, Resource, ResourceType, SupportsLevels, SupportsWalk
+from resource_server.errors import InvalidParameter, ResourceError
+from resource_server.provider import Path, Resource, ResourceType, SupportsLevels
 from resource_server.testing.provider_calls import (
     SEGMENTS,
     Calls,
@@ -125,30 +125,12 @@ async def _check_resuming(
 
 
 def _as_known(found: object, expected: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the expected resources without the versions that a walk leaves out."""
+    """Return the expected resources without the versions that `level` leaves out."""
     if not isinstance(found, Sequence):
         return expected
     given = cast("Sequence[object]", found)
     unknown = {one.path for one in given if isinstance(one, Resource) and one.version is None}
     return [replace(one, version=None) if one.path in unknown else one for one in expected]
-
-
-async def check_walk(calls: Calls, tree: ListedTree) -> None:
-    """Compare the optional `walk` with the tree, from the start and resumed."""
-    if not isinstance(calls.provider, SupportsWalk):
-        return
-    listed = tree.listed
-    starts: list[tuple[Path | None, int, int]] = [(None, 0, len(listed) + tree.whole)]
-    starts += [(listed[n].path, n + 1, 3) for n in _sample(len(listed), _MAX_RESUMED)]
-    for after, begin, limit in starts:
-        expected = listed[begin : begin + limit]
-        if limit == 0 or (len(expected) < limit and not tree.whole):
-            continue
-        found = await calls.walk(calls.provider, after=after, limit=limit)
-        if _differ(found, _as_known(found, expected)):
-            rule = "walk gives the listed resources in the order of list, depth first"
-            call = f"walk(after={brief(after)}, limit={limit})"
-            calls.broken(rule, f"{call} gave {paths(found)}, not {paths(expected)}")
 
 
 async def check_level(calls: Calls, tree: ListedTree) -> None:
@@ -160,7 +142,8 @@ async def check_level(calls: Calls, tree: ListedTree) -> None:
     for depth, type in product(range(1, deepest + 2), types):
         members = [each for each in tree.listed if len(each.path) == depth and each.type == type]
         limit = len(members) + 1
-        found = await calls.level(calls.provider, depth, type, after=None, limit=limit)
+        found: Sequence[Resource] | ResourceError | None
+        found = await calls.call("level", depth, type, after=None, limit=limit)
         known = _as_known(found, members)
         ordered: object = found
         if isinstance(found, Sequence):
@@ -173,7 +156,7 @@ async def check_level(calls: Calls, tree: ListedTree) -> None:
         whole = cast("Sequence[Resource]", found)
         for n in _sample(len(whole), _MAX_RESUMED):
             after = whole[n].path
-            resumed = await calls.level(calls.provider, depth, type, after=after, limit=3)
+            resumed = await calls.call("level", depth, type, after=after, limit=3)
             if _differ(resumed, whole[n + 1 : n + 4]):
                 rule = "level resumes right after `after`, always in the same order"
                 call = f"level({depth}, {type!r}, after={brief(after)}, limit=3)"

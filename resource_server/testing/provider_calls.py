@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -11,22 +11,16 @@ from resource_server.errors import ResourceError
 from resource_server.manifest.wording import one_line
 from resource_server.provider import (
     Content,
-    MaybeAwaitable,
+    Hit,
     Path,
     Provider,
     Resource,
-    ResourceType,
+    SearchPage,
+    Skill,
     SupportsAccess,
-    SupportsComplete,
-    SupportsExplain,
-    SupportsFetch,
-    SupportsHides,
-    SupportsLevels,
-    SupportsWalk,
+    Tool,
+    ToolResult,
 )
-from resource_server.provider.search import Hit, SearchPage, SearchRequest, SupportsSearch
-from resource_server.provider.skills import Skill, SupportsSkills
-from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
 
 T = TypeVar("T")
 
@@ -37,10 +31,7 @@ SEGMENTS = (
 
 
 class Calls:
-    """Methods return the provider's result, or the `ResourceError` it raised.
-
-    Any other outcome is recorded as a broken rule and returned as None.
-    """
+    """Calls a provider, and records each rule that it breaks."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -62,140 +53,49 @@ class Calls:
     async def list(
         self, parent: Path, *, after: Path | None = None, limit: int
     ) -> Sequence[Resource] | ResourceError | None:
-        """Return a page of a collection's children."""
-        call = f"list({brief(parent)}, after={brief(after)}, limit={limit})"
-        found = await self._call(
-            call, lambda: self.provider.list(parent, after=after, limit=limit), _are(Resource)
-        )
-        return self._at_most(call, found, limit)
-
-    async def walk(
-        self, walks: SupportsWalk, *, after: Path | None, limit: int
-    ) -> Sequence[Resource] | ResourceError | None:
-        """Return a page of the whole mount."""
-        call = f"walk(after={brief(after)}, limit={limit})"
-        found = await self._call(call, lambda: walks.walk(after=after, limit=limit), _are(Resource))
-        return self._at_most(call, found, limit)
-
-    async def level(
-        self,
-        levels: SupportsLevels,
-        depth: int,
-        type: ResourceType,
-        *,
-        after: Path | None,
-        limit: int,
-    ) -> Sequence[Resource] | ResourceError | None:
-        """Return a page of one level."""
-        call = f"level({depth}, {type!r}, after={brief(after)}, limit={limit})"
-        found = await self._call(
-            call, lambda: levels.level(depth, type, after=after, limit=limit), _are(Resource)
-        )
-        return self._at_most(call, found, limit)
+        """Return a page of a collection's children, as `call` does."""
+        return await self.call("list", parent, after=after, limit=limit)
 
     async def metadata(self, path: Path) -> Resource | ResourceError | None:
-        """Return the metadata of a resource."""
-        return await self._call(
-            f"metadata({brief(path)})",
-            lambda: self.provider.metadata(path),
-            lambda found: isinstance(found, Resource),
-        )
+        """Return the metadata of a resource, as `call` does."""
+        return await self.call("metadata", path)
 
     async def read(
         self, path: Path, query: Mapping[str, str] | None = None
     ) -> Sequence[Content] | ResourceError | None:
-        """Return a document's contents."""
-        query = query or {}
-        call = f"read({brief(path)}, {dict(query)})"
-        return await self._call(call, lambda: self.provider.read(path, query), _are(Content))
+        """Return a document's contents, as `call` does."""
+        return await self.call("read", path, dict(query or {}))
 
-    async def complete(
-        self, completes: SupportsComplete, variable: str, value: str, given: Mapping[str, str]
-    ) -> Sequence[str]:
-        """Return suggested values; none on failure."""
-        call = f"complete({variable!r}, {brief(value)}, given={dict(given)})"
-        found = await self._call(
-            call, lambda: completes.complete(variable, value, given=given), _are(str)
-        )
-        return () if found is None or isinstance(found, ResourceError) else found
+    async def call(self, method: str, /, *given: object, **options: Any) -> Any:
+        """Return the result of any method, or the `ResourceError` that it raised.
 
-    async def fetch(
-        self, fetches: SupportsFetch, path: Path, query: Mapping[str, str]
-    ) -> tuple[Resource, Sequence[Content]] | ResourceError | None:
-        """Return a resource with its contents."""
-        call = f"fetch({brief(path)}, {dict(query)})"
-        return await self._call(call, lambda: fetches.fetch(path, query), _is_fetched)
-
-    async def hides(self, hides: SupportsHides, *, limit: int) -> Sequence[tuple[Path, str]]:
-        """Return hidden paths with their rules; none on failure."""
-        found = await self._call(
-            f"hides(limit={limit})", lambda: hides.hides(limit=limit), _are_hidden
-        )
-        return () if found is None or isinstance(found, ResourceError) else found
-
-    async def search(
-        self,
-        searches: SupportsSearch,
-        sought: SearchRequest,
-        *,
-        below: Path,
-        after: str | None,
-        limit: int,
-        deadline: float,
-    ) -> SearchPage | ResourceError | None:
-        """Return a page of hits."""
-        call = f"search({brief(sought)}, below={brief(below)}, after={brief(after)}, limit={limit})"
-        found = await self._call(
-            call,
-            lambda: searches.search(
-                sought, below=below, after=after, limit=limit, deadline=deadline
-            ),
-            lambda found: isinstance(found, SearchPage) and _are(Hit)(found.hits),
-        )
-        if isinstance(found, SearchPage) and len(found.hits) > limit:
-            self.broken("a page has at most `limit` items", f"{call} returned {len(found.hits)}")
+        Any other outcome is recorded as a broken rule and returned as None.
+        """
+        shown = [f"{name}={brief(each)}" for name, each in options.items() if name != "deadline"]
+        call = f"{method}({', '.join([*map(brief, given), *shown])})"
+        try:
+            found = getattr(self.provider, method)(*given, **options)
+            found = await found if isawaitable(found) else found
+        except ResourceError as error:
+            return error
+        except Exception as error:
+            rule = "a provider raises only errors from resource_server.errors"
+            self.broken(rule, f"{call} raised {type(error).__name__}: {one_line(error)}")
             return None
+        if not _RESULTS[method](found):
+            self.broken(SIGNATURE, f"{call} returned {brief(found)}")
+            return None
+        if "limit" in options:
+            page = found.hits if isinstance(found, SearchPage) else found
+            if len(page) > options["limit"]:
+                self.broken("a page has at most `limit` items", f"{call} returned {len(page)}")
+                return None
         return found
 
-    async def list_skills(
-        self, provider: SupportsSkills, *, after: Path | None, limit: int
-    ) -> Sequence[Skill]:
-        """Return a page of skills; none on failure."""
-        call = f"list_skills(after={brief(after)}, limit={limit})"
-        found = await self._call(
-            call, lambda: provider.list_skills(after=after, limit=limit), _are(Skill)
-        )
-        if found is None or isinstance(found, ResourceError):
-            return ()
-        if len(found) > limit:
-            self.broken("a page has at most `limit` items", f"{call} returned {len(found)}")
-        return found[:limit]
-
-    async def get_skill(self, provider: SupportsSkills, path: Path) -> Skill | ResourceError | None:
-        """Return a skill."""
-        return await self._call(
-            f"get_skill({brief(path)})",
-            lambda: provider.get_skill(path),
-            lambda found: isinstance(found, Skill),
-        )
-
-    async def tools(self, provider: SupportsTools) -> Sequence[Tool] | ResourceError | None:
-        """Return the tools."""
-        return await self._call("tools()", provider.tools, _are(Tool))
-
-    async def call_tool(
-        self, provider: SupportsTools, name: str, arguments: Mapping[str, Any], asked: ToolRequest
-    ) -> ToolResult | ResourceError | None:
-        """Return the result of a tool."""
-        return await self._call(
-            f"call_tool({name!r}, {brief(arguments)})",
-            lambda: provider.call_tool(name, arguments, asked),
-            lambda found: isinstance(found, ToolResult) and _are(object)(found.content),
-        )
-
-    async def explain(self, explains: SupportsExplain, path: Path) -> None:
-        """Call `explain`, and check its result."""
-        await self._call(f"explain({brief(path)})", lambda: explains.explain(path), _is_text)
+    async def sequence(self, method: str, /, *given: object, **options: Any) -> Sequence[Any]:
+        """Return the result of a method that returns a sequence; nothing on failure."""
+        found = await self.call(method, *given, **options)
+        return () if found is None or isinstance(found, ResourceError) else found
 
     def restrictions(self, restricts: SupportsAccess) -> Mapping[str, frozenset[str]]:
         """Return the required scopes by option; none on failure."""
@@ -222,31 +122,6 @@ class Calls:
             return found
         self.broken(SIGNATURE, f"{call} returned {brief(found)}")
         return None
-
-    async def _call(
-        self, call: str, method: Callable[[], MaybeAwaitable[T]], valid: Callable[[object], bool]
-    ) -> T | ResourceError | None:
-        try:
-            answer = method()
-            found = await cast("Awaitable[T]", answer) if isawaitable(answer) else answer
-        except ResourceError as error:
-            return error
-        except Exception as error:
-            rule = "a provider raises only errors from resource_server.errors"
-            self.broken(rule, f"{call} raised {type(error).__name__}: {one_line(error)}")
-            return None
-        if valid(found):
-            return cast("T", found)
-        self.broken(SIGNATURE, f"{call} returned {brief(found)}")
-        return None
-
-    def _at_most(
-        self, call: str, found: Sequence[Resource] | ResourceError | None, limit: int
-    ) -> Sequence[Resource] | ResourceError | None:
-        if isinstance(found, Sequence) and len(found) > limit:
-            self.broken("a page has at most `limit` items", f"{call} returned {len(found)}")
-            return None
-        return found
 
 
 def is_below(path: Path, parents: Iterable[Path]) -> bool:
@@ -283,13 +158,16 @@ def _is_fetched(found: object) -> bool:
     return isinstance(pair[0], Resource) and _are(Content)(pair[1])
 
 
-def _are_hidden(found: object) -> bool:
-    if not _are(tuple)(found):
-        return False
-    return all(
-        len(pair) == 2 and _are(str)(pair[0]) and _is_text(pair[1])
-        for pair in cast("Sequence[tuple[object, ...]]", found)
-    )
+def _are_pairs(first: Callable[[object], bool]) -> Callable[[object], bool]:
+    """Return the check of a sequence of pairs whose second item is a sentence."""
+
+    def valid(found: object) -> bool:
+        return _are(tuple)(found) and all(
+            len(pair) == 2 and first(pair[0]) and _is_text(pair[1])
+            for pair in cast("Sequence[tuple[object, ...]]", found)
+        )
+
+    return valid
 
 
 def _are_restrictions(found: object) -> bool:
@@ -314,3 +192,26 @@ def _are(kind: type) -> Callable[[object], bool]:
         return all(isinstance(item, kind) for item in cast("Sequence[object]", found))
 
     return valid
+
+
+def _is(kind: type) -> Callable[[object], bool]:
+    return lambda found: isinstance(found, kind)
+
+
+_RESULTS: Mapping[str, Callable[[object], bool]] = {
+    "call_tool": lambda found: isinstance(found, ToolResult) and _are(object)(found.content),
+    "complete": _are(str),
+    "explain": _is_text,
+    "fetch": _is_fetched,
+    "get_skill": _is(Skill),
+    "hides": _are_pairs(_are(str)),
+    "level": _are(Resource),
+    "list": _are(Resource),
+    "list_skills": _are(Skill),
+    "metadata": _is(Resource),
+    "read": _are(Content),
+    "search": lambda found: isinstance(found, SearchPage) and _are(Hit)(found.hits),
+    "tools": _are(Tool),
+    "warnings": _are_pairs(_is(str)),
+}
+"""The check of a result, by method."""

@@ -21,10 +21,9 @@ from resource_server.provider import (
     Content,
     Path,
     Resource,
+    SupportsCheck,
     SupportsComplete,
-    SupportsExplain,
     SupportsFetch,
-    SupportsHides,
     Template,
 )
 from resource_server.testing.provider_calls import Calls, brief
@@ -198,14 +197,14 @@ async def check_completion(calls: Calls) -> None:
         given: dict[str, str] = {}
         for variable, operator in variables.items():
             for hostile in _ABSENT:
-                await calls.complete(completes, variable, hostile, given)
-            values = await calls.complete(completes, variable, "", given)
+                await calls.call("complete", variable, hostile, given=given)
+            values = await calls.sequence("complete", variable, "", given=given)
             if operator in ("", "+") and values:
                 given[variable] = values[0]
                 for value in values[:_MAX_COMPLETED]:
                     await _check_suggested(calls, template.uri_template, {**given, variable: value})
         for parameter in template.optional:
-            await calls.complete(completes, parameter, "", given)
+            await calls.call("complete", parameter, "", given=given)
 
 
 async def _check_suggested(calls: Calls, form: str, values: Mapping[str, str]) -> None:
@@ -236,7 +235,8 @@ async def check_fetch(calls: Calls, resources: Sequence[Resource]) -> None:
         metadata = await calls.metadata(path)
         is_document = resource.type == "document"
         for query in ({}, {"no-such-3f9c": "1"}) if is_document else ({},):
-            found = await calls.fetch(fetches, path, query)
+            found: tuple[Resource, Sequence[Content]] | ResourceError | None
+            found = await calls.call("fetch", path, query)
             read = await calls.read(path, query) if is_document else ()
             if isinstance(read, ResourceError):
                 same = type(found) is type(read)
@@ -246,33 +246,23 @@ async def check_fetch(calls: Calls, resources: Sequence[Resource]) -> None:
             if not same:
                 rule = "fetch gives the same as metadata and read"
                 calls.broken(rule, f"fetch({brief(path)}, {query}) gave {brief(found)}")
-    found = await calls.fetch(fetches, _ABSENT_PATH, {})
+    found = await calls.call("fetch", _ABSENT_PATH, {})
     if found is not None and not isinstance(found, ResourceNotFound):
         rule = "an absent path raises ResourceNotFound"
         calls.broken(rule, f"fetch({brief(_ABSENT_PATH)}) gave {brief(found)}")
 
 
-async def check_hides(calls: Calls) -> None:
-    """Check that paths from the optional `hides` are hidden, and no more than `limit`."""
-    hides = calls.provider
-    if not isinstance(hides, SupportsHides):
+async def check_operator(calls: Calls, resources: Sequence[Resource]) -> None:
+    """Call the optional `hides`, `explain` and `warnings`, and look for hidden paths."""
+    if not isinstance(calls.provider, SupportsCheck):
         return
     for limit in (1, _MAX_HIDDEN):
-        hidden = await calls.hides(hides, limit=limit)
-        if len(hidden) > limit:
-            rule = "hides returns at most `limit` items"
-            calls.broken(rule, f"hides(limit={limit}) returned {len(hidden)}")
-        for path, _ in hidden[:limit]:
+        for path, _ in await calls.sequence("hides", limit=limit):
             found = await calls.metadata(path)
             if found is not None and not isinstance(found, ResourceNotFound):
                 rule = "hidden paths raise ResourceNotFound"
                 calls.broken(rule, f"metadata({brief(path)}) gave {brief(found)}")
-
-
-async def check_explain(calls: Calls, resources: Sequence[Resource]) -> None:
-    """Call the optional `explain` for visible and absent paths."""
-    explains = calls.provider
-    if not isinstance(explains, SupportsExplain):
-        return
     for path in [(), *(resource.path for resource in resources), _ABSENT_PATH]:
-        await calls.explain(explains, path)
+        await calls.call("explain", path)
+    for thorough in (False, True):
+        await calls.call("warnings", thorough=thorough)

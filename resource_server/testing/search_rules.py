@@ -22,19 +22,18 @@ _SHORT_DEADLINE_S, _LONG_DEADLINE_S = 0.0, 10.0
 
 async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
     """Search for names, for words in documents, for absent text and for special characters."""
-    searches = calls.provider
-    if not isinstance(searches, SupportsSearch):
+    if not isinstance(calls.provider, SupportsSearch):
         return
     names = [resource.path[-1] for resource in resources if resource.path][:_MAX_WORDS]
     words = await _words(calls, resources)
     sought = [SearchRequest(text=text, where="names") for text in (*names, *_ODD)]
     sought += [SearchRequest(text=text, where="text") for text in (*words, *_ODD)]
     for each in sought:
-        await _check(calls, searches, each)
+        await _check(calls, each)
     for below in [resource.path for resource in resources if resource.type == "collection"][:2]:
         for each in (*sought[: len(names)], *sought[-len(words) - len(_ODD) :]):
-            await _check(calls, searches, each, below)
-    await _check_refusals(calls, searches)
+            await _check(calls, each, below)
+    await _check_refusals(calls)
 
 
 async def _words(calls: Calls, resources: Sequence[Resource]) -> Sequence[str]:
@@ -47,12 +46,10 @@ async def _words(calls: Calls, resources: Sequence[Resource]) -> Sequence[str]:
     return words
 
 
-async def _check(
-    calls: Calls, searches: SupportsSearch, sought: SearchRequest, below: Path = ()
-) -> None:
+async def _check(calls: Calls, sought: SearchRequest, below: Path = ()) -> None:
     call = f"search({brief(sought.text)}, {sought.where!r}, below={brief(below)})"
-    hits = await _all(calls, searches, sought, below, _LONG_DEADLINE_S)
-    hurried = await _all(calls, searches, sought, below, _SHORT_DEADLINE_S)
+    hits = await _all(calls, sought, below, _LONG_DEADLINE_S)
+    hurried = await _all(calls, sought, below, _SHORT_DEADLINE_S)
     if hits is None or hurried is None:
         return
     found = [hit.resource.path for hit in hits]
@@ -91,20 +88,14 @@ async def _check_hit(calls: Calls, call: str, sought: SearchRequest, below: Path
             calls.broken("a hit in text can be read", f"{call} gave {brief(path)}")
 
 
-async def _all(
-    calls: Calls,
-    searches: SupportsSearch,
-    sought: SearchRequest,
-    below: Path,
-    time_s: float,
-) -> list[Hit] | None:
+async def _all(calls: Calls, sought: SearchRequest, below: Path, time_s: float) -> list[Hit] | None:
     """Return all hits, page by page; None on failure."""
     hits: list[Hit] = []
     after: str | None = None
     for _ in range(_MAX_PAGES):
         deadline = time.monotonic() + time_s
-        found = await calls.search(
-            searches, sought, below=below, after=after, limit=_LIMIT, deadline=deadline
+        found = await calls.call(
+            "search", sought, below=below, after=after, limit=_LIMIT, deadline=deadline
         )
         if isinstance(found, InvalidParameter) and after is None:
             return None  # unsupported
@@ -127,19 +118,19 @@ async def _all(
     return None
 
 
-async def _check_refusals(calls: Calls, searches: SupportsSearch) -> None:
+async def _check_refusals(calls: Calls) -> None:
     deadline = time.monotonic() + _LONG_DEADLINE_S
     for where in ("names", "text"):
         sought = SearchRequest(text="a", where=where)
-        found = await calls.search(
-            searches, sought, below=(_ABSENT,), after=None, limit=_LIMIT, deadline=deadline
+        found = await calls.call(
+            "search", sought, below=(_ABSENT,), after=None, limit=_LIMIT, deadline=deadline
         )
         if found is not None and not isinstance(found, ResourceNotFound):
             rule = "an absent path raises ResourceNotFound"
             calls.broken(rule, f"search(below={brief((_ABSENT,))}) gave {brief(found)}")
     broken = SearchRequest(text="(", where="text", is_pattern=True)
-    found = await calls.search(
-        searches, broken, below=(), after=None, limit=_LIMIT, deadline=deadline
+    found = await calls.call(
+        "search", broken, below=(), after=None, limit=_LIMIT, deadline=deadline
     )
     if found is not None and not isinstance(found, InvalidParameter):
         rule = "an invalid pattern raises InvalidParameter"

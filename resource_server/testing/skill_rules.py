@@ -19,13 +19,12 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 async def check_skills(calls: Calls) -> None:
     """List all skills, and read every file of them."""
-    provider = calls.provider
-    if not isinstance(provider, SupportsSkills):
+    if not isinstance(calls.provider, SupportsSkills):
         return
     skills: list[Skill] = []
     while len(skills) < _MAX_SKILLS:
         after = skills[-1].path if skills else None
-        page = await calls.list_skills(provider, after=after, limit=_LIMIT)
+        page = await calls.sequence("list_skills", after=after, limit=_LIMIT)
         known = {skill.path for skill in skills}
         if any(skill.path in known for skill in page):
             calls.broken("list_skills returns each skill once", f"after={brief(after)}")
@@ -34,12 +33,12 @@ async def check_skills(calls: Calls) -> None:
         if len(page) < _LIMIT:
             break
     for skill in skills:
-        found = await calls.get_skill(provider, skill.path)
+        found = await calls.call("get_skill", skill.path)
         if found is not None and found != skill:
             rule = "get_skill returns what list_skills does"
             calls.broken(rule, f"get_skill({brief(skill.path)}) gave {brief(found)}")
         await _check(calls, skill)
-    found = await calls.get_skill(provider, _ABSENT_PATH)
+    found = await calls.call("get_skill", _ABSENT_PATH)
     if found is not None and not isinstance(found, ResourceNotFound):
         rule = "an absent path raises ResourceNotFound"
         calls.broken(rule, f"get_skill({brief(_ABSENT_PATH)}) gave {brief(found)}")

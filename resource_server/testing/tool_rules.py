@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from resource_server.errors import CannotElicit, ResourceError, ResourceServerError
+from resource_server.errors import CannotElicit, ResourceServerError
 from resource_server.protocol.tools.registry import TOOL_NAME
 from resource_server.protocol.tools.validation import ArgumentsValidator, schema_problems
 from resource_server.provider import Resource
@@ -36,6 +36,9 @@ class SilentToolRequest:
     budget = 25_000
     can_elicit = can_sample = can_list_roots = False
 
+    def __repr__(self) -> str:
+        return "request"
+
     def progress(self, done: float, total: float | None = None) -> None:
         """See `ToolRequest.progress`."""
 
@@ -59,19 +62,14 @@ class SilentToolRequest:
 
 async def known_tools(calls: Calls) -> Sequence[Tool]:
     """Return the tools of a provider that is not entered yet; none on failure."""
-    provider = calls.provider
-    if not isinstance(provider, SupportsTools):
-        return ()
-    found = await calls.tools(provider)
-    return () if found is None or isinstance(found, ResourceError) else found
+    return await calls.sequence("tools") if isinstance(calls.provider, SupportsTools) else ()
 
 
 async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
     """Check each tool, and call those without required arguments."""
-    provider = calls.provider
-    if not isinstance(provider, SupportsTools):
+    if not isinstance(calls.provider, SupportsTools):
         return
-    found = await calls.tools(provider)
+    found = await calls.call("tools")
     if found != before:
         rule = "tools are always the same, even before the provider is entered"
         calls.broken(rule, f"tools() gave {brief(found)}, but {brief(before)} before")
@@ -80,7 +78,7 @@ async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
         calls.broken("tool names are unique", f"tools() gave {name!r} more than once")
     for tool in before:
         if _is_usable(calls, tool) and not tool.input_schema.get("required"):
-            await _check_call(calls, provider, tool)
+            await _check_call(calls, tool)
 
 
 def _is_usable(calls: Calls, tool: Tool) -> bool:
@@ -96,8 +94,8 @@ def _is_usable(calls: Calls, tool: Tool) -> bool:
     return True
 
 
-async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None:
-    found = await calls.call_tool(provider, tool.name, {}, SilentToolRequest())
+async def _check_call(calls: Calls, tool: Tool) -> None:
+    found = await calls.call("call_tool", tool.name, {}, SilentToolRequest())
     if not isinstance(found, ToolResult):
         return  # an allowed error, or a broken rule that has been recorded
     call = f"call_tool({tool.name!r}, {{}})"

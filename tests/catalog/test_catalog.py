@@ -37,12 +37,11 @@ from tests.providers_for_tests import (
     Node,
     SlowTree,
     Tree,
-    WalkingTree,
 )
 
 pytestmark = pytest.mark.anyio
 
-TREES = pytest.mark.parametrize("tree", [Tree, SlowTree, WalkingTree, LevelTree, FetchingTree])
+TREES = pytest.mark.parametrize("tree", [Tree, SlowTree, LevelTree, FetchingTree])
 NODES: dict[str, Node] = {
     "a": "text of a",
     "b": {"c": {"d": "text of d"}, "e": "text of e", "empty": {}},

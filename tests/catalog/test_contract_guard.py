@@ -20,7 +20,7 @@ from resource_server.provider import Resource
 from resource_server.provider.search import SearchRequest
 from resource_server.runtime.eager import TimeLimit
 from resource_server.runtime.timing import Timing
-from tests.providers_for_tests import SlowTree, Tree, WalkingTree
+from tests.providers_for_tests import LevelTree, SlowTree, Tree
 
 PACKAGE = Path(provider.__file__).parent.parent
 PROTOCOLS = [
@@ -47,16 +47,11 @@ def maybe_awaitable_methods() -> Iterator[str]:
                 yield name
 
 
-@pytest.mark.parametrize("name", sorted(set(maybe_awaitable_methods()) - {"walk"}))
+@pytest.mark.parametrize("name", sorted(set(maybe_awaitable_methods())))
 def test_every_call_that_may_wait_is_a_coroutine(name: str) -> None:
     method: Callable[..., object] = getattr(GuardedProvider, name)
     # A type error follows if it is not awaited: pyright's reportUnusedCoroutine, or a wrong type.
     assert inspect.iscoroutinefunction(method)
-
-
-def test_a_walk_is_reached_through_the_checked_traversal_alone() -> None:
-    assert not hasattr(GuardedProvider, "walk")
-    assert inspect.iscoroutinefunction(GuardedProvider.below)
 
 
 @pytest.mark.guarantee("plugins-cannot-end-the-server")
@@ -86,8 +81,28 @@ async def test_a_child_outside_its_parent_breaks_the_contract() -> None:
 
 
 def test_optional_protocols_are_found_once() -> None:
-    assert "walk" in GuardedProvider(WalkingTree({})).abilities
-    assert "walk" not in GuardedProvider(Tree({})).abilities
+    assert "levels" in GuardedProvider(LevelTree({})).abilities
+    assert "levels" not in GuardedProvider(Tree({})).abilities
+
+
+def test_an_ability_without_one_of_its_methods_is_named() -> None:
+    class Half(Tree):
+        def __init__(self) -> None:
+            super().__init__({})
+            self.tools = ("an option, no method",)
+
+        def hides(self, *, limit: int) -> list[object]:
+            return []
+
+        @property
+        def restrictions(self) -> dict[str, frozenset[str]]:
+            return {"some": frozenset({"secret"})}
+
+    assert GuardedProvider(Half()).incomplete == [
+        "restrictions without narrowed",
+        "hides without explain, warnings",
+    ]
+    assert GuardedProvider(LevelTree({})).incomplete == []
 
 
 class Restricted(Tree):
@@ -114,7 +129,7 @@ CALLS: Mapping[str, Callable[[GuardedProvider], Awaitable[object]]] = {
     "metadata": lambda guarded: guarded.metadata(()),
     "read": lambda guarded: guarded.read(("a",), {}),
     "fetch": lambda guarded: guarded.fetch(("a",), {}),
-    "walk": lambda guarded: guarded.below((), after=(), limit=9),
+    "level": lambda guarded: guarded.level(1, "document", after=None, limit=9),
     "complete": lambda guarded: guarded.complete("path", "", given={}),
     "search": lambda guarded: guarded.search(
         SearchRequest(text="a", where="names"), below=(), after=None, limit=9, deadline=0

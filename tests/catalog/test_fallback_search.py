@@ -16,7 +16,7 @@ from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceT
 from resource_server.provider import Path, Provider
 from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree, WalkingTree
+from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -154,12 +154,12 @@ async def test_cancelling_a_search_cancels_its_pending_reads() -> None:
 
 
 async def test_no_page_is_fetched_after_the_deadline_of_names() -> None:
-    class Counting(WalkingTree):
+    class Counting(Tree):
         pages = 0
 
-        def walk(self, *args: Any, **options: Any) -> Any:
+        def list(self, *args: Any, **options: Any) -> Any:
             self.pages += 1
-            return super().walk(*args, **options)
+            return super().list(*args, **options)
 
     tree = Counting({f"a{at}": "" for at in range(9)})
     page = await found(tree, "a", "names", time_s=0.0)

@@ -25,7 +25,7 @@ from resource_server.errors import (
 from resource_server.provider import Path, Provider, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree, WalkingTree
+from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +78,7 @@ class Searching(Tree):
         self.search = search
 
 
-@pytest.mark.parametrize("kind", [Tree, SlowTree, WalkingTree])
+@pytest.mark.parametrize("kind", [Tree, SlowTree])
 async def test_names_come_first_then_lines(kind: type[Tree]) -> None:
     searched = catalog(kind(NODES))
     assert await everything(searched, "read") == [
@@ -199,7 +199,7 @@ async def test_unusual_queries_find_their_literal_text(query: str) -> None:
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=4),
     size=st.integers(1, 6),
     where=st.sampled_from([None, "names", "text"]),
-    kind=st.sampled_from([Tree, SlowTree, WalkingTree]),
+    kind=st.sampled_from([Tree, SlowTree]),
     hurried=st.booleans(),
 )
 async def test_each_hit_is_on_exactly_one_page(

@@ -13,7 +13,7 @@ from resource_server.catalog.mount import Mount, SecondUseCache, log_failure
 from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFound
 from resource_server.provider import Annotations, Provider, Resource
 from resource_server.runtime.timing import Timing
-from tests.providers_for_tests import SlowTree, Tree, WalkingTree
+from tests.providers_for_tests import LevelTree, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -339,11 +339,11 @@ async def test_closing_waits_for_the_end_of_a_start_in_the_background() -> None:
 
 
 async def test_abilities_are_detected_when_the_mount_is_created() -> None:
-    plain, walking = mounted(SlowTree({})), mounted(WalkingTree({}))
-    assert "walk" not in plain.provider.abilities
-    assert "walk" in walking.provider.abilities
+    plain, by_level = mounted(SlowTree({})), mounted(LevelTree({}))
+    assert "levels" not in plain.provider.abilities
+    assert "levels" in by_level.provider.abilities
     assert "complete" in plain.provider.abilities
-    assert "explain" not in plain.provider.abilities
+    assert "check" not in plain.provider.abilities
 
 
 # -- entries

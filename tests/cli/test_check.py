@@ -43,6 +43,12 @@ class Numbers:
     def hides(self, *, limit):
         paths = [(f"-{n}",) for n in range(1, 6)][:limit]
         return [*[(path, "negative") for path in paths], (("a", "\\x1b"), "no number")]
+
+    def explain(self, path):
+        return "a number"
+
+    def warnings(self, *, thorough):
+        return []
 """
 
 
@@ -67,7 +73,7 @@ def test_a_folder_is_reported_with_its_abilities(run: Run, folder: Path) -> None
     assert done.out.startswith("project  file:///project/\n")
     report = facts(done.out)
     assert report["provider"] == "filesystem"
-    assert report["offers"] == "list, read, metadata, complete, walk, fetch, explain, hides, watch"
+    assert report["offers"] == "list, read, metadata, complete, fetch, check, watch"
     assert report["resources"] == "7"
     assert report["template"] == "file:///project/{+path}"
 
@@ -79,8 +85,8 @@ def test_watch_is_not_an_ability_if_it_is_switched_off(run: Run, numbers: Path) 
         "providers:\n  on: {use: numbers.py}\n  off: {use: numbers.py, watch: off}\n", "utf-8"
     )
     on, off = json.loads(run("check", numbers, "--json").out)["mounts"]
-    assert on["abilities"] == ["list", "read", "metadata", "hides", "watch"]
-    assert off["abilities"] == ["list", "read", "metadata", "hides"]
+    assert on["abilities"] == ["list", "read", "metadata", "check", "watch"]
+    assert off["abilities"] == ["list", "read", "metadata", "check"]
 
 
 def test_json_reports_the_same_facts(run: Run, folder: Path) -> None:
@@ -322,6 +328,8 @@ def test_a_uri_outside_every_mount_is_status_1(run: Run, folder: Path) -> None:
 def test_explain_reports_only_visibility_for_a_provider_without_explain(
     run: Run, numbers: Path, name: str, words: str
 ) -> None:
+    plugin = numbers / "numbers.py"
+    plugin.write_text(NUMBERS.partition("    def hides")[0], "utf-8")
     done = run("check", numbers, "--explain", f"resource://n/{name}")
     assert done.out.startswith(f"resource://n/{name}: {words}")
 

@@ -20,6 +20,7 @@ import pytest
 
 from plugins.archive import Archive
 from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     InvalidParameter,
@@ -28,7 +29,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.provider import ByteSize, Change
+from resource_server.provider import ByteSize, Change, Resource
 from resource_server.provider import Path as Member
 from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing import check_provider, client
@@ -77,7 +78,11 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 async def paths(archive: Archive) -> list[str]:
-    return ["/".join(found.path) for found in await archive.walk(after=None, limit=1000)]
+    return ["/".join(found.path) for found in await below(archive)]
+
+
+async def below(archive: Archive) -> list[Resource]:
+    return await GuardedProvider(archive).below((), (), 1000)
 
 
 async def body(archive: Archive, path: str, **query: str) -> str | bytes:
@@ -468,7 +473,7 @@ async def test_a_changed_or_new_member_is_reported(
 
 async def test_in_a_replaced_zip_only_changed_members_have_a_new_version(tmp_path: Path) -> None:
     async def versions(files: Mapping[str, bytes]) -> dict[str, str | None]:
-        found = await Archive(zip_of(tmp_path / "a", files)).walk(after=None, limit=1000)
+        found = await below(Archive(zip_of(tmp_path / "a", files)))
         return {"/".join(r.path): r.version for r in found if r.type == "document"}
 
     before = await versions(FILES)

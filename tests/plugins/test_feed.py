@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from plugins.feed import feed
+from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.errors import MountUnavailable
 from resource_server.provider import Resource
 from resource_server.testing import check_provider, client
@@ -50,7 +51,7 @@ def url() -> Iterator[str]:
 
 async def listed(provider: Any) -> list[Resource]:
     async with provider:
-        return [*await provider.walk(after=None, limit=100)]
+        return await GuardedProvider(provider).below((), (), 100)
 
 
 async def test_a_file_and_a_url_keep_the_contract(tmp_path: Path, url: str) -> None:

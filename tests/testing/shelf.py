@@ -19,6 +19,7 @@ from resource_server.provider import (
     Format,
     Path,
     Resource,
+    ResourceType,
     Template,
     Truncation,
 )
@@ -55,9 +56,12 @@ class Shelf:
         below = sorted(path for path in self.items if path and path[:-1] == parent)
         return [self.entry(path) for path in below if after is None or path > after][:limit]
 
-    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+    async def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> Sequence[Resource]:
         rest = sorted(path for path in self.items if path > (after or ()) and path[0] != "hidden")
-        return [self.entry(path) for path in rest[:limit]]
+        level = [self.entry(path) for path in rest if len(path) == depth]
+        return [entry for entry in level if entry.type == type][:limit]
 
     async def metadata(self, path: Path) -> Resource:
         self.calls += 1
@@ -94,6 +98,9 @@ class Shelf:
 
     def explain(self, path: Path) -> str:
         return "shown" if not path or path in self.items else "not there"
+
+    def warnings(self, *, thorough: bool) -> Sequence[tuple[str, str]]:
+        return [("", "the shelf may fall")] if thorough else []
 
     def find(self, path: Path) -> str | bytes | None:
         if path not in self.items:

@@ -13,11 +13,10 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    SupportsCheck,
     SupportsComplete,
-    SupportsExplain,
     SupportsFetch,
-    SupportsHides,
-    SupportsWalk,
+    SupportsLevels,
 )
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.providers.filesystem import Filesystem
@@ -33,16 +32,13 @@ _: type[Provider] = Shelf
 _completes: type[SupportsComplete] = Shelf
 
 
-_walks: type[SupportsWalk] = Shelf
+_levels: type[SupportsLevels] = Shelf
 
 
 _fetches: type[SupportsFetch] = Shelf
 
 
-_hides: type[SupportsHides] = Shelf
-
-
-_explains: type[SupportsExplain] = Shelf
+_checks: type[SupportsCheck] = Shelf
 
 
 class OnlyEnters(Shelf):

@@ -12,6 +12,7 @@ from resource_server.errors import (
 from resource_server.provider import (
     Path,
     Resource,
+    ResourceType,
 )
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.testing import ProviderViolations, check_provider
@@ -109,16 +110,19 @@ class LosesItsWay(Shelf):
         return msgspec.structs.replace(await super().metadata(path), path=("elsewhere",))
 
 
-class WalksHidden(Shelf):
-    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        return [self.entry(path) for path in sorted(self.items) if path > (after or ())][:limit]
+class ListsHiddenLevels(Shelf):
+    async def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> Sequence[Resource]:
+        rest = sorted(path for path in self.items if path > (after or ()) and len(path) == depth)
+        return [self.entry(path) for path in rest if self.entry(path).type == type][:limit]
 
 
-class WalksByName(Shelf):
-    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        found = await super().walk(after=None, limit=1000)
-        rest = [entry for entry in found if after is None or entry.name > after[-1]]
-        return rest[:limit]
+class RestartsLevels(Shelf):
+    async def level(
+        self, depth: int, type: ResourceType, *, after: Path | None, limit: int
+    ) -> Sequence[Resource]:
+        return await super().level(depth, type, after=None, limit=limit)
 
 
 BROKEN: list[tuple[type[Shelf], str]] = [
@@ -139,8 +143,8 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (ListsNowhere, "an absent path raises ResourceNotFound"),
     (RootIsADocument, "the path () is the mount's own collection"),
     (LosesItsWay, "the path () is the mount's own collection"),
-    (WalksHidden, "walk gives the listed resources in the order of list, depth first"),
-    (WalksByName, "walk gives the listed resources in the order of list, depth first"),
+    (ListsHiddenLevels, "level gives the listed resources of one depth and type, each once"),
+    (RestartsLevels, "level resumes right after `after`, always in the same order"),
 ]
 
 

@@ -213,6 +213,11 @@ class HidesPathsOnly(Shelf):
         return [("cellar",)]
 
 
+class WarnsOfOptionsAlone(Shelf):
+    def warnings(self, *, thorough: bool) -> Any:
+        return ["items"]
+
+
 class ExplainsNothing(Shelf):
     def explain(self, path: Path) -> str:
         return ""
@@ -254,8 +259,9 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (FetchesNowhere, "an absent path raises ResourceNotFound"),
     (FetchesAlone, SIGNATURE),
     (HidesWhatItShows, "hidden paths raise ResourceNotFound"),
-    (HidesMore, "hides returns at most `limit` items"),
+    (HidesMore, "a page has at most `limit` items"),
     (HidesPathsOnly, SIGNATURE),
+    (WarnsOfOptionsAlone, SIGNATURE),
     (ExplainsNothing, SIGNATURE),
     (CannotExplainAbsence, "a provider raises only errors from resource_server.errors"),
 ]

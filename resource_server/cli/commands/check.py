@@ -176,7 +176,7 @@ async def _explanation(catalog: Catalog, uri: str) -> str:
     mount, path, _ = catalog.route(uri)
     await mount.start()
     try:
-        if "explain" in mount.provider.abilities:
+        if "check" in mount.provider.abilities:
             text = await mount.provider.explain(path)
         else:
             await mount.provider.metadata(path)
@@ -295,7 +295,7 @@ def _client_root_report(spec: MountSpec) -> MountReport:
 
 def _abilities(mount: Mount) -> list[str]:
     """Return the names of a mount's abilities."""
-    optional: Sequence[Ability] = ("complete", "walk", "fetch", "explain", "hides", "tools")
+    optional: Sequence[Ability] = ("complete", "fetch", "check", "tools")
     found = [ability for ability in optional if ability in mount.provider.abilities]
     return ["list", "read", "metadata", *found, *(("watch",) if mount.can_watch else ())]
 
@@ -354,7 +354,7 @@ async def _count_resources(
 
 
 async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
-    if "hides" not in mount.provider.abilities:
+    if "check" not in mount.provider.abilities:
         return
     try:
         found = await mount.provider.hides(limit=_MAX_COUNTED)

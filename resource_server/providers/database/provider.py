@@ -360,10 +360,6 @@ class Database:
         """Return tables by name and rows in key order. See `Provider.list`."""
         return await self._tree.children(parent, after, limit)
 
-    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return the listed tables with their documents, then queries. See `SupportsWalk.walk`."""
-        return await self._tree.walk(after or (), limit)
-
     async def level(
         self, depth: int, type: ResourceType, *, after: Path | None, limit: int
     ) -> Sequence[Resource]:
@@ -398,7 +394,7 @@ class Database:
         return document.resource, [document.content]
 
     async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
-        """Return the tables and columns that the manifest hides. See `SupportsHides`."""
+        """Return the tables and columns that the manifest hides. See `SupportsCheck`."""
         found: list[tuple[Path, str]] = []
         await self._exposed.infos()  # knows the views that are refused
         for info in await self._engine.tables():
@@ -419,7 +415,7 @@ class Database:
     async def warnings(self, *, thorough: bool = True) -> Sequence[tuple[str, str]]:
         """Return options that match nothing, and if `thorough` all that may be wrong.
 
-        See `SupportsWarnings`.
+        See `SupportsCheck`.
         """
         needed = self._needed.items() if self._restrictions else ()
         least = {
@@ -480,7 +476,7 @@ class Database:
         return Policy(self._tables_within(scopes), engine_name(self.url))
 
     async def explain(self, path: Path) -> str:
-        """Return the option that exposes or hides a resource. See `SupportsExplain`."""
+        """Return the option that exposes or hides a resource. See `SupportsCheck`."""
         table: TableName | None = None
         try:
             table = getattr(self._tree.address(path), "table", None)

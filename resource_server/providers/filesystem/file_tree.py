@@ -100,6 +100,11 @@ class NameRun(NamedTuple):
     names: Sequence[str]
     entry: TreeEntry | None = None
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether this is a single directory."""
+        return self.entry is not None and self.entry.directory is not None
+
 
 class ResourceFactory(Protocol):
     """Makes the resources of a page."""
@@ -407,34 +412,6 @@ class FileTree:
         frame = yield from self._open(path, entry.directory, ReadBudget())
         frame.close()
         return entry.directory, frame.listing
-
-    def walk(self, after: Path, factory: ResourceFactory, *, limit: int) -> Steps[list[Resource]]:
-        """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
-
-        `after` need not exist any more: its position in the order counts.
-
-        Raises:
-            ResourceNotFound, ResourceBusy: as in `children`.
-        """
-        budget = ReadBudget()
-        frames = [(yield from self._open((), self.directories.top(), budget))]
-        found: list[Resource] = []
-        try:
-            yield from self._resume(frames, after, budget)
-            while frames and len(found) < limit:
-                name = self._documents(frames[-1], factory, found, limit)
-                if name is not None:
-                    entry = yield from self._descend(frames, name, budget)
-                    if entry is not None:
-                        found.append(factory.resource(entry))
-                    else:
-                        yield from budget.passed()
-                elif len(found) < limit:
-                    frames.pop().close()
-        finally:
-            for frame in frames:
-                frame.close()
-        return found
 
     def level(
         self,

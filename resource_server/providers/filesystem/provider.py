@@ -16,8 +16,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import msgspec
@@ -98,7 +99,7 @@ T = TypeVar("T")
 _MANY_ENTRIES = 1001
 """Maximum entries of a page made on the event loop; longer ones are made in a thread."""
 _MAX_COUNTED = 10_000
-"""Maximum resources looked through for a warning."""
+"""Maximum files looked through for a warning."""
 _MAX_COMPARED, _MAX_CHECKED = 20_000, 1_000_000
 """Maximum names that patterns are compared with at the start, and by `check`."""
 _MANY_NAMES = 4096
@@ -302,10 +303,6 @@ class Filesystem:
         """Return children by name in code point order. See `Provider.list`."""
         name = after[-1] if after else None
         return self._page(self._tree.children(parent, self, after=name, limit=limit), limit)
-
-    def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
-        """Return the entries after `after`, depth first. See `SupportsWalk.walk`."""
-        return self._page(self._tree.walk(after or (), self, limit=limit), limit)
 
     def level(
         self, depth: int, type: ResourceType, *, after: Path | None, limit: int
@@ -651,7 +648,7 @@ class Filesystem:
         return FileSearch(self._tree, self, self._types, self.timing, text)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:
-        """Return the skills in the folder, in the order of `walk`. See `SupportsSkills`."""
+        """Return the skills in the folder, depth first. See `SupportsSkills`."""
         if self.skills == "off":
             return ()
         return self.threads.run(lambda: self._skills.page(after, limit))
@@ -721,13 +718,13 @@ class Filesystem:
         return explain.explain(self._tree, path)
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
-        """Return the hidden entries below the root. See `SupportsHides`."""
+        """Return the hidden entries below the root. See `SupportsCheck`."""
         return self.threads.run(lambda: explain.hidden_entries(self._tree, limit))
 
     def warnings(self, *, thorough: bool = True) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
         """Return rules that match nothing, and if `thorough` all that may be wrong.
 
-        See `SupportsWarnings`.
+        See `SupportsCheck`.
         """
         if thorough:
             return self.threads.run(self._warnings)
@@ -755,9 +752,12 @@ class Filesystem:
         waiting = {name for name, each in self._converters.entries().items() if each.missing}
         if not waiting:
             return ()
-        walked = finish(self._tree.walk((), self, limit=_MAX_COUNTED))
-        types = [each.mime_type for each in walked if each.mime_type is not None]
-        counts = Counter(each for each in types if each in waiting)
+        with closing(self._tree.name_runs((), self._tree.directories.top())) as runs:
+            names = (name for run in runs if not run.is_directory for name in run.names)
+            types = [
+                media_types.from_name(name, self._types) for name in islice(names, _MAX_COUNTED)
+            ]
+        counts = Counter(each for each in types if each is not None and each in waiting)
         if not counts:
             return ()
         feature = f"reading {registry.counted_kinds(counts)} in other formats"

@@ -36,6 +36,7 @@ from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import MAX_LINES
+from tests.providers.filesystem.trees import all_listed
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +100,7 @@ async def readable(folder: Filesystem) -> dict[str, str]:
     Text that is not in the encoding of its folder is read by a guess.
     """
     found: dict[str, str] = {}
-    for resource in await settle(folder.walk(after=None, limit=900)):
+    for resource in await all_listed(folder):
         if resource.type == "document":
             try:
                 (content,) = await settle(folder.read(resource.path, {}))
@@ -241,7 +242,7 @@ async def test_hits_are_described_as_the_listing_does(zoo: Filesystem) -> None:
 
 
 async def test_names_are_those_of_the_listing_and_no_others(zoo: Filesystem) -> None:
-    listed = [resource.path for resource in await settle(zoo.walk(after=None, limit=900))]
+    listed = [resource.path for resource in await all_listed(zoo)]
     for query in ("needle", "e", "*.txt", "a/", "a/**/*.py", "Straße", "[no"):
         fits = NameQuery(query)
         expected = {"/".join(path) for path in listed if fits.rank(path) is not None}
@@ -356,7 +357,7 @@ async def test_followed_links_lead_only_to_exposed_files(tmp_path: Path) -> None
     make(root, {"a/b/needle.txt": "needle"})
     (root / "a/b/up").symlink_to("..")
     (root / "to-b").symlink_to("a/b")
-    walked = [resource.path for resource in await settle(folder.walk(after=None, limit=900))]
+    walked = [resource.path for resource in await all_listed(folder)]
     assert sorted(await names(folder, "*")) == sorted(map("/".join, walked))
     assert await texts(folder) == list(await readable(folder))
     assert await texts(replace(folder, symlinks="deny")) == ["a/b/needle.txt", "real/needle.txt"]

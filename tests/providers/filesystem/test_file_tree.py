@@ -22,6 +22,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path as Address
+from resource_server.provider import ResourceType
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem, file_tree, lookahead
 from resource_server.providers.filesystem.directory import DirectoryCache
@@ -31,6 +32,7 @@ from tests.providers.filesystem.trees import (
     SHOWN,
     TREE,
     address,
+    all_listed,
     body,
     children,
     is_absent,
@@ -65,11 +67,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 14, 100])
-async def test_the_walk_is_depth_first_by_name_for_every_page_size(root: Path, limit: int) -> None:
+async def test_the_levels_have_every_entry_once_for_every_page_size(root: Path, limit: int) -> None:
     assert await walk(Filesystem(path=root), limit) == SHOWN
 
 
-async def test_a_walk_returns_the_same_entries_as_lists(root: Path) -> None:
+async def test_levels_have_the_same_entries_as_lists(root: Path) -> None:
     provider = Filesystem(path=root)
 
     async def below(parent: str) -> list[str]:
@@ -101,18 +103,20 @@ async def test_a_list_continues_after_a_deleted_name(root: Path) -> None:
     assert names(page) == ["empty", "src"]
 
 
-async def test_a_walk_continues_at_the_position_of_a_deleted_path(root: Path) -> None:
+async def test_a_level_continues_at_the_position_of_a_deleted_path(root: Path) -> None:
     provider = Filesystem(path=root)
-    for after, expected in (
-        ("a/b/zzz", "a/x.txt"),
-        ("a/bb/c/d", "a/x.txt"),
-        ("a.txt/was/a/directory", "empty"),
-        ("zzz", None),
-        ("A", "README.md"),
-        ("src/build/out.o", "src/deep"),
-        ("\udcff", None),
-    ):
-        page = await settle(provider.walk(after=address(after), limit=1))
+    expected_after: list[tuple[str, ResourceType, str | None]] = [
+        ("a/aa", "document", "a/x.txt"),
+        ("a/zzz", "document", "a-b/z.txt"),
+        ("a.txt/was-a-directory", "document", "src/main.py"),
+        ("a/bb", "collection", "src/deep"),
+        ("zzz", "collection", None),
+        ("A", "document", "a/x.txt"),
+        ("src/build", "collection", "src/deep"),
+        ("\udcff/x", "document", None),
+    ]
+    for after, type, expected in expected_after:
+        page = await settle(provider.level(2, type, after=address(after), limit=1))
         assert names(page) == ([expected] if expected else [])
 
 
@@ -127,7 +131,8 @@ async def test_a_first_listing_asks_for_no_ignore_file_by_name_below_the_root(
         return access(path, mode)
 
     monkeypatch.setattr(os, "access", recording)
-    assert await walk(Filesystem(path=root)) == SHOWN
+    level = await settle(Filesystem(path=root).level(4, "document", after=None, limit=9))
+    assert names(level) == ["src/deep/er/file.md"]
     assert [name for name in asked if name.startswith(("a", "empty", "src/deep"))] == []
 
 
@@ -143,8 +148,8 @@ async def test_a_page_goes_on_in_a_thread_where_the_loop_stopped(
         return read(self, parent, name, status, fd)
 
     monkeypatch.setattr(DirectoryCache, "read", recording)
-    page = await settle(Filesystem(path=tmp_path).walk(after=None, limit=200))
-    assert len(page) == 200
+    page = await settle(Filesystem(path=tmp_path).level(2, "document", after=None, limit=200))
+    assert len(page) == 100
     assert all(len(idents) == 1 for idents in threads.values())
     on_the_loop = [name for name, [ident] in threads.items() if ident == threading.get_ident()]
     assert 0 < len(on_the_loop) < 100
@@ -180,7 +185,7 @@ async def test_a_page_given_up_between_loop_and_thread_leaves_no_descriptor(tmp_
     provider = Filesystem(path=tmp_path)
     await settle(provider.list((), after=None, limit=1))  # opens the root itself
     before = open_descriptors(tmp_path)
-    page = provider.walk(after=None, limit=200)
+    page = provider.level(2, "document", after=None, limit=200)
     assert not isinstance(page, list)
     assert open_descriptors(tmp_path) > before
     cast("Coroutine[Any, Any, Any]", page).close()
@@ -188,12 +193,14 @@ async def test_a_page_given_up_between_loop_and_thread_leaves_no_descriptor(tmp_
     assert open_descriptors(tmp_path) == before
 
 
-async def test_a_file_that_becomes_a_directory_between_pages_is_walked(root: Path) -> None:
+async def test_a_file_that_becomes_a_directory_between_pages_is_listed_as_such(root: Path) -> None:
     provider = Filesystem(path=root)
     assert (await walk(provider))[-1] == "src/main.py"
     (root / "src/main.py").unlink()
     plant(root, ["src/main.py/inner.txt"])
-    page = await settle(provider.walk(after=address("src/deep/er/file.md"), limit=9))
+    page = [
+        entry for entry in await all_listed(provider) if entry.path > address("src/deep/er/file.md")
+    ]
     assert names(page) == ["src/main.py", "src/main.py/inner.txt"]
     assert [entry.type for entry in page] == ["collection", "document"]
 
@@ -310,7 +317,7 @@ def test_metadata_behind_a_swapped_link_never_comes_from_outside(
 async def test_a_name_of_any_bytes_is_listed_and_read(tmp_path: Path, name: bytes) -> None:
     (tmp_path / os.fsdecode(name)).write_text("body")
     provider = Filesystem(path=tmp_path)
-    [entry] = await settle(provider.walk(after=None, limit=9))
+    [entry] = await all_listed(provider)
     assert os.fsencode(entry.path[0]) == name
     entry.name.encode()
     assert await body(provider, entry.path[0]) == "body"
@@ -327,7 +334,7 @@ async def test_fifos_and_sockets_are_absent(root: Path) -> None:
         assert await is_absent(provider, "a/socket")
 
 
-async def test_a_tree_300_levels_deep_is_walked_in_any_page(tmp_path: Path) -> None:
+async def test_a_tree_300_levels_deep_is_listed_in_any_page(tmp_path: Path) -> None:
     path = tmp_path
     for _ in range(300):
         path /= "d"
@@ -341,7 +348,7 @@ async def test_a_tree_300_levels_deep_is_walked_in_any_page(tmp_path: Path) -> N
     assert await body(provider, "/".join(["d"] * 300) + "/f") == ""
 
 
-async def test_a_deep_walk_uses_few_descriptors(tmp_path: Path) -> None:
+async def test_a_deep_level_uses_few_descriptors(tmp_path: Path) -> None:
     deep = plant(tmp_path, ["root/" + "d/" * 200])
     provider = Filesystem(path=deep / "root")
     await walk(provider)
@@ -349,7 +356,7 @@ async def test_a_deep_walk_uses_few_descriptors(tmp_path: Path) -> None:
         assert len(await walk(provider, 1000)) == 200
 
 
-async def test_a_walk_without_descriptors_is_busy_rather_than_short(tmp_path: Path) -> None:
+async def test_a_level_without_descriptors_is_busy_rather_than_short(tmp_path: Path) -> None:
     deep = plant(tmp_path, ["root/" + "d/" * 50])
     provider = Filesystem(path=deep / "root")
     await walk(provider)
@@ -377,7 +384,7 @@ async def test_the_root_of_the_machine_is_listed_lazily() -> None:
     async with provider:
         assert provider.metadata(()).name == "/"
         assert "proc" in await children(provider)
-        assert len(await settle(provider.walk(after=("proc",), limit=50))) == 50
+        assert len(await settle(provider.level(2, "document", after=("proc",), limit=20))) == 20
         assert "processor" in str(await body(provider, "proc/cpuinfo"))
 
 

@@ -17,9 +17,9 @@ from resource_server.errors import (
 )
 from resource_server.provider import (
     Annotations,
+    SupportsCheck,
     SupportsComplete,
-    SupportsExplain,
-    SupportsWalk,
+    SupportsLevels,
 )
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import (
@@ -30,6 +30,7 @@ from tests.providers.filesystem.trees import (
     SHOWN,
     TREE,
     address,
+    all_listed,
     body,
     children,
     from_manifest,
@@ -49,14 +50,14 @@ def root(tmp_path: Path) -> Path:
 
 def test_the_provider_has_every_ability_it_claims(root: Path) -> None:
     provider = Filesystem(path=root)
-    assert isinstance(provider, SupportsWalk)
+    assert isinstance(provider, SupportsLevels)
     assert isinstance(provider, SupportsComplete)
-    assert isinstance(provider, SupportsExplain)
+    assert isinstance(provider, SupportsCheck)
 
 
 async def test_metadata_equals_the_entry_of_a_listing(root: Path) -> None:
     provider = Filesystem(path=root)
-    for entry in await settle(provider.walk(after=None, limit=100)):
+    for entry in await all_listed(provider):
         assert provider.metadata(entry.path) == entry
 
 
@@ -161,11 +162,11 @@ async def test_hidden_files_cannot_be_reached_by_guessing(
     assert not await is_absent(provider, legitimate)
 
 
-async def test_an_unlisted_directory_is_a_child_but_not_in_the_walk(root: Path) -> None:
+async def test_an_unlisted_directory_is_a_child_but_in_no_level(root: Path) -> None:
     provider = Filesystem(path=root, directories={"a": DirectoryOptions(listed=False)})
     assert await walk(provider) == [name for name in SHOWN if name.split("/")[0] != "a"]
-    page = await settle(provider.walk(after=address("a/b/y.txt"), limit=1))
-    assert names(page) == ["a-b"]
+    page = await settle(provider.level(2, "document", after=address("a/x.txt"), limit=1))
+    assert names(page) == ["a-b/z.txt"]
     assert await children(provider, "a") == ["a/b", "a/x.txt"]
     assert not provider.metadata(("a",)).listed
     assert await body(provider, "a/x.txt") == "body of a/x.txt\n"

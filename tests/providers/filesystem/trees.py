@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from resource_server import plugins
-from resource_server.errors import (
-    ResourceNotFound,
-)
+from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path as Address
-from resource_server.provider import (
-    Resource,
-)
+from resource_server.provider import Resource, ResourceType, SupportsLevels
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.eager import settle
+
+TYPES: tuple[ResourceType, ...] = ("collection", "document")
 
 
 def from_manifest(root: Path, options: Mapping[str, object]) -> Filesystem:
@@ -81,16 +80,25 @@ def names(resources: Sequence[Resource]) -> list[str]:
     return ["/".join(entry.path) for entry in resources]
 
 
-async def walk(provider: Filesystem, limit: int = 100) -> list[str]:
-    """Return all that is listed, fetched in pages."""
-    found: list[str] = []
-    after: Address | None = None
-    while True:
-        page = await settle(provider.walk(after=after, limit=limit))
-        found += names(page)
-        if len(page) < limit:
-            return found
-        after = page[-1].path
+async def all_listed(provider: SupportsLevels, limit: int = 100) -> list[Resource]:
+    """Return all that is listed, fetched level by level in pages, in the order of paths."""
+    found: list[Resource] = []
+    for depth in count(1):
+        level: list[Resource] = []
+        for type in TYPES:
+            after: Address | None = None
+            while page := await settle(provider.level(depth, type, after=after, limit=limit)):
+                level += page
+                after = page[-1].path
+        found += level
+        if not any(each.type == "collection" for each in level):
+            break
+    return sorted(found, key=lambda each: each.path)
+
+
+async def walk(provider: SupportsLevels, limit: int = 100) -> list[str]:
+    """Return the paths of all that is listed, fetched in pages."""
+    return names(await all_listed(provider, limit))
 
 
 async def children(provider: Filesystem, parent: str = "", limit: int = 100_000) -> list[str]:

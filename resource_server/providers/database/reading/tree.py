@@ -120,10 +120,6 @@ class DatabaseTree:
                 await self.resource(path)
                 raise NotACollection
 
-    async def walk(self, after: Path, limit: int) -> Sequence[Resource]:
-        """Return listed resources, as `SupportsWalk.walk`, without a query to any table."""
-        return [*islice(self._walk(await self._exposed.infos(), after), limit)]
-
     async def level(
         self, depth: int, type: ResourceType, after: Path, limit: int
     ) -> Sequence[Resource]:

@@ -164,8 +164,7 @@ class SkillIndex:
         if top is None:
             return
         for run in self._tree.name_runs((), top, unlisted=True):
-            is_document = run.entry is None or run.entry.directory is None
-            if is_document and SKILL_FILE in run.names:
+            if not run.is_directory and SKILL_FILE in run.names:
                 yield (*run.path, SKILL_FILE)
 
     def _skill(self, path: Path) -> Skill:

@@ -4,17 +4,15 @@ import logging
 import os
 import random
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
-from resource_server.provider import Resource
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
-from resource_server.runtime.eager import settle
 from tests.anybody import like_anybody
+from tests.providers.filesystem.trees import walk
 
 SEEDS = 12
 NAMES = ("a", "b", "ab", "build", "x.py", "x.pyc", "y.c", "dé", "#h", "!e", "sp ", "k.log", "a b")
@@ -40,10 +38,7 @@ PIECES = (
 def visible(root: Path) -> set[str]:
     provider = Filesystem(path=root, hidden=True, symlinks="deny")
 
-    async def walk() -> Sequence[Resource]:
-        return await settle(provider.walk(after=None, limit=100_000))
-
-    return {"/".join(entry.path) for entry in anyio.run(walk)} - {".gitignore"}
+    return {*anyio.run(walk, provider, 100_000)} - {".gitignore"}
 
 
 def shown_by_git(root: Path) -> set[str]:
@@ -159,9 +154,9 @@ def test_an_unreadable_ignore_file_hides_its_siblings(
     (tmp_path / "sub" / ".gitignore").chmod(0)
     with like_anybody():
         assert visible(tmp_path) == {"c", "sub"}
-    assert caplog.messages == [
+    assert {*caplog.messages} == {
         "all beside 'sub/.gitignore' is hidden: the ignore file may not be read"
-    ]
+    }
     (tmp_path / "sub" / ".gitignore").chmod(0o600)
     with like_anybody():
         assert visible(tmp_path) == {"c", "sub", "sub/.gitignore", "sub/b"}

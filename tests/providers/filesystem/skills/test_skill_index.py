@@ -22,7 +22,7 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.providers.filesystem.skills.skill_index import MAX_FILES, MAX_SKILL_BYTES
 from resource_server.runtime.eager import settle
 from resource_server.testing import check_provider
-from tests.providers.filesystem.trees import address, from_manifest
+from tests.providers.filesystem.trees import address, all_listed, from_manifest
 
 pytestmark = pytest.mark.anyio
 
@@ -442,7 +442,7 @@ async def test_a_skill_md_is_named_and_described_alike_everywhere(tmp_path: Path
         page = await settle(
             provider.search(request, below=(), after=None, limit=10, deadline=time.monotonic() + 10)
         )
-        walked = await settle(provider.walk(after=None, limit=100))
+        walked = await all_listed(provider)
         children = await settle(provider.list(("tea",), after=None, limit=10))
         fetched, _ = await settle(provider.fetch(path, {}))
         metadata = await settle(provider.metadata(path))

@@ -10,11 +10,11 @@ import duckdb
 import msgspec
 import pytest
 
-from resource_server.provider.core import Resource
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import settle
 from resource_server.testing.tool_rules import SilentToolRequest
+from tests.providers.filesystem.trees import all_listed
 
 pytestmark = pytest.mark.anyio
 
@@ -63,14 +63,7 @@ async def _seen(path: Path) -> dict[str, object]:
     url = f"duckdb:///{path}"
     async with Database(url=url, tables=OPTIONS, queries=QUERIES) as database:
         database.linked(lambda path, query=None: "/".join(path))
-        listed: list[Resource] = []
-        for _ in range(9):
-            after = listed[-1].path if listed else None
-            page = await database.walk(after=after, limit=100)
-            listed += page
-            if not page:
-                break
-        seen["listed"] = [each.path for each in listed]
+        seen["listed"] = [each.path for each in await all_listed(database)]
         for parts in (
             ("main", "orders", "~rows"),
             ("main", "orders", "~schema"),
