@@ -48,9 +48,8 @@ PROMISES = (
             "Generated tests compare, byte for byte, servers that differ only in hidden things.",
         ),
         ("catalog", "providers", "subscriptions", "access.py"),
-        "The allowed differences are listed in [Security](security.md): times, estimated counts, "
-        "the order of rows without a key, and the others. Whether a hidden column exists is "
-        "visible, as a table without it is not served.",
+        "The differences that [Security](security.md) lists: what a visible view computes from "
+        "hidden rows, equal codes of hashes, estimated counts, times, and the others.",
         ("noninterference",),
     ),
     Promise(
