@@ -38,7 +38,6 @@ from tests.providers.database.engines.duckdb.processes import children_of
 from tests.providers.database.engines.duckdb.test_isolation import PATIENCE_S
 from tests.providers.database.engines.duckdb.test_query_attacks import (
     IDEAS,
-    IDEAS_OF_FILES,
     POLICY_OF_FILES,
     SCHEMAS,
     SECRET,
@@ -172,7 +171,7 @@ async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden
     tmp_path: Path, kind: str
 ) -> None:
     is_database = kind == "database"
-    ideas = IDEAS if is_database else IDEAS_OF_FILES
+    ideas = IDEAS[kind]
     tried = [(each.sql, each.value) for each in attacks() if each.idea in ideas]
     tried += [(sql, None) for sql in MASKS_AND_ROWS.strip().splitlines()]
     assert len(tried) > (650 if is_database else 300)
