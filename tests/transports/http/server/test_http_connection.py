@@ -348,6 +348,7 @@ async def test_a_body_that_nobody_takes_is_read_to_its_end() -> None:
     connection.data_received(b"x" * 100_000)
     assert not transport.is_reading_paused
     connection.data_received(b"x" * 100_000 + request("GET"))
+    await turns()
     assert transport.written.count(b"200 OK") == 2
     connection.connection_lost(None)
 
