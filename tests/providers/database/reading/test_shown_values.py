@@ -176,13 +176,14 @@ async def test_a_json_key_as_it_is_shown_reads_its_row(owner: Owner) -> None:
     await owner.run(
         "create table t (j jsonb primary key, id integer)",
         """insert into t values ('{"n": 12345678901234567890}', 1),
-        ('{"n": "12345678901234567890"}', 2), ('[98765432109876543210]', 3)""",
+        ('{"n": "12345678901234567890"}', 2), ('[98765432109876543210]', 3), ('"1"', 4)""",
     )
     async with served(owner) as it:
         # The same text: the value that it spells comes first.
         assert (await it.json('t/{"n": "12345678901234567890"}'))["id"] == 2
         assert (await it.json('t/{"n": 12345678901234567890}'))["id"] == 1
         assert (await it.json('t/["98765432109876543210"]'))["id"] == 3
+        assert (await it.json("t/1"))["id"] == 4
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
