@@ -184,6 +184,11 @@ def _same(shown: object, other: object) -> bool:
         return True
     if shown in (None, "") or other in (None, ""):
         return shown in (None, "") and other in (None, "")
+    match shown:
+        case {"$blob": _, "bytes": size}:  # damage can make bytes of the text of Parquet
+            return other == f"[{size} bytes]"
+        case _:
+            pass
     first, second = _spelt(shown), _spelt(other)
     return first == second or (
         isinstance(shown, list | dict) != isinstance(other, list | dict)
