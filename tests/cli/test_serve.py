@@ -24,7 +24,6 @@ from tests.cli.conftest import (
 
 # Loaded by no source, up to the answer to `initialize`: each would delay it.
 LATER = {
-    "aiosqlite",
     "anyio",
     "difflib",
     "magic",

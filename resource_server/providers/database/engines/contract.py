@@ -128,6 +128,8 @@ class CommitDetection(msgspec.Struct, frozen=True):
 class Engine(Protocol):
     """One database, opened read-only. All methods may be called concurrently.
 
+    Engines inherit from it, and from it what a file without logins and a single source has.
+
     Every method raises `ResourceBusy` (locked, overloaded, connection lost), `DeadlineExceeded`,
     `ResourceUnreadable` for what is there and cannot be read, and `MountUnavailable` if the
     database cannot be used at all: its message is for the operator, and may name host, port and
@@ -147,12 +149,12 @@ class Engine(Protocol):
     @property
     def has_schemas(self) -> bool:
         """Whether a table's address includes its schema."""
-        ...
+        return False
 
     @property
     def open_timeout_s(self) -> float:
         """Seconds that `open` and the checks after it may take."""
-        ...
+        return 10.0
 
     async def open(self) -> None:
         """Connect and check that the database can be read. `close` it even if this fails."""
@@ -174,7 +176,7 @@ class Engine(Protocol):
 
         None if the server does not tell.
         """
-        ...
+        return None
 
     async def table(self, name: TableName) -> Table:
         """Reflect one table, or return it from a cache that notices schema changes.
@@ -231,17 +233,17 @@ class Engine(Protocol):
 
     async def privileges(self) -> Sequence[Privilege]:
         """Return the login's privileges beyond reading."""
-        ...
+        return ()
 
     @property
     def left_out(self) -> Sequence[str]:
         """What is wrong with data files: they are left out or unusual, each with the reason."""
-        ...
+        return ()
 
     @property
     def unenforced(self) -> Sequence[str]:
         """Protections of a process of the engine's own that this system does not enforce."""
-        ...
+        return ()
 
     @property
     def commit_detection(self) -> CommitDetection:

@@ -17,7 +17,6 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import aclosing
@@ -31,13 +30,10 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
 from resource_server.providers.database.engines.contract import (
-    EngineName,
-    Privilege,
+    Engine,
     Rows,
     Statement,
-    ViewReads,
 )
-from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_url import ServerUrl, parse_server_url
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.runtime import causes
@@ -60,7 +56,6 @@ CONNECT_TIMEOUT_S = 5.0
 CATALOG_TIMEOUT_S = 5.0
 """Timeout of one catalog query."""
 _CHECK_TIMEOUT_S = 5.0
-_OPEN_TIMEOUT_S = 10.0
 _MAX_RETRY_S = 5.0
 """Longest delay between two attempts to reconnect."""
 _MAX_WORDS = 200
@@ -106,7 +101,7 @@ class ConnectionPool:
         return idle
 
 
-class ServerEngine(ABC):
+class ServerEngine(Engine, ABC):
     """One database on a server. Subclasses add what differs by driver and SQL dialect."""
 
     driver: str
@@ -146,7 +141,7 @@ class ServerEngine(ABC):
     @property
     def open_timeout_s(self) -> float:
         """See `Engine.open_timeout_s`."""
-        return max(_OPEN_TIMEOUT_S, self._connect_timeout_s + CATALOG_TIMEOUT_S)
+        return max(super().open_timeout_s, self._connect_timeout_s + CATALOG_TIMEOUT_S)
 
     async def open(self) -> None:
         """Connect and check that the database can be read.
@@ -230,59 +225,6 @@ class ServerEngine(ABC):
         return self._commits.follow()
 
     # -- abstract members
-
-    @property
-    @abstractmethod
-    def name(self) -> EngineName:
-        """`postgresql`, `mysql` or `mariadb`."""
-
-    @property
-    @abstractmethod
-    def has_schemas(self) -> bool:
-        """Whether a table's address includes its schema."""
-
-    @abstractmethod
-    async def tables(self) -> Sequence[TableInfo]:
-        """Return all readable tables and views, ordered by schema and name."""
-
-    async def unserved(self) -> Sequence[TableName] | None:
-        """Return what is there beside `tables`; None if the server does not tell."""
-        return None
-
-    @abstractmethod
-    async def table(self, name: TableName) -> Table:
-        """Reflect one table.
-
-        Raises:
-            ResourceNotFound: no such table.
-            ResourceUnreadable: no privilege to read it, if the server tells that there is one.
-        """
-
-    @abstractmethod
-    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
-        """Return the columns that each of these views reads. See `Engine.view_reads`."""
-
-    @abstractmethod
-    async def estimate(self, name: TableName) -> int | None:
-        """Return the row count from statistics, or None without statistics."""
-
-    @abstractmethod
-    async def schema_state(self, name: TableName | None = None) -> object:
-        """Return a value that changes whenever a table is created, altered or dropped."""
-
-    @abstractmethod
-    async def privileges(self) -> Sequence[Privilege]:
-        """Return the login's privileges beyond reading."""
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """None: a server has no data files."""
-        return ()
-
-    @property
-    def unenforced(self) -> Sequence[str]:
-        """None: the server's process is not ours."""
-        return ()
 
     @abstractmethod
     def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:

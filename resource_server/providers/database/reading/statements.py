@@ -99,6 +99,7 @@ class Statements:
         self._key = table.key
         self._nullable = tuple([column.name for column in table.key_columns if column.nullable])
         self._may_be_null = {column.name for column in table.columns if column.nullable}
+        self._may_be_null -= {*table.key}  # no page has rows with NULL in the key
         self._nulls_first = _NULLS_FIRST.get(dialect.name, (False, dialect.name == "postgresql"))
         columns_by_name = {each.name: each for each in (*table.columns, *table.key_columns)}
         self._types = {
@@ -157,51 +158,37 @@ class Statements:
         columns: Sequence[str] | None = None,
         selection: Selection = EVERYTHING,
     ) -> Statement:
-        """Select rows in key order, after the key `after` if given; others by `without_key`.
+        """Select rows in the order of a selection or else of the key, after `after` if given.
 
-        `within` restricts the first key columns to these values. Key columns outside of `columns`
-        come after them, as in `selected`. With an order, `after` are the values of its `terms`.
+        `after` are the values of `terms`. `within` restricts the first key columns to these values.
+        Columns of the key and the order outside of `columns` come after them, as in `selected`.
+        Rows without a key are selected by `without_key`; only a table without them has an order.
         """
         wanted = self._columns if columns is None else tuple(columns)
-        if selection.order:
-            return self._sorted_page(limit, after, wanted, selection)
-        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
-        values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
-        values |= self._filter_values(selection)
-
-        def select() -> _Select:
-            selected = self._select(*self.selected(wanted))
-            selected = self._conditions(selected, len(within), self._key if after else ())
-            selected = self._filtered(selected, selection)
-            ordered = self._addressed(selected).order_by(*map(self._column, self._key))
-            return self._compiler.limited(ordered)
-
-        shape = ("page", wanted, after is not None, len(within), selection.shape)
-        return self._statement(shape, select, values)
-
-    def _sorted_page(
-        self,
-        limit: int,
-        after: Sequence[object] | None,
-        wanted: tuple[str, ...],
-        selection: Selection,
-    ) -> Statement:
-        """Select rows in the order of a selection, for tables whose rows all have a key."""
         terms = self.terms(selection.order)
         beyond = [
             self._rank(term.column, value) for term, value in zip(terms, after or (), strict=False)
         ]
         missing = tuple([value is None for value in beyond])
-        values = {"limit": limit, **_values("k", beyond), **self._filter_values(selection)}
+        values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
+        values |= self._filter_values(selection)
 
         def select() -> _Select:
             selected = self._select(*self.selected(wanted, selection.order))
-            selected = self._filtered(self._conditions(selected, 0, ()), selection)
-            if missing:
-                selected = selected.where(self._follows(terms, missing, 0))
-            return self._compiler.limited(selected.order_by(*map(self._directed, terms)))
+            selected = self._filtered(self._conditions(selected, len(within)), selection)
+            return self._paged(selected, terms, missing, len(within))
 
-        return self._statement(("sorted", wanted, missing, selection.shape), select, values)
+        shape = ("page", wanted, missing, len(within), selection.shape)
+        return self._statement(shape, select, values)
+
+    def _paged(
+        self, selected: _Select, terms: Sequence[Term], missing: Sequence[bool], within: int
+    ) -> _Select:
+        """Order rows that have a key, from the bound row on if there is one."""
+        if missing:
+            selected = selected.where(self._follows(terms, missing, within))
+        ordered = self._addressed(selected).order_by(*map(self._directed, terms))
+        return self._compiler.limited(ordered)
 
     def _directed(self, term: Order | Term) -> sa.ColumnElement[Any]:
         column = self._column(term.column)
@@ -250,7 +237,7 @@ class Statements:
         wanted = self._columns if columns is None else tuple(columns)
 
         def select() -> _Select:
-            selected = self._conditions(self._select(*self.selected(wanted)), 0, ())
+            selected = self._conditions(self._select(*self.selected(wanted)))
             selected = self._filtered(selected, selection)
             if self._nullable and not selection.order:
                 missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
@@ -325,7 +312,7 @@ class Statements:
                 )
                 for number in range(len(keys))
             ]
-            found = self._conditions(self._select(*self.selected(self._columns)), 0, ())
+            found = self._conditions(self._select(*self.selected(self._columns)))
             return found.where(sa.or_(*each))
 
         values = {
@@ -355,7 +342,7 @@ class Statements:
         def select() -> _Select:
             column = self._ordered(name)
             # Not `min`: PostgreSQL lacks it for some types that it can index.
-            every = self._addressed(self._conditions(_select(column), len(within), ()))
+            every = self._addressed(self._conditions(_select(column), len(within)))
             least = (
                 every.order_by(self._column(name))
                 .limit(sa.literal_column("1"))
@@ -403,6 +390,7 @@ class Statements:
         """
         like = None if containing is None else like_pattern(containing)
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        present = (False,) * len(beyond)
         values = {"limit": limit, "like": like, **_values("w", within), **_values("k", beyond)}
 
         def select() -> _Select:
@@ -410,9 +398,8 @@ class Statements:
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *found])]
             selected = _select(*labelled).select_from(self._table)
-            selected = self._conditions(selected, len(within), self._key if after else ())
-            ordered = self._addressed(selected).order_by(*map(self._column, self._key))
-            return self._compiler.limited(ordered)
+            selected = self._conditions(selected, len(within))
+            return self._paged(selected, self.terms(()), present, len(within))
 
         shape = (
             "texts",
@@ -429,10 +416,10 @@ class Statements:
 
         def select() -> _Select:
             if most is None:
-                counted = self._conditions(_select(sa.func.count()), 0, ())
+                counted = self._conditions(_select(sa.func.count()))
                 return counted.select_from(self._table)
             some = _select(sa.literal_column("1")).select_from(self._table)
-            some = self._compiler.limited(self._conditions(some, 0, ())).subquery("some")
+            some = self._compiler.limited(self._conditions(some)).subquery("some")
             return _select(sa.func.count()).select_from(some)
 
         return self._statement(("count", most is None), select, {"limit": most})
@@ -459,7 +446,7 @@ class Statements:
             }
             every = [*groups.values(), *found.values()]
             labelled = [each.label(f"c{place}") for place, each in enumerate(every)]
-            selected = self._conditions(_select(*labelled).select_from(self._table), 0, ())
+            selected = self._conditions(_select(*labelled).select_from(self._table))
             selected = self._filtered(selected, selection)
             columns = {name: self._column(name) for name in by}
             if by:
@@ -532,7 +519,7 @@ class Statements:
 
         def select() -> _Select:
             some = _select(sa.literal_column("1")).select_from(self._table)
-            some = self._addressed(self._conditions(some, 0, ()))
+            some = self._addressed(self._conditions(some))
             by_key = some.group_by(*map(self._column, self._key))
             several = by_key.having(sa.func.count() > sa.literal_column("1"))
             return self._compiler.limited(several)
@@ -546,7 +533,7 @@ class Statements:
             # Separate subqueries, so that each uses its best index.
             chosen = _select(sa.func.max(_column(column))), _select(sa.func.count())
             source = self._source((column,))
-            asked = [self._conditions(each.select_from(source), 0, ()) for each in chosen]
+            asked = [self._conditions(each.select_from(source)) for each in chosen]
             return _select(*(each.scalar_subquery() for each in asked))
 
         return self._statement(("greatest", column), select, {})
@@ -656,25 +643,13 @@ class Statements:
             selected = selected.where(self._column(name).is_not(None))
         return selected
 
-    def _conditions(self, selected: _Select, within: int, after: Sequence[str]) -> _Select:
-        """Add the manifest's condition, equality with the key prefix, and the keyset bound."""
+    def _conditions(self, selected: _Select, within: int = 0) -> _Select:
+        """Add the manifest's condition, and equality with the key prefix."""
         if self._where is not None:
             selected = selected.where(self._where)
         for place, name in enumerate(self._key[:within]):
             selected = selected.where(self._column(name) == self._bound(name, f"w{place}"))
-        return selected if not after else selected.where(self._beyond(after, within))
-
-    def _beyond(self, names: Sequence[str], first: int) -> sa.ColumnElement[bool]:
-        """Return the condition that a key follows the bound one, from column `first` on."""
-        condition: sa.ColumnElement[bool] | None = None
-        for place in reversed(range(first, len(names))):
-            name = names[place]
-            column, value = self._ordered(name), self._bound(name, f"k{place}", ranked=True)
-            if condition is None:
-                condition = column > value
-            else:
-                condition = sa.and_(column >= value, sa.or_(column > value, condition))
-        return cast("sa.ColumnElement[bool]", condition)
+        return selected
 
 
 class _SqlType(sa.types.UserDefinedType[Any]):

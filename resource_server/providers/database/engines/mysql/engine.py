@@ -18,7 +18,6 @@ from resource_server.errors import (
 from resource_server.providers.database.engines.causes import failure, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
-    Engine,
     EngineName,
     Privilege,
     QueryEngine,
@@ -86,11 +85,6 @@ class MysqlEngine(ServerEngine):
     def name(self) -> EngineName:
         """`mariadb` or `mysql`, known once it is open."""
         return "mariadb" if self._mariadb else "mysql"
-
-    @property
-    def has_schemas(self) -> bool:
-        """False: it serves the tables of the URL's database."""
-        return False
 
     # -- the catalog
 
@@ -511,5 +505,4 @@ async def _execute(
     return columns, list(await cursor.fetchall())
 
 
-_: type[Engine] = MysqlEngine
-__: type[QueryEngine] = MysqlEngine
+_: type[QueryEngine] = MysqlEngine

@@ -13,7 +13,6 @@ from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.causes import failure, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
-    Engine,
     EngineName,
     Privilege,
     QueryEngine,
@@ -456,5 +455,4 @@ def _rows(columns: tuple[str, ...], records: Sequence[Any], limit: int) -> Rows:
     return Rows(columns, [tuple(record) for record in records[:limit]], len(records) > limit)
 
 
-_: type[Engine] = PostgresEngine
-__: type[QueryEngine] = PostgresEngine
+_: type[QueryEngine] = PostgresEngine

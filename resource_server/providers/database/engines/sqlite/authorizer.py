@@ -32,6 +32,11 @@ class Readable(Protocol):
         ...
 
 
+def everything(table: str, column: str, *, through: str | None = None) -> bool:
+    """Return True: a `Readable` without rules."""
+    return True
+
+
 FUNCTIONS = frozenset(
     """
     -> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling char coalesce concat

@@ -13,7 +13,6 @@ from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
     EngineName,
-    Privilege,
     Rows,
     SqlEngine,
     SqlPolicy,
@@ -22,7 +21,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import MAX_WAITING
-from resource_server.providers.database.engines.sqlite.authorizer import Readable
+from resource_server.providers.database.engines.sqlite.authorizer import Readable, everything
 from resource_server.providers.database.engines.sqlite.catalog import SqliteCatalog
 from resource_server.providers.database.engines.sqlite.connection import (
     SqliteConnection,
@@ -54,26 +53,18 @@ _ASKED = 2, 16
 """Statements of callers that run at the same time, and that wait."""
 
 
-def _all(table: str, column: str, *, through: str | None = None) -> bool:
-    return True
-
-
-class SqliteEngine:
-    """A SQLite database file, which other processes may write. An `Engine`.
+class SqliteEngine(Engine):
+    """A SQLite database file, which other processes may write.
 
     `readable` decides which columns statements may read; see `Readable`. `interval` is the number
     of seconds between two looks for commits.
     """
 
-    name: EngineName = "sqlite"
-    has_schemas = False
-    open_timeout_s = 10.0
-
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
-        readable: Readable = _all,
+        readable: Readable = everything,
         interval: float = 0.05,
     ) -> None:
         self._file = DatabaseFile(path)
@@ -97,6 +88,11 @@ class SqliteEngine:
         self._catalog = SqliteCatalog()
         self._confined: dict[bool, PolicyWorkers] = {}
         """Workers for SQL of callers (False) and of the manifest (True)."""
+
+    @property
+    def name(self) -> EngineName:
+        """`sqlite`."""
+        return "sqlite"
 
     @property
     def dialect(self) -> Dialect:
@@ -229,20 +225,6 @@ class SqliteEngine:
         identity = self._catalog_worker.identity
         return None if identity is None else schema_state(version, identity)
 
-    async def privileges(self) -> Sequence[Privilege]:
-        """Return none: SQLite has no logins, and these connections cannot write."""
-        return ()
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """None: there is one file."""
-        return ()
-
-    @property
-    def unenforced(self) -> Sequence[str]:
-        """None: there is no other process."""
-        return ()
-
     @property
     def commit_detection(self) -> CommitDetection:
         """Polling, besides the file's events. See `Engine.commit_detection`."""
@@ -264,5 +246,4 @@ class SqliteEngine:
             raise unavailable(error.found, "") from None
 
 
-_: type[Engine] = SqliteEngine
-__: type[SqlEngine] = SqliteEngine
+_: type[SqlEngine] = SqliteEngine

@@ -3,10 +3,8 @@
 A statement that SQLite does not stop keeps its thread. Its caller is answered all the same, the
 statements behind it move to a new connection, and a circuit breaker limits such threads.
 
-The threads are ours because aiosqlite's cannot keep these promises. They are no daemons, so one
-such statement delays the end of the process (3.2 s measured). They die with a traceback, and leave
-their files open, if the loop has closed meanwhile. And they run single methods of `sqlite3`, so a
-cursor, its rows and its end take three trips instead of one: a third of the reads per second.
+They are daemons, so a statement that does not end keeps no process; and they run whole jobs, so a
+cursor, its rows and its end take one trip.
 """
 
 from __future__ import annotations
