@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import functools
 import logging
@@ -10,13 +9,14 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from resource_server.providers.filesystem.options import WatchMode
 from resource_server.runtime import inotify
 from resource_server.runtime.file_system_kind import file_system_kind
 from resource_server.runtime.timing import Timing
+from resource_server.runtime.watchfiles_events import FileChanges, WatchfilesEvents
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ _STRUCTURE = (
 )
 _CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE
 _FILE = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.DELETE_SELF | inotify.MOVE_SELF
+# By the numbers of `watchfiles.Change`: added, modified, deleted.
+_WATCHFILES_MASKS = {1: inotify.MOVED_TO, 2: _CONTENT, 3: inotify.DELETE}
 
 
 class EventSource(Protocol):
@@ -70,7 +72,8 @@ async def event_source(
                 yield source
             return
     elif mode == "watchfiles":
-        async with _watchfiles_source(path, sink, timing) as source:
+        source = _WatchfilesSource(path, sink, timing)
+        async with source.events.running():
             yield source
         return
     yield None
@@ -171,12 +174,13 @@ class _WatchfilesSource:
     def __init__(self, path: str, sink: inotify.EventListener, timing: Timing) -> None:
         self._path = path
         self._sink = sink
-        self._timing = timing
-        self._is_alive = False
-        """Whether events arrive."""
+        self._has_warned = False
+        self.events = WatchfilesEvents(
+            lambda: path, self._forward, sink.overflowed, timing, on_failure=self._warn
+        )
 
     def add(self, prefix: str, fd: int, *, content: bool) -> None:
-        if not self._is_alive:
+        if not self.events.are_arriving:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def add_file(self, prefix: str, name: str, fd: int) -> None:
@@ -185,88 +189,21 @@ class _WatchfilesSource:
     def remove(self, prefix: str, name: str = "") -> None:
         pass
 
-    async def run(self) -> None:
-        """Feed the events of watchfiles to the sink, and restart its stream when that fails.
-
-        In between, the folder is polled.
-        """
-        has_warned = False
-        while True:
-            try:
-                await self._run_once()
-            except (OSError, RuntimeError, ExceptionGroup) as error:
-                # Among other causes: a name that is not UTF-8, or a missing root.
-                (logger.info if has_warned else logger.warning)(
-                    "watchfiles has failed (%s): folders are polled once a second until it is back",
-                    type(error).__name__,
-                )
-                has_warned = True
-            if self._is_alive:
-                self._is_alive = False
-                self._sink.overflowed()
-            await asyncio.sleep(self._timing.watchfiles_restart_s)
-
-    async def _run_once(self) -> None:
-        # Imported here: rarely needed on Linux.
-        import watchfiles
-
-        masks = {
-            watchfiles.Change.added: inotify.MOVED_TO,
-            watchfiles.Change.modified: inotify.MODIFY | inotify.CLOSE_WRITE,
-            watchfiles.Change.deleted: inotify.DELETE,
-        }
-        identity = _identity(self._path)
-        stream = watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
-            self._path,
-            watch_filter=None,
-            step=_milliseconds(self._timing.watchfiles_step_s),
-            debounce=_milliseconds(self._timing.watchfiles_debounce_s),
-            rust_timeout=_milliseconds(self._timing.watchfiles_pulse_s),
-            yield_on_timeout=True,
+    def _warn(self, error: Exception) -> None:
+        (logger.info if self._has_warned else logger.warning)(
+            "watchfiles has failed (%s): folders are polled once a second until it is back",
+            type(error).__name__,
         )
-        async with aclosing(stream):
-            async for events in stream:
-                if not self._is_alive:
-                    # Only the first batch proves that it watches: discard earlier scans.
-                    self._is_alive = True
-                    self._sink.overflowed()
-                for change, name in events:
-                    self._forward(name, masks[change])
-                if _identity(self._path) != identity:
-                    return  # watchfiles would keep watching the replaced directory
+        self._has_warned = True
 
-    def _forward(self, name: str, mask: int) -> None:
-        key = os.path.relpath(name, self._path).replace(os.sep, "/")
-        if key == ".":
-            self._sink.happened("", mask, "")
-            return
-        parent, _, last = key.rpartition("/")
-        if mask & inotify.MOVED_TO and os.path.isdir(name):
-            mask |= inotify.ISDIR
-        self._sink.happened(f"{parent}/" if parent else "", mask, last)
-
-
-@asynccontextmanager
-async def _watchfiles_source(
-    path: str, sink: inotify.EventListener, timing: Timing
-) -> AsyncGenerator[EventSource]:
-    source = _WatchfilesSource(path, sink, timing)
-    task = asyncio.create_task(source.run())
-    try:
-        yield source
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    def _forward(self, changes: FileChanges) -> None:
+        for change, name in changes:
+            mask = _WATCHFILES_MASKS[change]
+            key = os.path.relpath(name, self._path).replace(os.sep, "/")
+            if key == ".":
+                self._sink.happened("", mask, "")
+                continue
+            parent, _, last = key.rpartition("/")
+            if mask & inotify.MOVED_TO and os.path.isdir(name):
+                mask |= inotify.ISDIR
+            self._sink.happened(f"{parent}/" if parent else "", mask, last)

@@ -46,9 +46,9 @@ class SqliteCommitWatch:
     async def follow(self) -> AsyncGenerator[None, None]:
         """Yield as soon as later commits will be noticed, then after each. See `Engine.commits`."""
         loop = asyncio.get_running_loop()
-        async with file_events(self._file.path, self._nudge) as events:
+        async with file_events(self._file.path, self._nudge) as are_arriving:
             try:
-                events.are_arriving()
+                are_arriving()
                 state = await self._look()
                 yield
                 changed = loop.time()
@@ -56,7 +56,7 @@ class SqliteCommitWatch:
                 while True:
                     idle = loop.time() - changed >= _IDLE_AFTER_S
                     # Before the look, which finds the commits before the first event.
-                    is_rare = (events.are_arriving() and not is_locked) or idle
+                    is_rare = (are_arriving() and not is_locked) or idle
                     interval = max(self._interval, _RARE_INTERVAL_S) if is_rare else self._interval
                     await self._wait(interval)
                     try:

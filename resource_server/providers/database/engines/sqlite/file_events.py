@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Protocol
+from contextlib import asynccontextmanager
+
+import msgspec
 
 from resource_server.runtime import inotify
 from resource_server.runtime.file_system_kind import file_system_kind
+from resource_server.runtime.timing import DEFAULT_TIMING
+from resource_server.runtime.watchfiles_events import FileChanges, WatchfilesEvents
 
 logger = logging.getLogger(__name__)
 
@@ -24,48 +26,41 @@ _MASK = (
     | inotify.DELETE_SELF
     | inotify.MOVE_SELF
 )
-_STEP_MS = 50
-"""Interval at which watchfiles looks for events; a shorter one costs more than polling."""
-_CHECK_MS = 1000
-_RESTART_S = 1.0
-
-
-class FileEvents(Protocol):
-    """Reports writes to a database file, its journals and its log."""
-
-    def are_arriving(self) -> bool:
-        """Return whether the system reports every write of this machine from now on.
-
-        False where the folder is missing, lies on a network file system, or cannot be watched.
-        """
-        ...
+_TIMING = msgspec.structs.replace(DEFAULT_TIMING, watchfiles_step_s=0.05)
+"""A shorter step would cost more than polling."""
 
 
 @asynccontextmanager
 async def file_events(
     path: str, nudge: Callable[[], None], *, has_inotify: bool = sys.platform == "linux"
-) -> AsyncGenerator[FileEvents]:
-    """Call `nudge` in the event loop after each event of the database at `path`."""
+) -> AsyncGenerator[Callable[[], bool]]:
+    """Call `nudge` in the event loop after each event of the database at `path`.
+
+    Yields a function that returns whether the system reports every write of this machine from now
+    on: not where the folder is missing, lies on a network file system, or cannot be watched.
+    """
     if not has_inotify:
-        async with _watchfiles_events(path, nudge) as events:
-            yield events
+        source = WatchfilesEvents(
+            lambda: _place(path)[0],
+            lambda changes: _nudge_for(path, changes, nudge),
+            nudge,
+            _TIMING,
+            recursive=False,
+        )
+        async with source.running():
+            yield lambda: source.are_arriving
         return
     try:
         shared = inotify.Inotify.shared()
     except (OSError, AttributeError):  # such as too many instances
-        yield _NoEvents()
+        yield lambda: False
         return
     events = _InotifyEvents(shared, path, nudge)
     try:
-        yield events
+        yield events.are_arriving
     finally:
         events.close()
         shared.release()
-
-
-class _NoEvents:
-    def are_arriving(self) -> bool:
-        return False
 
 
 class _InotifyEvents:
@@ -82,7 +77,7 @@ class _InotifyEvents:
         self._is_local = False
 
     def are_arriving(self) -> bool:
-        """See `FileEvents.are_arriving`; watches the folder again if another took its place."""
+        """Return as `file_events` says; watches the folder again if another took its place."""
         folder, self._name = _place(self._path)
         try:
             status = os.stat(folder)
@@ -122,60 +117,10 @@ class _InotifyEvents:
         self._nudge()
 
 
-class _WatchfilesEvents:
-    """Watches the folder with watchfiles, and starts it again when it fails."""
-
-    def __init__(self, path: str, nudge: Callable[[], None]) -> None:
-        self._path = path
-        self._nudge = nudge
-        self._is_alive = False
-
-    def are_arriving(self) -> bool:
-        """See `FileEvents.are_arriving`."""
-        return self._is_alive
-
-    async def run(self) -> None:
-        """Pass on events until it is cancelled."""
-        while True:
-            with suppress(OSError, RuntimeError, ExceptionGroup):
-                await self._run_once()
-            self._is_alive = False
-            self._nudge()
-            await asyncio.sleep(_RESTART_S)
-
-    async def _run_once(self) -> None:
-        # Imported here: not needed on Linux.
-        import watchfiles
-
-        folder, name = _place(self._path)
-        status = os.stat(folder)
-        stream = watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
-            folder,
-            watch_filter=lambda _, changed: os.path.basename(changed).startswith(name),
-            step=_STEP_MS,
-            debounce=_STEP_MS,
-            rust_timeout=_CHECK_MS,
-            yield_on_timeout=True,
-            recursive=False,
-        )
-        async for changes in stream:
-            # Only the first batch proves that it watches; what came before has to be looked for.
-            if changes or not self._is_alive:
-                self._is_alive = True
-                self._nudge()
-            if not os.path.samestat(status, os.stat(folder)):
-                return  # watchfiles would keep watching the replaced folder
-
-
-@asynccontextmanager
-async def _watchfiles_events(path: str, nudge: Callable[[], None]) -> AsyncGenerator[FileEvents]:
-    events = _WatchfilesEvents(path, nudge)
-    task = asyncio.create_task(events.run())
-    try:
-        yield events
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
+def _nudge_for(path: str, changes: FileChanges, nudge: Callable[[], None]) -> None:
+    name = _place(path)[1]
+    if any(os.path.basename(changed).startswith(name) for _, changed in changes):
+        nudge()
 
 
 def _place(path: str) -> tuple[str, str]:

@@ -3,20 +3,21 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from resource_server.providers.database.engines.sqlite import file_events as module
-from resource_server.providers.database.engines.sqlite.file_events import FileEvents, file_events
+from resource_server.providers.database.engines.sqlite.file_events import file_events
 from tests.providers.database.sqlite_databases import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
 
-async def arriving(events: FileEvents) -> None:
+async def arriving(are_arriving: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not events.are_arriving():  # noqa: ASYNC110  # no event tells it
+        while not are_arriving():  # noqa: ASYNC110  # no event tells it
             await asyncio.sleep(0.02)
 
 
@@ -35,8 +36,8 @@ async def test_writes_to_the_database_and_its_journals_are_reported(
 ) -> None:
     nudged = asyncio.Event()
     path = tmp_path / "shop.db"
-    async with file_events(str(path), nudged.set, has_inotify=has_inotify) as events:
-        await arriving(events)
+    async with file_events(str(path), nudged.set, has_inotify=has_inotify) as are_arriving:
+        await arriving(are_arriving)
         for name in ("shop.db", "shop.db-wal", "shop.db-journal"):
             await hears(nudged, tmp_path / name)
 
@@ -44,8 +45,8 @@ async def test_writes_to_the_database_and_its_journals_are_reported(
 @linux_only
 async def test_other_files_are_not_reported(tmp_path: pathlib.Path) -> None:
     nudged = asyncio.Event()
-    async with file_events(str(tmp_path / "shop.db"), nudged.set) as events:
-        await arriving(events)
+    async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
+        await arriving(are_arriving)
         nudged.clear()
         (tmp_path / "other.db").write_bytes(b"x")
         await hears(nudged, tmp_path / "shop.db")
@@ -58,8 +59,8 @@ async def test_the_journals_beside_the_target_of_a_symlink_are_watched(
     (tmp_path / "real").mkdir()
     (tmp_path / "shop.db").symlink_to(tmp_path / "real/orders.db")
     nudged = asyncio.Event()
-    async with file_events(str(tmp_path / "shop.db"), nudged.set) as events:
-        await arriving(events)
+    async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
+        await arriving(are_arriving)
         await hears(nudged, tmp_path / "real/orders.db-wal")
 
 
@@ -70,16 +71,18 @@ async def test_a_folder_that_is_replaced_is_watched_again(
     folder = tmp_path / "data"
     folder.mkdir()
     nudged = asyncio.Event()
-    async with file_events(str(folder / "shop.db"), nudged.set, has_inotify=has_inotify) as events:
-        await arriving(events)
+    async with file_events(
+        str(folder / "shop.db"), nudged.set, has_inotify=has_inotify
+    ) as are_arriving:
+        await arriving(are_arriving)
         nudged.clear()
         folder.rename(tmp_path / "away")
         async with asyncio.timeout(PATIENCE_S):
             await nudged.wait()
-            while events.are_arriving():  # noqa: ASYNC110  # no event tells it
+            while are_arriving():  # noqa: ASYNC110  # no event tells it
                 await asyncio.sleep(0.02)
         folder.mkdir()
-        await arriving(events)
+        await arriving(are_arriving)
         await hears(nudged, folder / "shop.db")
 
 
@@ -93,6 +96,6 @@ async def test_events_of_a_network_file_system_are_not_relied_upon(
     # Patched: there is no network file system at hand.
     monkeypatch.setattr(module, "file_system_kind", remote)
     nudged = asyncio.Event()
-    async with file_events(str(tmp_path / "shop.db"), nudged.set) as events:
-        assert not events.are_arriving()
+    async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
+        assert not are_arriving()
         await hears(nudged, tmp_path / "shop.db")
