@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.data import Problems
 from resource_server.manifest.wording import one_line, printable
-from resource_server.provider import Provider, SupportsKey
+from resource_server.provider import Provider
 from resource_server.runtime.near_name import did_you_mean
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = 
     find_class = class_finder(allow_plugins=allow_plugins)
     provider = decoder.provider(spec.use, spec.options, spec.path, find_class)
     problems.raise_any()
-    if isinstance(provider, SupportsKey):
-        provider.keyed(manifest.server.secret)
     if spec.withheld:
         cast("_Withholding", provider).withhold(spec.withheld)
     return cast("Provider", provider)

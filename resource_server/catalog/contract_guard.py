@@ -37,12 +37,13 @@ from resource_server.provider import (
     Provider,
     Resource,
     ResourceType,
+    ServerKey,
     SupportsAccess,
     SupportsCheck,
     SupportsComplete,
     SupportsFetch,
     SupportsLevels,
-    SupportsLinks,
+    SupportsMount,
     SupportsParameters,
     SupportsTimeout,
     SupportsWatch,
@@ -78,7 +79,7 @@ Ability: TypeAlias = Literal[
     "complete",
     "fetch",
     "levels",
-    "links",
+    "mount",
     "parameters",
     "search",
     "skills",
@@ -93,7 +94,7 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "complete": SupportsComplete,
     "fetch": SupportsFetch,
     "levels": SupportsLevels,
-    "links": SupportsLinks,
+    "mount": SupportsMount,
     "parameters": SupportsParameters,
     "search": SupportsSearch,
     "skills": SupportsSkills,
@@ -190,11 +191,11 @@ class GuardedProvider:
         """Return whether the provider is an instance of a class."""
         return isinstance(self._provider, of)
 
-    def link_with(self, link: Link) -> None:
-        """Pass the provider the function that makes its URIs, if it has `linked`."""
-        if "links" in self.abilities:
+    def mounted(self, link: Link, key: ServerKey) -> None:
+        """Call `SupportsMount.mounted`, if the provider has it."""
+        if "mount" in self.abilities:
             with _contained():
-                self._provider.linked(link)
+                self._provider.mounted(link, key)
 
     def narrowed(self, scopes: frozenset[str]) -> Provider:
         """Return the provider for callers with these scopes, for a mount of its own."""

@@ -25,9 +25,10 @@ from resource_server.errors import (
     ResourceServerError,
     RuleUnmatched,
 )
-from resource_server.provider import Annotations, Path, Provider, Resource
+from resource_server.provider import Annotations, Path, Provider, Resource, ServerKey
 from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import settle
+from resource_server.runtime.server_key import process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class Mount:
         access: frozenset[str] = _NO_SCOPES,
         origin: Mount | None = None,
         located: Callable[[str, str], str] = "{}: {}".format,
+        key: ServerKey | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.name = name
@@ -103,7 +105,8 @@ class Mount:
         """Whether changes are noticed as they happen."""
         for each in self.provider.incomplete:
             logger.warning("mount %s: the provider's ability is not used: %s", name, each)
-        self.provider.link_with(self.uri)
+        self._key = key or process_key()
+        self.provider.mounted(self.uri, self._key)
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
         self._failure: MountUnavailable | None = None
@@ -143,6 +146,7 @@ class Mount:
                 listed=self.listed,
                 watch=self.can_watch,
                 origin=self.origin,
+                key=self._key,
                 timing=self._timing,
             )
         except Exception as error:  # a plugin's code

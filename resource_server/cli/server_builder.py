@@ -156,6 +156,7 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool, timing: 
         access=spec.access,
         watch=spec.watch,
         located=_locator(spec, manifest),
+        key=manifest.server.secret,
         timing=timing,
     )
     provider = _provider(spec, manifest, allow_plugins=allow_plugins)

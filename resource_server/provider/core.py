@@ -113,9 +113,8 @@ __all__ = [
     "SupportsCheck",
     "SupportsComplete",
     "SupportsFetch",
-    "SupportsKey",
     "SupportsLevels",
-    "SupportsLinks",
+    "SupportsMount",
     "SupportsParameters",
     "SupportsTimeout",
     "SupportsWatch",
@@ -475,11 +474,15 @@ class Link(Protocol):
 
 
 @runtime_checkable
-class SupportsKey(Protocol):
-    """Needs a secret that is the same after a restart and in every replica, such as for hashes."""
+class SupportsMount(Protocol):
+    """Puts URIs of its own resources into contents, or derives values from the server's key."""
 
-    def keyed(self, key: ServerKey) -> None:
-        """Store the key of the server; called once, before the provider is entered."""
+    def mounted(self, link: Link, key: ServerKey) -> None:
+        """Store what it needs of its mount; called once, before the provider is entered.
+
+        `link` makes the URIs, such as those along foreign keys. `key` is the same after a restart
+        and in every replica, if the manifest has one.
+        """
         ...
 
 
@@ -494,15 +497,6 @@ class SupportsParameters(Protocol):
     @property
     def parameters(self) -> Set[str]:
         """Names of the URI parameters, always the same."""
-        ...
-
-
-@runtime_checkable
-class SupportsLinks(Protocol):
-    """Puts URIs of its own resources into contents, such as links along foreign keys."""
-
-    def linked(self, link: Link) -> None:
-        """Store the function that makes these URIs; called once, when the mount is created."""
         ...
 
 

@@ -23,7 +23,8 @@ from resource_server.catalog.contract_guard import incomplete_abilities
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
-from resource_server.provider import Path, Provider, Resource, SupportsLinks
+from resource_server.provider import Path, Provider, Resource, SupportsMount
+from resource_server.runtime.server_key import process_key
 from resource_server.testing import (
     access_rules,
     change_rules,
@@ -204,8 +205,8 @@ async def _check_rules(
 
 async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
     """Enter the provider's lifetime, if any; return whether there is one."""
-    if isinstance(calls.provider, SupportsLinks):
-        calls.provider.linked(_link)
+    if isinstance(calls.provider, SupportsMount):
+        calls.provider.mounted(_link, process_key())
     provider = cast("object", calls.provider)
     if isinstance(provider, AbstractAsyncContextManager):
         await lifetime.enter_async_context(

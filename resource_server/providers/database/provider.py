@@ -265,13 +265,9 @@ class Database:
             raise ResourceServerError("a database that is not mounted has no URIs")
         return self._link(path, query)
 
-    def keyed(self, key: ServerKey) -> None:
-        """See `SupportsKey.keyed`."""
-        self._policy.key = key
-
-    def linked(self, link: Link) -> None:
-        """See `SupportsLinks.linked`."""
-        self._link = link
+    def mounted(self, link: Link, key: ServerKey) -> None:
+        """See `SupportsMount.mounted`."""
+        self._link, self._policy.key = link, key
 
     async def __aenter__(self) -> Self:
         try:
@@ -451,7 +447,7 @@ class Database:
         if not allows(self._sql_access, scopes):
             sql = False
         narrowed = replace(self, tables=self._tables_within(scopes), queries=queries, sql=sql)
-        narrowed.keyed(self._policy.key)
+        narrowed._policy.key = self._policy.key
         narrowed.become_part_of(self)
         return narrowed
 

@@ -44,6 +44,7 @@ from resource_server.provider import (
     Provider,
     Resource,
     ResourceType,
+    ServerKey,
     Template,
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
@@ -243,8 +244,8 @@ class Filesystem:
         self._link: Link | None = None
         self._whole = self
 
-    def linked(self, link: Link) -> None:
-        """Store the function that makes URIs. See `SupportsLinks`."""
+    def mounted(self, link: Link, key: ServerKey) -> None:
+        """Store the function that makes URIs. See `SupportsMount`."""
         self._link = link
 
     def withhold(self, files: Mapping[str, str]) -> None:

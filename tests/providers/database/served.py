@@ -99,8 +99,6 @@ async def served(
 ) -> AsyncGenerator[Served]:
     """Serve a database with options of the manifest."""
     provider = timed_database(timing, url=owner.url, **options)
-    if key is not None:
-        provider.keyed(key)
-    async with Catalog([mounted(provider)], CatalogLimits(page_size=page_size)) as catalog:
+    async with Catalog([mounted(provider, key=key)], CatalogLimits(page_size=page_size)) as catalog:
         assert await catalog.start() == {}
         yield Served(catalog, owner.prefix)

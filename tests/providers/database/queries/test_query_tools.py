@@ -34,6 +34,7 @@ from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.parameters import Parameter, ParameterType
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.server_key import process_key
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.listeners import mounted
 from tests.providers.database.owners import Owner
@@ -61,7 +62,7 @@ FROM = Query(
 @asynccontextmanager
 async def database(owner: Owner, **options: Any) -> AsyncGenerator[Database]:
     async with Database(url=owner.url, **options) as provider:
-        provider.linked(functools.partial(uris.join, "test://one/"))
+        provider.mounted(functools.partial(uris.join, "test://one/"), process_key())
         yield provider
 
 

@@ -21,6 +21,7 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.providers.filesystem.skills.skill_index import MAX_FILES, MAX_SKILL_BYTES
 from resource_server.runtime.eager import settle
+from resource_server.runtime.server_key import process_key
 from resource_server.testing import check_provider
 from tests.providers.filesystem.trees import address, all_listed, from_manifest
 
@@ -234,7 +235,7 @@ async def test_a_skill_in_the_folder_itself_has_the_name_of_its_uri(tmp_path: Pa
             return "/".join((base, *path))
 
         provider = Filesystem(path=tmp_path)
-        provider.linked(link)
+        provider.mounted(link, process_key())
         found = await listed(provider)
         assert [skill.frontmatter["name"] for skill in found] == names
         assert [files_of(skill) for skill in found] == [["SKILL.md", "x.md"]] * len(names)

@@ -30,6 +30,7 @@ from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.caller_sql import CallerSql
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.server_key import process_key
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.providers.database.asking import answer, caller_sql
 from tests.providers.database.engines.duckdb import selects
@@ -291,7 +292,7 @@ async def test_masked_values_are_those_of_rows(tmp_path: Path) -> None:
     }
     url = f"duckdb:///{tmp_path}/it.duckdb"
     async with Database(url=url, tables=tables, sql=True) as database:
-        database.linked(lambda path, query=None: "/".join(path))
+        database.mounted(lambda path, query=None: "/".join(path), process_key())
         for name in tables:
             (page,) = await database.read(("main", name, "~rows"), {"format": "columns"})
             called = {"sql": f"select * from {name}"}

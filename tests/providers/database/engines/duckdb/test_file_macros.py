@@ -13,6 +13,7 @@ import pytest
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import settle
+from resource_server.runtime.server_key import process_key
 from resource_server.testing.tool_rules import SilentToolRequest
 from tests.providers.filesystem.trees import all_listed
 
@@ -62,7 +63,7 @@ async def _seen(path: Path) -> dict[str, object]:
     seen: dict[str, object] = {}
     url = f"duckdb:///{path}"
     async with Database(url=url, tables=OPTIONS, queries=QUERIES) as database:
-        database.linked(lambda path, query=None: "/".join(path))
+        database.mounted(lambda path, query=None: "/".join(path), process_key())
         seen["listed"] = [each.path for each in await all_listed(database)]
         for parts in (
             ("main", "orders", "~rows"),
