@@ -2,8 +2,8 @@
 
 No name is checked first and opened later. The kernel resolves paths relative to the root's
 descriptor (`openat2`, Linux 5.6); elsewhere a walk opens one component after the other, each
-relative to its parent, and never through a symbolic link that it has not read itself. A name that
-leads outside does not open, whatever moves meanwhile. Hard links look like any other file.
+relative to its parent. Nothing is opened through a symbolic link, so no name leads outside,
+whatever moves meanwhile. Hard links look like any other file.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ _CLOEXEC = _flags("O_CLOEXEC", "O_NOINHERIT")
 _ALWAYS = _CLOEXEC | _flags("O_NONBLOCK", "O_NOCTTY", "O_BINARY")
 _FOLDER = (_PATH or os.O_RDONLY) | _DIRECTORY | _CLOEXEC
 
-_MAX_LINKS = 40
-
 _BUSY = frozenset(
     getattr(errno, name)
     for name in ("EAGAIN", "EBUSY", "EINTR", "EMFILE", "ENFILE", "ENOMEM", "ETIMEDOUT")
@@ -73,24 +71,18 @@ def resource_error(error: OSError) -> ResourceError:
 class Root:
     """A folder that opens files and folders by path, and nothing outside it. Thread-safe.
 
-    Symbolic links are refused; with `follow_symlinks`, relative ones that stay beneath the root are
-    followed. `resolver` forces a resolver; by default it is the kernel's, if there is
-    one.
+    Symbolic links are refused. `resolver` forces a resolver; by default it is the kernel's, if
+    there is one.
 
     A root that vanishes is not found, and one that comes back or is replaced is served again: each
     call first checks whether the path still names the open folder.
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        follow_symlinks: bool = False,
-        resolver: ResolverName | None = None,
+        self, path: str | os.PathLike[str], *, resolver: ResolverName | None = None
     ) -> None:
         self.path = os.fspath(path)
-        self.follow_symlinks = follow_symlinks
-        self._resolver = _resolver(resolver, follow_symlinks=follow_symlinks)
+        self._resolver = _resolver(resolver)
         self._folder: _RootFolder | None = None
 
     def check(self) -> None:
@@ -216,7 +208,7 @@ class Root:
     def stat(self, path: Path) -> os.stat_result:
         """Return the status at a path, without opening it.
 
-        For a symbolic link, this is the status of the link itself, unless links are followed.
+        For a symbolic link, this is the status of the link itself.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `open`.
@@ -289,15 +281,15 @@ class _PathResolver(Protocol):
     def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result: ...
 
 
-def _resolver(resolver: ResolverName | None, *, follow_symlinks: bool) -> _PathResolver:
+def _resolver(resolver: ResolverName | None) -> _PathResolver:
     if not _opens_relative():
         return _ByNameResolver()
     system_call = openat2.system_call() if resolver != "walk" else None
     if system_call is not None:
-        return _KernelResolver(system_call, follow_symlinks=follow_symlinks)
+        return _KernelResolver(system_call)
     if resolver == "openat2":
         raise NotImplementedError("this system has no openat2, or forbids it")
-    return _WalkResolver(follow_symlinks=follow_symlinks)
+    return _WalkResolver()
 
 
 _PATH_MAX = 4096
@@ -307,30 +299,26 @@ class _KernelResolver:
     """Resolves with `openat2`: a single system call, during which no link can move."""
 
     _ATTEMPTS = 64
+    _RESOLVE = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS | openat2.RESOLVE_NO_SYMLINKS
 
-    def __init__(self, system_call: openat2.OpenAt2, *, follow_symlinks: bool) -> None:
+    def __init__(self, system_call: openat2.OpenAt2) -> None:
         self._openat2 = system_call
-        self._walk = _WalkResolver(follow_symlinks=follow_symlinks)
-        self._nofollow = 0 if follow_symlinks else _NOFOLLOW
-        self._resolve = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS
-        if not follow_symlinks:
-            self._resolve |= openat2.RESOLVE_NO_SYMLINKS
+        self._walk = _WalkResolver()
 
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         if len(name) >= _PATH_MAX:
             return self._walk.open(folder, name, flags)
         # Unlike `open`, `openat2` refuses flags that have no meaning with O_PATH.
-        flags |= self._nofollow | (_CLOEXEC if flags & _PATH else _ALWAYS)
-        how = openat2.HOW.pack(
-            flags, 0, self._resolve | openat2.RESOLVE_CACHED if cached else self._resolve
-        )
+        flags |= _NOFOLLOW | (_CLOEXEC if flags & _PATH else _ALWAYS)
+        resolve = self._RESOLVE | openat2.RESOLVE_CACHED if cached else self._RESOLVE
+        how = openat2.HOW.pack(flags, 0, resolve)
         attempts = 1 if cached else self._ATTEMPTS
         while True:
             try:
                 return self._openat2(folder.fd, name or b".", how)
             except OSError as error:
                 attempts -= 1
-                # EAGAIN: something was renamed while the `..` of a link was resolved.
+                # EAGAIN: something was renamed meanwhile.
                 if attempts and error.errno in (errno.EAGAIN, errno.EINTR):
                     continue
                 # EINVAL: Linux 5.6 to 5.11 do not know RESOLVE_CACHED.
@@ -349,9 +337,6 @@ class _KernelResolver:
 class _WalkResolver:
     """Resolves by opening one component after the other, as the kernel does in `openat2`."""
 
-    def __init__(self, *, follow_symlinks: bool) -> None:
-        self._follows = follow_symlinks
-
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         always = _CLOEXEC if flags & _PATH else _ALWAYS
         with self._parent(folder, name) as (parent, last):
@@ -364,52 +349,18 @@ class _WalkResolver:
     @contextmanager
     def _parent(self, folder: _RootFolder, name: bytes) -> Generator[tuple[int, bytes]]:
         """Yield the descriptor of the entry's parent folder, and the name to open in it."""
-        held = [folder.fd]
-        pending = name.split(b"/")[::-1]
-        links = 0
+        *above, last = name.split(b"/")
+        parent = folder.fd
         try:
-            while pending:
-                segment = pending.pop()
-                if segment in (b"", b"."):
-                    continue
-                if segment == b"..":  # only in the target of a link
-                    _leave(held)
-                    continue
-                target = _target(held[-1], segment) if self._follows else None
-                if target is not None:
-                    links += 1
-                    if links > _MAX_LINKS:
-                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                    pending += target.split(b"/")[::-1]
-                elif pending:
-                    held.append(os.open(segment, _FOLDER | _NOFOLLOW, dir_fd=held[-1]))
-                    if not self._follows and len(held) > 2:
-                        os.close(held.pop(1))
-                else:
-                    yield held[-1], segment
-                    return
-            yield held[-1], b"."
+            for segment in above:
+                inner = os.open(segment, _FOLDER | _NOFOLLOW, dir_fd=parent)
+                if parent != folder.fd:
+                    os.close(parent)
+                parent = inner
+            yield parent, last or b"."
         finally:
-            for fd in held[1:]:
-                os.close(fd)
-
-
-def _leave(held: list[int]) -> None:
-    if len(held) == 1:
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-    os.close(held.pop())
-
-
-def _target(folder: int, segment: bytes) -> bytes | None:
-    try:
-        target = os.readlink(segment, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # not a link
-            return None
-        raise
-    if target.startswith(b"/"):
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-    return target
+            if parent != folder.fd:
+                os.close(parent)
 
 
 class _ByNameResolver:
