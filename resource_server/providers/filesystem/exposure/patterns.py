@@ -9,9 +9,10 @@ Source: gitignore(5), and `dir.c` and `wildmatch.c` of git.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -93,14 +94,17 @@ def _without_trailing_spaces(line: str) -> str:
 class _Expressions:
     """Globs as regular expressions; a single alternation of all rules out most subjects."""
 
-    __slots__ = ("_any", "_each", "last")
-
     def __init__(self, expressions: Mapping[int, str]) -> None:
         self.last = max(expressions, default=-1)
+        self._expressions = expressions
         self._any = re.compile("|".join(expressions.values()), re.DOTALL)
-        self._each = [
-            (index, re.compile(expressions[index], re.DOTALL))
-            for index in sorted(expressions, reverse=True)
+
+    @functools.cached_property
+    def _each(self) -> Sequence[tuple[int, re.Pattern[str]]]:
+        # Compiled on need: few names of most folders match any.
+        return [
+            (index, re.compile(self._expressions[index], re.DOTALL))
+            for index in sorted(self._expressions, reverse=True)
         ]
 
     def last_match(self, subject: str, found: int) -> int:

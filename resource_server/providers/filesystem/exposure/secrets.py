@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from resource_server.providers.filesystem.exposure.patterns import Patterns, bytewise
 
@@ -65,7 +65,8 @@ class SecretDenyList:
 
     def may_match(self, names: Iterable[str]) -> bool:
         """Return whether any of the names may be secret; False is certain, True is a guess."""
-        return self._suspicious.search(f"/{'/'.join(names)}/".casefold()) is not None
+        folded = f"/{'/'.join(names)}/".casefold()
+        return any(part.search(folded) for part in self._suspicious)
 
     def match(self, prefix: str, name: str, *, is_directory: bool) -> str | None:
         """Return the pattern that denies `name` in the directory `prefix`, or None.
@@ -95,17 +96,21 @@ def deny_list(allowed: tuple[str, ...]) -> SecretDenyList:
     return SecretDenyList(allowed)
 
 
-def _prefilter(secrets: Patterns) -> re.Pattern[str]:
-    """Return an expression that is found in `/name/name/` if any name may match a pattern.
+def _prefilter(secrets: Patterns) -> Sequence[re.Pattern[str]]:
+    """Return expressions one of which is found in `/name/name/` if any name may match a pattern.
 
-    It errs towards matching: it finds every dotted name and the longest fixed part of each pattern.
+    They err towards matching: they find every dotted name and the longest fixed part of each
+    pattern. One for each first character, and in it a group for each second one: so most places are
+    passed at the first look.
     """
-    parts: dict[str, list[str]] = {"/": ["\\."]}
+    parts: dict[str, dict[str, list[str]]] = {"/": {".": [""]}}
     for pattern in secrets.lines.values():
         chunks = f"/{pattern.glob.rpartition('/')[2]}/".split("*")
         if not chunks[0].startswith("/."):
-            part = max(chunks, key=len)
-            parts.setdefault(part[0], []).append(re.escape(part[1:]))
-    return re.compile(
-        "|".join(f"{re.escape(first)}(?:{'|'.join(parts[first])})" for first in parts)
-    )
+            first, second, *rest = max(chunks, key=len)
+            parts.setdefault(first, {}).setdefault(second, []).append(re.escape("".join(rest)))
+    found: list[re.Pattern[str]] = []
+    for first, groups in parts.items():
+        branches = [f"{re.escape(each)}(?:{'|'.join(rests)})" for each, rests in groups.items()]
+        found.append(re.compile(f"{re.escape(first)}(?:{'|'.join(branches)})"))
+    return found
