@@ -20,6 +20,7 @@ NODE = MODULES / "node/bin/node"
 README = "file:///project/docs/read%20me.md"
 
 pytestmark = [
+    pytest.mark.deep,
     pytest.mark.skipif(
         not (INSPECTOR.is_file() and NODE.is_file()),
         reason=f"not installed: npm install --no-package-lock --prefix {HERE.relative_to(ROOT)}",

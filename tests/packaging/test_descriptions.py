@@ -71,6 +71,7 @@ def test_the_bundle_manifest_is_valid() -> None:
     assert "validation passes" in run([MCPB, "validate", manifest])
 
 
+@pytest.mark.deep
 @needs_mcpb
 def test_a_packed_bundle_serves_the_chosen_folders(uv: str, folder: Path, tmp_path: Path) -> None:
     packaging.stage_bundle(tmp_path / "staged")

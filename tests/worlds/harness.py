@@ -108,15 +108,16 @@ class Report:
     """How that case violates the property."""
 
 
-class _TimeIsOverError(BaseException):
+class _SearchIsOverError(BaseException):
     """Ends a search; hypothesis passes on what is no `Exception`."""
 
 
 class _Attempts(Generic[C]):
-    """The checks of a search, one case after the other."""
+    """The checks of a search, one case after the other, at most `most` before the first find."""
 
-    def __init__(self, searched: Property[C], tally: Tally, *, shrinks: bool) -> None:
+    def __init__(self, searched: Property[C], tally: Tally, most: float, *, shrinks: bool) -> None:
         self.number = 0
+        self._most = most
         self.found: list[tuple[C, Exception]] = []
         """Violating cases; shrinking tries smaller ones only, so the last is the smallest."""
         self._searched = searched
@@ -125,9 +126,10 @@ class _Attempts(Generic[C]):
         self._simplest: C | None = None
 
     def __call__(self, runner: asyncio.Runner, case: C) -> None:
-        """Check a case, unless the time is over."""
-        if self._tally.remaining_s <= 0 and self.number:
-            raise _TimeIsOverError
+        """Check a case, unless there were enough, or the time is over."""
+        is_over = self.number >= self._most and not self.found
+        if self.number and (is_over or self._tally.remaining_s <= 0):
+            raise _SearchIsOverError
         if self._simplest is None:
             self._simplest = case
             if self._searched.is_one_run:
@@ -140,7 +142,7 @@ class _Attempts(Generic[C]):
         except Exception as error:
             self.found.append((case, error))
             if not self._shrinks:
-                raise _TimeIsOverError from None
+                raise _SearchIsOverError from None
             raise
 
 
@@ -150,16 +152,17 @@ def search(
     seconds: float,
     sabotage: str | None = None,
     *,
+    most: float = math.inf,
     shrinks: bool = True,
 ) -> Report:
-    """Check generated cases until one violates the property, or the time is over.
+    """Check at most `most` generated cases until one violates the property, or the time is over.
 
     A violating case is made smaller while there is time, unless `shrinks` is false.
     """
     started = time.monotonic()
     tally = Tally(seconds)
     shrinks = shrinks and not searched.is_one_run
-    attempts = _Attempts(searched, tally, shrinks=shrinks)
+    attempts = _Attempts(searched, tally, most, shrinks=shrinks)
     cases = searched.sabotaged.get(sabotage or "", searched.cases)
     sabotaged = nullcontext() if sabotage is None else searched.sabotages[sabotage]()
     with asyncio.Runner() as runner, sabotaged:
@@ -167,7 +170,7 @@ def search(
         try:
             for start in itertools.count(seed * _MAX_ROUNDS):
                 _round(cases, attempt, start, shrinks=shrinks)
-        except _TimeIsOverError:
+        except _SearchIsOverError:
             pass
         except BaseException:
             if not attempts.found:

@@ -54,6 +54,11 @@ def test_a_search_ends_with_its_time_and_says_what_it_compared() -> None:
     assert str(report.tally) == f"{report.cases} numbers"
 
 
+def test_a_search_ends_after_as_many_cases_as_it_may_have() -> None:
+    report = search(PROPERTY, seed=1, seconds=30, most=12)
+    assert (report.cases, report.violation) == (12, None)
+
+
 def test_a_search_finds_the_smallest_case() -> None:
     report = search(PROPERTY, seed=1, seconds=30, sabotage="lower")
     assert report.violation == "6 is too much"

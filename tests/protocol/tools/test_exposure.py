@@ -173,6 +173,7 @@ async def test_a_secret_looks_like_a_missing_resource(client: LocalClient, tmp_p
     assert await told() == hidden
 
 
+@pytest.mark.deep
 async def test_what_a_host_makes_of_a_uri_reaches_no_secret(
     client: LocalClient, tmp_path: Path
 ) -> None:
