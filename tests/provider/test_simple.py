@@ -31,6 +31,7 @@ from resource_server.provider.simple import (
     template,
 )
 from resource_server.testing import ErrorReply, check_provider, client
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -229,12 +230,6 @@ class Source:
 
     def provider(self, refresh: float | None = 0.02) -> FunctionProvider:
         return documents(refresh=refresh)(self.load)()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - the function runs in a thread
-            await asyncio.sleep(0.005)
 
 
 async def test_a_change_of_the_function_is_reported_to_subscribers_and_listings() -> None:

@@ -16,6 +16,7 @@ import pytest
 from resource_server.runtime import inotify
 from resource_server.runtime.inotify import Inotify
 from tests.listeners import held
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -250,7 +251,7 @@ async def test_a_process_has_one_descriptor_closed_with_its_last_user(
     tmp_path: Path,
 ) -> None:
     # A descriptor is closed in a thread, that of the test before this one as well.
-    await _until(lambda: _descriptors() == 0)
+    await until(lambda: _descriptors() == 0)
     users = [Inotify.shared() for _ in range(3)]
     assert len(set(map(id, users))) == 1
     assert _descriptors() == 1
@@ -258,19 +259,13 @@ async def test_a_process_has_one_descriptor_closed_with_its_last_user(
     for user in users:
         assert _descriptors() == 1
         user.release()
-    await _until(lambda: (_descriptors(), held()) == (0, 0))
+    await until(lambda: (_descriptors(), held()) == (0, 0))
     again = Inotify.shared()
     watcher = Watcher()
     add(again, tmp_path, watcher, STRUCTURE)
     (tmp_path / "x").touch()
     await watcher.until(lambda: bool(watcher.events))
     again.release()
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 def _longest_queue() -> int:

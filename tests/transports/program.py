@@ -20,6 +20,7 @@ from termios import TIOCOUTQ
 from typing import Any, NamedTuple, Self
 
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
+from tests.waiting import block_until
 
 ROOT = Path(__file__).parents[2]
 GATES = Path(__file__).with_name("gates.py")
@@ -300,8 +301,7 @@ class Program:
         """Wait until it has read everything that these connections sent."""
         unsent = array("i", [0])
         for line in lines:
-            while ioctl(line.socket, TIOCOUTQ, unsent) == 0 and unsent[0]:
-                time.sleep(0.01)
+            block_until(lambda: ioctl(line.socket, TIOCOUTQ, unsent) or not unsent[0])  # noqa: B023
         for _ in range(20):  # With each of these it reads a part of what is there.
             assert self.ask(request("GET", path="/healthz")).status == 200
 

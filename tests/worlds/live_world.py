@@ -15,6 +15,7 @@ from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from tests.listeners import IMPATIENT
 from tests.providers.database.owners import Owner
+from tests.waiting import until
 from tests.worlds.engines import Engine, Urls
 
 _BOARD = Path(__file__).with_name("board.py")
@@ -227,6 +228,4 @@ class World:
 
     async def has_reloaded(self, server: Server) -> None:
         """Wait until the server has taken over the last manifest."""
-        async with asyncio.timeout(PATIENCE_S):
-            while server.info.get("title") != str(self._version):  # noqa: ASYNC110  # polled by it
-                await asyncio.sleep(0.02)
+        await until(lambda: server.info.get("title") == str(self._version))

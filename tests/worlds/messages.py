@@ -36,6 +36,7 @@ from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import CLIENT
 from tests.transports.program import running
+from tests.waiting import until
 from tests.worlds import grammar, http_grammar, logs
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_client import Client
@@ -186,10 +187,8 @@ async def _converse_once(
 
 async def _until_settled(ledger: Ledger, connection: ClientConnection) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(_PATIENCE_S):
-            await connection.drain(_PATIENCE_S)
-            while not (ledger.is_settled and connection.is_idle):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await connection.drain(_PATIENCE_S)
+        await until(lambda: ledger.is_settled and connection.is_idle)
 
 
 def _descriptors() -> int:
@@ -255,8 +254,8 @@ async def _write(process: asyncio.subprocess.Process, case: Stdio, ledger: Ledge
     for start in range(0, len(data), case.write_bytes):
         process.stdin.write(data[start : start + case.write_bytes])
         await process.stdin.drain()
-    while case.has_last_line_end and not ledger.is_settled:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+    if case.has_last_line_end:
+        await until(lambda: ledger.is_settled)
     process.stdin.close()
 
 

@@ -28,6 +28,7 @@ from resource_server.subscriptions.topic import Topic
 from resource_server.subscriptions.watch_runner import EVERYTHING
 from tests.providers.database.owners import owner_of
 from tests.providers.database.writer import TABLES, WORDS
+from tests.waiting import steady
 from tests.worlds import engines, logs
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.histories import (
@@ -109,9 +110,7 @@ async def _missed_at_rest(world: World) -> list[str]:
 
 
 async def _quiet(clients: Sequence[Client]) -> None:
-    before = -1
-    while before != (before := sum(client.events for client in clients)):  # noqa: ASYNC110
-        await asyncio.sleep(_QUIET_S)
+    await steady(lambda: sum(client.events for client in clients), _QUIET_S)
 
 
 @st.composite

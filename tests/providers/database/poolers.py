@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.providers.database.postgres_databases import ADMIN, Database, asyncpg
-from tests.providers.database.servers import PATIENCE_S, with_parts
+from tests.providers.database.servers import with_parts
+from tests.waiting import block_until
 
 IGNORED = (
     "default_transaction_read_only, idle_in_transaction_session_timeout, jit, lock_timeout, options"
@@ -72,12 +72,13 @@ def pgbouncer(
 
 
 def _wait(port: int, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+    def listens() -> bool:
         assert process.poll() is None, process.stderr and process.stderr.read()
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return
-        time.sleep(0.01)
+            return True
+        return False
+
+    block_until(listens)
 
 
 async def settings_of_others(url: str) -> set[tuple[object, ...]]:

@@ -16,6 +16,7 @@ import pytest
 
 from resource_server.errors import DeadlineExceeded, ResourceError
 from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
+from tests.waiting import until
 
 T = TypeVar("T")
 
@@ -55,13 +56,6 @@ def skip_without(kind: str, connect: Callable[[], Awaitable[None]]) -> None:
         asyncio.run(attempt())
     except Exception as error:
         pytest.skip(f"no {kind} to test with: {type(error).__name__}")
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110  # a server raises no events
-            await asyncio.sleep(0.02)
 
 
 async def attempt(engine: QueryEngine, sql: str, parameters: tuple[object, ...] = ()) -> str:
@@ -130,17 +124,13 @@ async def proxy_to(host: str, port: int, *, hold: bytes | None = None) -> AsyncG
         released.set()
         for writer in tuple(writers):
             writer.transport.abort()
-        await eventually(lambda: _value(not writers))
+        await until(lambda: not writers)
 
     own = await listen(0)
     try:
         yield Proxy(own, cut, lambda: _ignore(listen(own)), holding, released.set)
     finally:
         await cut()
-
-
-async def _value(value: T) -> T:
-    return value
 
 
 async def _ignore(awaitable: Awaitable[object]) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import sqlite3
 import threading
@@ -25,6 +24,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     WriteAheadLog,
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
+from tests.waiting import until
 
 PATIENCE_S = 30.0
 """Timeout of events that must happen, on a loaded machine."""
@@ -67,9 +67,7 @@ async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator
     finally:
         await engine.close()
         # A stuck thread notifies its loop when it ends.
-        async with asyncio.timeout(PATIENCE_S):
-            while any(connection_threads()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: not connection_threads())
 
 
 def connection_threads() -> list[threading.Thread]:

@@ -28,6 +28,7 @@ from tests.listeners import BASE, IMPATIENT
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 from tests.providers.database.writer import TABLES
+from tests.waiting import steady
 
 pytestmark = pytest.mark.anyio
 
@@ -193,9 +194,7 @@ async def present(catalog: Catalog, uri: str) -> Hashable:
 
 async def missed_at_last(followers: list[Follower], catalog: Catalog) -> list[str]:
     """Return the missed changes once notifications have ended."""
-    count = -1
-    while count != (count := sum(follower.events for follower in followers)):  # noqa: ASYNC110
-        await asyncio.sleep(_QUIET_S)
+    await steady(lambda: sum(follower.events for follower in followers), _QUIET_S)
     missed: list[str] = []
     for _ in range(int(_PATIENCE_S / _QUIET_S)):
         missed = [each for follower in followers for each in await follower.missed(catalog)]

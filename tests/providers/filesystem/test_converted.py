@@ -46,6 +46,7 @@ from tests.conversion.portable import pdf, xlsx
 from tests.conversion.samples import SAMPLES
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -654,10 +655,7 @@ async def test_serve_looks_at_installed_packages_before_the_first_read(
 ) -> None:
     threads = lookers(monkeypatch)
     runner.find_converters_soon()
-    deadline = time.monotonic() + 10
-    while not registry.is_loaded() and time.monotonic() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert registry.is_loaded()
+    await until(registry.is_loaded)
     assert threading.main_thread() not in threads
 
 

@@ -20,7 +20,8 @@ from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
 from tests.providers.database.owners import Owner
-from tests.providers.database.servers import PATIENCE_S, eventually, proxy_to, with_parts
+from tests.providers.database.servers import PATIENCE_S, proxy_to, with_parts
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +75,7 @@ async def test_callers_who_see_parts_of_a_database_share_its_connections(
     async def are_closed() -> bool:
         return await connections(owner) == before
 
-    await eventually(are_closed)
+    await until(are_closed)
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
@@ -115,10 +116,10 @@ async def test_an_aborted_start_leaves_no_connections(
             proxy.release()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-        await eventually(are_closed)
+        await until(are_closed)
         async with database:
             await database.list((), after=None, limit=9)
-        await eventually(are_closed)
+        await until(are_closed)
 
 
 class Source:

@@ -44,7 +44,7 @@ from tests.providers.database.engines.server_attacks import (
 )
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
-from tests.providers.database.servers import eventually
+from tests.waiting import until
 
 Raw: TypeAlias = Callable[[str], Awaitable[list[Any]]]
 
@@ -365,7 +365,7 @@ async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: Wor
                     return (await callers.run("select 1", {}, 1)).rows == [(1,)]
                 return False
 
-            await eventually(answers)
+            await until(answers)
 
 
 async def test_a_search_that_the_server_could_not_stop_is_short(one: World) -> None:

@@ -19,7 +19,8 @@ from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.timing import Timing
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import served
-from tests.providers.database.servers import eventually, with_parts
+from tests.providers.database.servers import with_parts
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -450,7 +451,7 @@ async def test_refused_queries_are_logged_when_a_database_is_mounted(
     with caplog.at_level(logging.WARNING, "resource_server.providers.database.provider"):
         timing = Timing(query_check_delay_s=0.0)
         async with served(owner, timing=timing, tables=RESTRICTED, queries=queries) as it:
-            await eventually(told)
+            await until(told)
             assert await it.query("good") == [{"id": 1}, {"id": 3}]
     assert [message.split()[1] for message in refused()] == ["bad", "guarded"]
     assert "nosuchcolumn" not in caplog.text

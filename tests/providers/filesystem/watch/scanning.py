@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
-import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from resource_server.provider import Change
@@ -19,6 +17,7 @@ from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from tests.listeners import Folder
+from tests.waiting import block_until
 
 
 def plant(folder: Folder, count: int = 600) -> list[str]:
@@ -70,8 +69,7 @@ def inodes(folder: Folder, prefixes: Iterable[str]) -> dict[str, int]:
 def grow_old(folder: Folder) -> None:
     """Wait until a further change of any directory would show in its times."""
     some = [folder.root, *folder.root.rglob("*/")]
-    while any(is_fresh(path.stat()) for path in some):
-        time.sleep(0.002)
+    block_until(lambda: not any(is_fresh(path.stat()) for path in some))
 
 
 @contextmanager
@@ -99,10 +97,3 @@ def tree_of(folder: Folder, *, follow_links: bool = False) -> FileTree:
     return FileTree(
         Root(str(folder.root)), ExposureRules({}), DirectoryRules(), follow_links=follow_links
     )
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that no event tells of."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,12 +11,12 @@ from tests.listeners import (
     EVENTS,
     EVERY,
     LIST,
-    PATIENCE_S,
     Folder,
     held,
     watched,
 )
 from tests.providers.filesystem.watch.scanning import Meddler, tree_of, work
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -158,13 +156,6 @@ async def test_only_the_directories_on_the_path_are_watched_for_a_subscriber(
         await until(lambda: held() == before + 2)
         await scene.tells_nothing()
         assert held() == before + 2
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that no event tells of."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 class Retargeter(Meddler):

@@ -20,12 +20,12 @@ from tests.listeners import (
     EVERY,
     IMPATIENT,
     LIST,
-    PATIENCE_S,
     Folder,
     held,
     uri_of,
     watched,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -550,13 +550,6 @@ async def test_hidden_directories_are_not_watched(folder: Folder) -> None:
         await scene.tells(LIST)
         # The root, `node_modules` with all below and the ignore file.
         await until(lambda: held() == before + 6)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that no event tells of."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_hanging_work_in_shared_threads_does_not_delay_a_watcher(folder: Folder) -> None:

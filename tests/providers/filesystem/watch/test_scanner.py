@@ -35,9 +35,9 @@ from tests.providers.filesystem.watch.scanning import (
     no_descriptors,
     plant,
     tree_of,
-    until,
     work,
 )
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.anyio,

@@ -25,6 +25,7 @@ from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import BASE, IMPATIENT, PATIENCE_S, impatient_folder, mounted
 from tests.providers.filesystem.watch.changes import PATHS
+from tests.waiting import steady
 
 pytestmark = pytest.mark.anyio
 
@@ -235,9 +236,7 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
 
 
 async def quiet(clients: list[Client]) -> None:
-    count = -1
-    while count != (count := sum(client.events for client in clients)):  # noqa: ASYNC110
-        await asyncio.sleep(_QUIET_S)
+    await steady(lambda: sum(client.events for client in clients), _QUIET_S)
 
 
 async def missing(client: Client, catalog: Catalog) -> str:

@@ -47,6 +47,7 @@ from tests.providers.database.engines.duckdb.test_query_attacks import (
     database_url,
     files_url,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -172,8 +173,7 @@ async def test_no_statement_tells_two_worlds_apart_that_differ_in_what_is_hidden
     tmp_path: Path, kind: str
 ) -> None:
     is_database = kind == "database"
-    ideas = IDEAS[kind]
-    tried = [(each.sql, each.value) for each in attacks() if each.idea in ideas]
+    tried = [(each.sql, each.value) for each in attacks() if each.idea in IDEAS[kind]]
     tried += [(sql, None) for sql in MASKS_AND_ROWS.strip().splitlines()]
     assert len(tried) > (650 if is_database else 300)
     async with AsyncExitStack() as stack:
@@ -369,8 +369,7 @@ async def test_there_are_at_most_four_processes_with_copies(tmp_path: Path) -> N
             found = await callers.run("select count(*), min(total) from orders", {}, 1)
             assert found.rows == [(3, 5) if total < 5 else (2, 7)]
         async with asyncio.timeout(20):  # less than an idle process lives
-            while len(children_of(os.getpid()) - before) > 1 + 4:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: len(children_of(os.getpid()) - before) <= 1 + 4)
     assert not children_of(os.getpid()) - before
 
 

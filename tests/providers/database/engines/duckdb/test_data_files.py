@@ -26,7 +26,7 @@ from tests.conversion.xls import xls
 from tests.listeners import LIST, Recorder, mounted
 from tests.providers.database.engines.duckdb.spreadsheets import ods
 from tests.providers.database.served import FRESH, Served, timed_database
-from tests.providers.database.servers import eventually
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -501,10 +501,10 @@ async def test_a_new_file_becomes_a_table_and_a_lost_one_is_none(tmp_path: Path)
     async with served(f"files:{tmp_path}/*.csv") as view:
         assert await tables(view) == ["a"]
         make(tmp_path, {"b.csv": "x\n5\n"})
-        await eventually(lambda: _lists(view, "a", "b"))
+        await until(lambda: _lists(view, "a", "b"))
         assert await rows(view, "b") == [{"x": 5}]
         (tmp_path / "a.csv").unlink()
-        await eventually(lambda: _lists(view, "b"))
+        await until(lambda: _lists(view, "b"))
         with pytest.raises(ResourceNotFound):
             await view.json("a/~rows")
 
@@ -540,7 +540,7 @@ async def test_one_table_of_all_files_has_the_columns_of_all(tmp_path: Path) -> 
         async def has_more() -> bool:
             return len(await rows(view, "all")) == 4
 
-        await eventually(has_more)
+        await until(has_more)
 
 
 async def test_columns_of_other_types_under_one_table_hold_every_value(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from resource_server.providers.database.engines.contract import QueryEngine, Sta
 from resource_server.providers.database.engines.duckdb.engine import DuckdbEngine
 from resource_server.providers.database.engines.factory import make_engine
 from tests.providers.database.engines.duckdb.processes import children_of, ended
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -249,9 +250,7 @@ async def test_no_process_is_left_after_the_server_is_killed(source: tuple[Path,
     assert not ended(worker)
     server.kill()
     await server.wait()
-    async with asyncio.timeout(PATIENCE_S):
-        while not ended(worker):  # noqa: ASYNC110  another process raises no event here
-            await asyncio.sleep(0.02)
+    await until(lambda: ended(worker))
 
 
 # -- files that fail

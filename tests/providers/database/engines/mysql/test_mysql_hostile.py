@@ -17,9 +17,9 @@ from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
     attempt,
-    eventually,
     with_parts,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -213,7 +213,7 @@ async def test_endless_queries_are_also_stopped_on_the_server(
         )
         return not running
 
-    await eventually(idle)
+    await until(idle)
     assert (await rows(engine, "SELECT COUNT(*) FROM victims")).rows == [(50,)]
 
 

@@ -26,10 +26,10 @@ from tests.providers.database.servers import (
     PATIENCE_S,
     Commits,
     assert_secrets_kept,
-    eventually,
     proxy_to,
     with_parts,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -92,11 +92,11 @@ async def test_the_server_stops_the_statement_of_a_cancelled_caller(
     async def stopped() -> bool:
         return not await runs()
 
-    await eventually(runs)
+    await until(runs)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await eventually(stopped)
+    await until(stopped)
 
 
 async def test_a_cancellation_that_arrives_with_the_connection_is_not_lost(
@@ -135,11 +135,11 @@ async def test_closing_stops_running_statements(database: Database) -> None:
     async def gone() -> bool:
         return not await database.run(connected)
 
-    await eventually(runs)
+    await until(runs)
     await engine.close()
     with pytest.raises(DeadlineExceeded):
         await task
-    await eventually(gone)
+    await until(gone)
 
 
 # Failures.

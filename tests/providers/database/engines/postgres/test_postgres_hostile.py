@@ -16,8 +16,8 @@ from tests.providers.database import postgres_databases
 from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import (
     attempt,
-    eventually,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -188,7 +188,7 @@ async def test_endless_queries_are_also_stopped_on_the_server(
         )
         return not running
 
-    await eventually(idle)
+    await until(idle)
     assert (await rows(engine, "SELECT count(*) FROM victims")).rows == [(50,)]
 
 

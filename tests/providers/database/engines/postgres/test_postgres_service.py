@@ -27,10 +27,10 @@ from tests.providers.database.servers import (
     PATIENCE_S,
     Commits,
     assert_secrets_kept,
-    eventually,
     proxy_to,
     with_parts,
 )
+from tests.waiting import until
 
 asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
@@ -108,11 +108,11 @@ async def test_the_server_stops_the_statement_of_a_cancelled_caller(
     async def stopped() -> bool:
         return not await runs()
 
-    await eventually(runs)
+    await until(runs)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await eventually(stopped)
+    await until(stopped)
 
 
 async def test_closing_stops_running_statements(database: Database) -> None:
@@ -129,11 +129,11 @@ async def test_closing_stops_running_statements(database: Database) -> None:
     async def gone() -> bool:
         return not await database.run(connected)
 
-    await eventually(runs)
+    await until(runs)
     await engine.close()
     with pytest.raises(DeadlineExceeded):
         await task
-    await eventually(gone)
+    await until(gone)
 
 
 # Failures.
@@ -291,7 +291,7 @@ async def test_a_commit_watch_that_ends_while_it_starts_listening_leaves_nothing
         proxy.release()
         await engine.close()
         # Before the proxy ends, which would cut all connections.
-        await eventually(gone)
+        await until(gone)
 
 
 @pytest.mark.parametrize("notify", [False, True])

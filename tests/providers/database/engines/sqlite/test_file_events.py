@@ -3,22 +3,16 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import sys
-from collections.abc import Callable
 
 import pytest
 
 from resource_server.providers.database.engines.sqlite import file_events as module
 from resource_server.providers.database.engines.sqlite.file_events import file_events
 from tests.providers.database.sqlite_databases import PATIENCE_S
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-
-
-async def arriving(are_arriving: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not are_arriving():  # noqa: ASYNC110  # no event tells it
-            await asyncio.sleep(0.02)
 
 
 async def hears(nudged: asyncio.Event, path: pathlib.Path) -> None:
@@ -37,7 +31,7 @@ async def test_writes_to_the_database_and_its_journals_are_reported(
     nudged = asyncio.Event()
     path = tmp_path / "shop.db"
     async with file_events(str(path), nudged.set, has_inotify=has_inotify) as are_arriving:
-        await arriving(are_arriving)
+        await until(are_arriving)
         for name in ("shop.db", "shop.db-wal", "shop.db-journal"):
             await hears(nudged, tmp_path / name)
 
@@ -46,7 +40,7 @@ async def test_writes_to_the_database_and_its_journals_are_reported(
 async def test_other_files_are_not_reported(tmp_path: pathlib.Path) -> None:
     nudged = asyncio.Event()
     async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
-        await arriving(are_arriving)
+        await until(are_arriving)
         nudged.clear()
         (tmp_path / "other.db").write_bytes(b"x")
         await hears(nudged, tmp_path / "shop.db")
@@ -60,7 +54,7 @@ async def test_the_journals_beside_the_target_of_a_symlink_are_watched(
     (tmp_path / "shop.db").symlink_to(tmp_path / "real/orders.db")
     nudged = asyncio.Event()
     async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
-        await arriving(are_arriving)
+        await until(are_arriving)
         await hears(nudged, tmp_path / "real/orders.db-wal")
 
 
@@ -74,15 +68,14 @@ async def test_a_folder_that_is_replaced_is_watched_again(
     async with file_events(
         str(folder / "shop.db"), nudged.set, has_inotify=has_inotify
     ) as are_arriving:
-        await arriving(are_arriving)
+        await until(are_arriving)
         nudged.clear()
         folder.rename(tmp_path / "away")
         async with asyncio.timeout(PATIENCE_S):
             await nudged.wait()
-            while are_arriving():  # noqa: ASYNC110  # no event tells it
-                await asyncio.sleep(0.02)
+        await until(lambda: not are_arriving())
         folder.mkdir()
-        await arriving(are_arriving)
+        await until(are_arriving)
         await hears(nudged, folder / "shop.db")
 
 

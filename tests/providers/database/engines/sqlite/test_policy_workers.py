@@ -26,6 +26,7 @@ from resource_server.providers.database.engines.sqlite.policy_connection import 
 from resource_server.providers.database.engines.sqlite.policy_workers import PolicyWorkers
 from resource_server.providers.database.masks import Masker
 from tests.providers.database.sqlite_databases import PATIENCE_S, connection_threads, write
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -114,9 +115,7 @@ async def workers(path: Path) -> AsyncGenerator[PolicyWorkers]:
         yield found
     finally:
         await found.close(PATIENCE_S)
-        async with asyncio.timeout(PATIENCE_S):
-            while any(connection_threads()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: not connection_threads())
 
 
 async def test_commits_and_schema_changes_are_seen_by_quick_statements(tmp_path: Path) -> None:

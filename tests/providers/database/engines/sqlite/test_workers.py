@@ -31,6 +31,7 @@ from tests.providers.database.sqlite_databases import (
     rows,
     write,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -104,13 +105,15 @@ async def test_stuck_threads_open_the_circuit_breaker_of_their_pool_only(
         for _ in range(3):
             with pytest.raises(DeadlineExceeded):
                 await unstoppable(engine, within=0.1)
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    await queried(engine, "SELECT 1")
-                except ResourceBusy:
-                    break
-                await asyncio.sleep(0.02)
+
+        async def is_busy() -> bool:
+            try:
+                await queried(engine, "SELECT 1")
+            except ResourceBusy:
+                return True
+            return False
+
+        await until(is_busy)
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
         assert [info.name.name for info in await engine.tables()] == ["heap", "numbers"]
 
@@ -192,7 +195,7 @@ def test_a_connection_whose_loop_closed_during_a_statement_is_closed(
         engine = SqliteEngine(path, readable=slow)
         await engine.open()
         late = asyncio.create_task(rows(engine, "SELECT n FROM numbers"))
-        await happened(entered)
+        await until(entered.is_set)
         late.cancel()
         await engine.close()
 
@@ -207,7 +210,7 @@ def test_a_connection_whose_loop_closed_during_opening_is_closed(tmp_path: Path)
     async def leave(file: SlowFile) -> None:
         worker = SqliteWorker(file, "catalog", everything)
         late = asyncio.create_task(worker.run(lambda connection: connection.versions(), PATIENCE_S))
-        await happened(file.is_open)
+        await until(file.is_open.is_set)
         await worker.close(0.01)
         late.cancel()
 
@@ -229,12 +232,6 @@ def logged(path: Path) -> Generator[Path]:
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("INSERT INTO numbers VALUES (4)")
         yield path
-
-
-async def happened(event: threading.Event) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not event.is_set():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def nothing_is_left(path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Bounded waits for other tasks, threads and processes: the only place where tests sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+
+PATIENCE_S = 60.0
+"""Timeout of what must happen, on a machine that is busy with other things, too."""
+_LOOK_S = 0.005
+
+
+async def until(holds: Callable[[], object | Awaitable[object]]) -> None:
+    """Wait until a condition holds that no event tells of."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await _value(holds()):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+
+def block_until(holds: Callable[[], object]) -> None:
+    """Do the same in a test without an event loop."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(_LOOK_S)
+
+
+async def steady(count: Callable[[], int], quiet_s: float) -> None:
+    """Wait until a number has stayed the same for so long."""
+    before = -1
+    async with asyncio.timeout(PATIENCE_S):
+        while before != (before := count()):  # noqa: ASYNC110
+            await asyncio.sleep(quiet_s)
+
+
+async def pause(seconds: float) -> None:
+    """Take time as a slow client, provider or writer does; no test waits by it for an outcome."""
+    await asyncio.sleep(seconds)
+
+
+def block(seconds: float) -> None:
+    """Take time in the same way in a thread."""
+    time.sleep(seconds)
+
+
+async def _value(found: object) -> object:
+    return await found if isawaitable(found) else found
