@@ -97,6 +97,7 @@ def in_new_process(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.deep
 def test_hashes_are_the_same_in_every_process_with_the_key(tmp_path: Path) -> None:
     keyed = masked_folder(tmp_path, f"server: {{key: {'0123456789abcdef' * 2}}}\n")
     assert "ann@" not in in_new_process("read", keyed, MASKED_ROW)

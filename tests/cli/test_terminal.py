@@ -263,6 +263,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("redirection", [">&-", "closed"])
 def test_a_closed_output_ends_every_command_quietly(folder: Path, redirection: str) -> None:
     with closing(sqlite3.connect(folder / "shop.db")) as database:

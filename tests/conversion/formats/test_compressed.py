@@ -110,6 +110,7 @@ def test_truncated_data_is_refused(compress: Callable[[bytes], bytes]) -> None:
         _text(data[: len(data) // 2])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("compress", [*_COMPRESSORS, _twice])
 def test_bombs_are_refused_soon(compress: Callable[[bytes], bytes]) -> None:
     bomb = compress(b" " * (220 * 1024 * 1024))

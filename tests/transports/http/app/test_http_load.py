@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.transports.program import (
     GATE,
     OPEN,
@@ -91,6 +93,7 @@ def test_every_listener_is_notified_of_a_change(program: Program) -> None:
             assert line.event().json["params"]["uri"] == README
 
 
+@pytest.mark.deep
 def test_clients_that_come_and_go_leave_no_state(tmp_path: Path) -> None:
     with serving(tmp_path) as program:
         wanted = {"notifications": {"resourceSubscriptions": [README]}}

@@ -221,6 +221,7 @@ def opened(program: Program, count: int) -> list[tuple[int, str | None]]:
     return found
 
 
+@pytest.mark.deep
 def test_ten_thousand_abandoned_sessions_are_limited_and_use_little_memory(
     tmp_path: Path,
 ) -> None:

@@ -137,6 +137,7 @@ def test_only_revisions_with_priming_events_get_them(program: Program) -> None:
             assert (event.id, event.name, event.retry) == ("0-1", "message", None)
 
 
+@pytest.mark.deep
 def test_a_slow_reader_gets_more_notifications_than_are_kept(tmp_path: Path) -> None:
     # Some 6 MB: more than the system buffers for a client that does not read.
     deep = tmp_path / "project" / "/".join(["é" * 120] * 3)

@@ -100,6 +100,7 @@ ALL = "SELECT id, n FROM t ORDER BY id"
 SUMMARY = "SELECT min(n), max(n), count(*), total(length(filler)) FROM t"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
     tmp_path: Path, journal: str
@@ -161,6 +162,7 @@ SELECT (SELECT sum(n) FROM big),
 """Reads more pages than SQLite keeps, and again half a second later."""
 
 
+@pytest.mark.deep
 async def test_a_statement_during_which_writers_come_and_go_reads_one_state(
     tmp_path: Path,
 ) -> None:

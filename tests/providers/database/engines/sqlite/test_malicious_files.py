@@ -180,6 +180,7 @@ async def test_text_that_is_not_utf8_does_not_break_the_page(tmp_path: pathlib.P
             assert await queried(engine, "SELECT a FROM t") == [("good",), ("b\udcff",), ("ü",)]
 
 
+@pytest.mark.deep
 async def test_ten_thousand_views_are_listed_quickly(tmp_path: pathlib.Path) -> None:
     views = ";".join(f"CREATE VIEW v{n} AS SELECT * FROM plain" for n in range(10_000))
     path = write(tmp_path / "shop.db", f"BEGIN; {PLAIN} {views}; COMMIT")
