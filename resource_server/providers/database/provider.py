@@ -76,6 +76,7 @@ from resource_server.providers.database.queries.caller_sql import (
 from resource_server.providers.database.queries.confinement import (
     ConfinedByEngine,
     ConfinedByRewriting,
+    rewriter_for,
 )
 from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
 from resource_server.providers.database.queries.query_scopes import scopes_of
@@ -225,10 +226,7 @@ class Database:
         """Return what confines the declared queries to a policy."""
         engine = self._engine
         if isinstance(engine, QueryEngine):
-            # Imported here: SQLite does not need it.
-            from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
-
-            rewriter = QueryRewriter(self._engine, policy, self._exposed)
+            rewriter = rewriter_for(self._engine, policy, self._exposed)
             return ConfinedByRewriting(engine, rewriter)
         if isinstance(engine, PolicyEngine):
             sql = VisibleSql(engine, policy, self._exposed, is_declared=True)

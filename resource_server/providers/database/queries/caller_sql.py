@@ -53,8 +53,8 @@ DIALECTS: Final[Mapping[EngineName, str]] = {
     "duckdb": "DuckDB",
 }
 """What a model knows the engines by."""
-_MAX_CHARACTERS: Final = 100_000
-"""Maximum characters of a statement for SQLite; of others, `SqlTree` says."""
+_MAX_CHARACTERS: Final[Mapping[EngineName, int]] = {"sqlite": 100_000, "duckdb": 20_000}
+"""Maximum characters of a statement where the engine parses it; elsewhere, `SqlTree` says."""
 _MAX_INLINE: Final = 2_000
 """Characters of a statement that is parsed at once; of a longer one, a thread does it."""
 _MAX_KEPT: Final = 256
@@ -127,7 +127,7 @@ class CallerSql:
         self._limits = limits
         self._link = link
         self._parsed: dict[str, tuple[str, Sequence[str]]] = {}
-        """Statements for SQLite as `_parse` returned them."""
+        """Statements as `_parse` returned them."""
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
         self._parsing = Slots(_PARSERS)
 
@@ -171,7 +171,7 @@ class CallerSql:
             sql.encode()
         except UnicodeEncodeError:
             raise InvalidParameter("sql: is not Unicode") from None
-        if self._name == "sqlite":
+        if self._name in _MAX_CHARACTERS:
             return self._as_written(sql, given)
         if len(sql) <= _MAX_INLINE:
             return self._confined(sql, given, visible, most)
@@ -182,18 +182,19 @@ class CallerSql:
             self._parsing.release()
 
     def _as_written(self, sql: str, given: Mapping[str, Any]) -> Statement:
-        """Return a statement for SQLite, which confines it by itself."""
+        """Return a statement for an engine that parses and confines it by itself."""
         text, order = self._parsed.get(sql) or self._parse(sql)
         values = self._values(order, given)
         return Statement(text, tuple([values[name] for name in order]))
 
     def _parse(self, sql: str) -> tuple[str, Sequence[str]]:
         """Return SQL with placeholders, and the parameter names in placeholder order."""
-        if len(sql) > _MAX_CHARACTERS:
-            raise InvalidParameter(f"sql: has more than {_MAX_CHARACTERS} characters")
+        most = _MAX_CHARACTERS[self._name]
+        if len(sql) > most:
+            raise InvalidParameter(f"sql: has more than {most} characters")
         try:
             tokens = sql_tokenizer.statement(sql, self._name)
-            check_select(tokens)
+            check_select(tokens, self._name)
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
         parsed = positional(tokens, self._name)

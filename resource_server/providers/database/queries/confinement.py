@@ -22,6 +22,7 @@ from resource_server.providers.database.queries.declared import (
     DeclaredQuery,
 )
 from resource_server.providers.database.queries.visible_sql import VisibleSql
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -91,6 +92,26 @@ class ConfinedByEngine:
         return None
 
 
+def rewriter_for(
+    engine: Engine, policy: Policy, exposed_tables: ExposedTableCache
+) -> QueryRewriter:
+    """Return the rewriter of an engine, whose import others do without."""
+    match engine.name:
+        case "duckdb":
+            from resource_server.providers.database.queries.duckdb_rewrite import (
+                DuckdbRewriter as Rewriter,
+            )
+        case "postgresql":
+            from resource_server.providers.database.queries.server_rewrite import (
+                PostgresRewriter as Rewriter,
+            )
+        case _:
+            from resource_server.providers.database.queries.server_rewrite import (
+                MysqlRewriter as Rewriter,
+            )
+    return Rewriter(engine, policy, exposed_tables)
+
+
 class ConfinedByRewriting:
     """Declared queries that are rewritten before the engine runs them. A `Confinement`."""
 
@@ -104,21 +125,17 @@ class ConfinedByRewriting:
 
     async def _rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
         try:
-            rewritten = await self._rewriter.rewritten(query.text)
+            sql, order = await self._rewriter.rewritten(query)
         except ValueError:
             raise InvalidParameter(_REFUSED) from None
-        statement = bound.statement
-        if rewritten is not None:
-            values = dict(zip(query.order, statement.parameters, strict=True))
-            in_order = tuple([values[name] for name in rewritten.order])
-            statement = Statement(rewritten.sql, in_order)
+        values = dict(zip(query.order, bound.statement.parameters, strict=True))
+        statement = Statement(sql, tuple([values[name] for name in order]))
         return await self._engine.query(statement, limit=bound.limit, within=within)
 
     async def refusal(self, query: DeclaredQuery) -> str | None:
         """See `Confinement.refusal`."""
         try:
-            rewritten = await self._rewriter.rewritten(query.text)
-            await self._engine.check(*(rewritten or (query.sql, query.order)))
+            await self._engine.check(*await self._rewriter.rewritten(query))
         except ValueError as error:
             return str(error)
         return None

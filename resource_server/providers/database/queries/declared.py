@@ -87,7 +87,7 @@ class DeclaredQuery:
             _check_name(given)
         try:
             tokens = sql_tokenizer.statement(query.sql, engine)
-            check_select(tokens)
+            check_select(tokens, engine)
         except ValueError as error:
             raise ValueError(f"sql: {error}") from None
         self.references = sql_tokenizer.references(tokens, engine)
@@ -353,14 +353,15 @@ def _check_name(name: str) -> None:
         )
 
 
-def check_select(tokens: Sequence[SqlToken]) -> None:
+def check_select(tokens: Sequence[SqlToken], engine: EngineName) -> None:
     """Check that a statement begins like a SELECT.
 
     Raises:
         ValueError: it does not.
     """
     first = next((token for token in tokens if token.kind not in ("space", "open")), None)
-    if first is None or first.kind != "word" or first.text.lower() not in _FIRST_WORDS:
+    words = (*_FIRST_WORDS, "from") if engine == "duckdb" else _FIRST_WORDS
+    if first is None or first.kind != "word" or first.text.lower() not in words:
         raise ValueError("is not a SELECT; begin with select, with or values")
 
 

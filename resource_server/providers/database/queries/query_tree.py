@@ -41,11 +41,6 @@ class QueryTree(SqlTree):
                 found.add(CalledFunction("", name.name, is_attribute=True))
         return frozenset(found)
 
-    @property
-    def is_recursive(self) -> bool:
-        """Whether it has a WITH RECURSIVE."""
-        return any(clause.args.get("recursive") for clause in self._tree.find_all(exp.With))
-
     def definitions(self) -> frozenset[str]:
         """Return the names of its common table expressions."""
         return frozenset(
@@ -79,7 +74,7 @@ class QueryTree(SqlTree):
         except (SqlglotError, RecursionError):
             raise ValueError("has syntax that this database lacks") from None
         text = re.sub(rf'["`]{self._own}t(\d+)["`]', lambda found: texts[int(found[1])], text)
-        numbered = self._engine in ("postgresql", "duckdb")
+        numbered = self._engine == "postgresql"
         order: list[str] = []
 
         def placeholder(found: re.Match[str]) -> str:
@@ -108,7 +103,7 @@ class QueryTree(SqlTree):
         """Return a name as the engine compares it."""
         text = name.name
         if self._engine != "postgresql":
-            return text.casefold() if self._engine == "duckdb" else text
+            return text
         if not name.quoted:
             text = "".join([c.lower() if c.isascii() else c for c in text])
         return text.encode(errors="replace")[:_POSTGRESQL_NAME_BYTES].decode(errors="ignore")

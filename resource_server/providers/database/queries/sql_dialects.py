@@ -12,16 +12,12 @@ from typing import Any, ClassVar, Final, cast
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
-from sqlglot.generator import Generator as BaseGenerator
-from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.mysql import MySQLGenerator
 from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parser import Parser as BaseParser
-from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -72,10 +68,6 @@ def _regexp(generator: Any, node: exp.Expr) -> str:
     return str(generator.binary(node, "REGEXP"))
 
 
-def _tilde(generator: Any, node: exp.Expr) -> str:
-    return str(generator.binary(node, "~"))
-
-
 def _power(generator: Any, node: exp.Expr) -> str:
     return str(generator.binary(node, "^"))
 
@@ -108,7 +100,6 @@ _INFIX: Final = (
     exp.Between,
     exp.In,
     exp.Is,
-    exp.RegexpFullMatch,
     exp.RegexpILike,
     exp.RegexpLike,
     exp.SimilarTo,
@@ -123,7 +114,6 @@ _AROUND_NOT: Final = (
     exp.Join,
     exp.Not,
     exp.Paren,
-    exp.Qualify,
     exp.Select,
     exp.Where,
 )
@@ -132,10 +122,6 @@ _AROUND_NOT: Final = (
 
 def _current_time(_generator: Any, node: exp.CurrentTime) -> str:
     return f"CURRENT_TIME({node.name})" if node.this is not None else "CURRENT_TIME"
-
-
-def _within_group(generator: Any, node: exp.WithinGroup) -> str:
-    return str(BaseGenerator.withingroup_sql(generator, node))
 
 
 def _arrow(_parser: Any, this: exp.Expr, path: exp.Expr) -> exp.Expr:
@@ -208,47 +194,8 @@ class MysqlAsWritten(MySQL):
         }
 
 
-class DuckdbAsWritten(DuckDB):
-    """DuckDB's dialect."""
-
-    INDEX_OFFSET = 0
-
-    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
-        """Return a path or key of JSON as it is written."""
-        return path
-
-    class Parser(_BoundedParser, DuckDBParser):
-        """The parser."""
-
-        FUNCTIONS: ClassVar[dict[str, Any]] = _some(
-            cast("Any", DuckDBParser).FUNCTIONS,
-            "COLUMNS FIRST_VALUE LAG LAST_VALUE LEAD NTH_VALUE STRUCT_PACK",
-        )
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _some(
-            cast("Any", DuckDBParser).FUNCTION_PARSERS,
-            "CAST EXTRACT POSITION SUBSTRING TRIM TRY_CAST",
-        )
-        TYPE_CONVERTERS: ClassVar[dict[Any, Any]] = {}
-        # `list(a)[1]` is an element, and no list of 1.
-        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {"ARRAY": exp.Array}
-
-    class Generator(DuckDBGenerator):
-        """The generator."""
-
-        MULTI_ARG_DISTINCT = True
-        TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **cast("Any", DuckDBGenerator).TRANSFORMS,
-            exp.Not: _not,
-            exp.RegexpFullMatch: _tilde,
-            exp.RegexpLike: _tilde,
-            exp.StrPosition: _position,
-            exp.WithinGroup: _within_group,
-        }
-
-
 DIALECTS: Final[Mapping[EngineName, type[Dialect]]] = {
     "postgresql": PostgresAsWritten,
     "mysql": MysqlAsWritten,
     "mariadb": MysqlAsWritten,
-    "duckdb": DuckdbAsWritten,
 }

@@ -46,8 +46,6 @@ Chr expressions charset
 Collate this expression
 Column this table db catalog
 ColumnDef this kind
-Columns this
-Comprehension this expression position iterator condition
 Concat expressions coalesce safe
 Cube expressions
 CurrentDate
@@ -61,12 +59,11 @@ Div this expression typed safe
 Dot this expression
 EQ this expression
 Escape this expression
-Except this distinct expression order limit offset with_ by_name
+Except this distinct expression order limit offset with_
 Exists this
 Extract this expression
 Fetch direction count limit_options
 Filter this expression
-FirstValue this
 From this
 GT this expression
 GTE this expression
@@ -81,7 +78,7 @@ If this true false
 IgnoreNulls this
 In this expressions query negate
 IntDiv this expression
-Intersect this distinct expression order limit offset with_ by_name
+Intersect this distinct expression order limit offset with_
 Interval this unit
 IntervalSpan this expression
 Is this expression negate
@@ -99,25 +96,20 @@ Join this on side kind method using
 Kwarg this expression
 LT this expression
 LTE this expression
-Lag this offset default
 Lambda this expressions
-LastValue this
 Lateral this alias ordinality
-Lead this offset default
 Like this expression negate
 Limit expression this limit_options
 LimitOptions rows with_ties percent
 Literal this is_string
 Localtime this
 Localtimestamp this
-Map keys values
 MatchAgainst this expressions modifier
 Mod this expression
 Mul this expression
 NEQ this expression
 Neg this
 Not this
-NthValue this offset
 Null
 NullSafeEQ this expression
 NullSafeNEQ this expression
@@ -128,22 +120,18 @@ Ordered this desc nulls_first
 Overlaps this expression
 Overlay this expression from_ for_
 Paren this
-PositionalColumn this
 Pow this expression
 PropertyEQ this expression
-Qualify this
 RawString this
-RegexpFullMatch this expression
 RegexpILike this expression
 RegexpLike this expression
 RespectNulls this
 Rollup expressions
-Select expressions from_ order limit offset distinct group having joins where with_ windows qualify
+Select expressions from_ order limit offset distinct group having joins where with_ windows
 SimilarTo this expression negate
 Slice this expression
-Star except_ replace rename
+Star
 StrPosition this substr
-Struct expressions
 Sub this expression
 Subquery this alias order limit with_ offset joins
 Substring this start length
@@ -151,11 +139,10 @@ Table this alias db joins only ordinality
 TableAlias this columns
 TimestampAdd this expression unit
 TimestampDiff this expression unit
-ToMap this
 Trim this position expression
 TryCast this to safe
 Tuple expressions
-Union this expression distinct limit order with_ by_name offset side kind on
+Union this expression distinct limit order with_ offset
 Unnest expressions alias offset
 Values expressions alias
 Var this

@@ -67,14 +67,6 @@ class Sources:
         """Return whether a source certainly has a column."""
         return self._folded(name) in self._outputs_of(source)
 
-    def is_read(self, column: exp.Column) -> bool:
-        """Return whether a source around a column without a table certainly has it."""
-        return any(
-            self.has(source, column.name)
-            for select in _around(column)
-            for source in self._in(select).values()
-        )
-
     def possible(self, column: exp.Column) -> Sequence[exp.Expr]:
         """Return the sources that a column may be of, if it is of any."""
         if column.table:

@@ -12,6 +12,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar, Final
 
 from sqlglot import ErrorLevel, exp
@@ -48,10 +49,6 @@ _OURS: Final = "~"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TEXT: Final = re.compile(r"[^\\\x00-\x1f\x7f]*")
 """Strings that every engine reads as they are written; others become parameters."""
-_DUCKDB_SOURCES: Final = frozenset(
-    ("generate_series", "json_each", "json_tree", "range", "repeat_row", "unnest")
-)
-"""Functions in FROM that read their arguments alone: others read the tables that these name."""
 _DUAL: Final = "dual"
 _WITH: Final = "with_"
 """Start of the names of common table expressions in canonical SQL."""
@@ -60,10 +57,6 @@ _MAX_NAME_BYTES: Final = 63
 _PADDING: Final = frozenset(("lpad", "rpad"))
 """Functions that make text of any length from a number."""
 _LENGTH_DIGITS: Final = 4
-_SESSION_NAMES: Final = frozenset(
-    "user current_user session_user current_role current_catalog current_schema".split()
-)
-"""Names that DuckDB, quoted or not, takes for functions where there is no such column."""
 _FIRST: Final = frozenset(
     (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.TABLE, TokenType.FROM)
 )
@@ -164,8 +157,7 @@ class SqlTree:
             text = _generated(generator, confined.tree)
             written = self._dialect.tokenize(text)
             _check_kept(self._read, self._tree, written, self._engine)
-            if self._engine != "duckdb":  # whose process ends with a statement that does not
-                confined.bound_searches([*given, *literals])
+            confined.bound_searches([*given, *literals])
             if rows is not None:
                 confined.limit(rows, given)
             text = _generated(generator, confined.tree)
@@ -173,13 +165,12 @@ class SqlTree:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
-        if self._engine != "duckdb":  # it has structs
-            _check_names(text, confined.qualified)
+        _check_names(text, confined.qualified)
         return self._placed(text, [*given, *literals])
 
     def _placed(self, text: str, values: Sequence[object]) -> Statement:
         """Return canonical SQL with placeholders; every bare word in it is checked."""
-        numbered = self._engine in ("postgresql", "duckdb")
+        numbered = self._engine == "postgresql"
         names = [*self._used, *range(len(self._used), len(values))]
         pieces: list[str] = []
         order: list[str | int] = []
@@ -307,26 +298,18 @@ class _Confined:
     ) -> None:
         self._engine: EngineName = engine
         self._own = own
-        self._tables = {self._folded(name): name for name in tables}
-        self._columns = tables
+        self._tables = tables
         self._schema = schema
         self._stored = set[int]()
-        self.tree: exp.Expr = tree.copy()
-        if engine != "duckdb":  # it compares quoted names without case, too
-            self.tree = normalize_identifiers(self.tree, dialect=DIALECTS[engine])
+        self.tree: exp.Expr = normalize_identifiers(tree.copy(), dialect=DIALECTS[engine])
         self._refuse_nodes()
         if engine in ("mysql", "mariadb"):
             self._leave_out_dual()
-        found = [
-            (table, definition(table, self._identifier)) for table in self.tree.find_all(exp.Table)
-        ]
+        found = [(table, definition(table)) for table in self.tree.find_all(exp.Table)]
         self._definitions = {id(table): cte for table, cte in found if cte is not None}
         self._sources = Sources(self.tree, self._columns_of, self._case)
-        if engine == "duckdb":
-            self._check_session_names()
-        else:
-            self._check_columns()
-            self._find_stored({id(table) for table, cte in found if cte is None})
+        self._check_columns()
+        self._find_stored({id(table) for table, cte in found if cte is None})
         if engine == "postgresql":
             self._sources.make_unique()
         self._rename(found)
@@ -385,20 +368,12 @@ class _Confined:
         most = exp.Literal.number(min(wanted, rows))
         self.tree.set("limit", exp.Limit(expression=most))
 
-    def _folded(self, name: str) -> str:
-        return name.casefold() if self._engine == "duckdb" else name
-
-    def _identifier(self, name: exp.Identifier) -> str:
-        return self._folded(name.name)
-
     def _case(self, name: str) -> str:
         return name if self._engine == "postgresql" else name.casefold()
 
     def _refuse_nodes(self) -> None:
         for node in self.tree.walk():
             check_node(node)
-            if self._engine == "duckdb" and isinstance(node, exp.Table | exp.Lateral):
-                self._refuse_source(node)
             match node:
                 case exp.Identifier():
                     self._refuse_name(node.name)
@@ -408,7 +383,7 @@ class _Confined:
                     raise RefusedStatement("sql: this collation is not available")
                 case exp.DataType(this=exp.DType.USERDEFINED):
                     raise RefusedStatement(f"sql: {node.sql()} is no type that is available here")
-                case exp.Dot() if self._engine != "duckdb":
+                case exp.Dot():
                     raise RefusedStatement(
                         "sql: write columns as table.column, and nothing else with dots"
                     )
@@ -435,16 +410,6 @@ class _Confined:
             isinstance(node, exp.Column) and node.table
         )
 
-    def _refuse_source(self, source: exp.Table | exp.Lateral) -> None:
-        """Refuse a function in FROM that may read more than its arguments."""
-        function = source.this
-        if not isinstance(function, exp.Func):
-            return
-        is_unknown = isinstance(function, exp.Anonymous)
-        name = str(function.name if is_unknown else function.sql_name()).lower()
-        if name not in _DUCKDB_SOURCES or source.args.get("db"):
-            raise RefusedStatement(f"no such function: {name}")
-
     def _refuse_name(self, name: str) -> None:
         if name.startswith(_OURS) and not name.startswith(self._own):
             raise RefusedStatement(f"sql: has a name that begins with {_OURS}")
@@ -469,13 +434,12 @@ class _Confined:
 
     def _visible(self, table: exp.Table) -> str:
         """Return the name of a visible table."""
-        name = self._tables.get(self._folded(table.name))
-        if name is None or table.db or table.catalog:
+        if table.name not in self._tables or table.db or table.catalog:
             if table.name.startswith(self._own):
                 raise RefusedStatement("sql: a parameter is a value, and no table")
             written = ".".join(part.name for part in table.parts)
             raise RefusedStatement(f"no such table: {written}", table=written)
-        return name
+        return table.name
 
     # -- columns
 
@@ -508,18 +472,9 @@ class _Confined:
             ):
                 self._stored.add(id(column))
 
-    def _check_session_names(self) -> None:
-        """Refuse names that DuckDB takes for those of the session unless there is a column."""
-        for column in self.tree.find_all(exp.Column):
-            name = column.name
-            if column.table or name.lower() not in _SESSION_NAMES:
-                continue
-            if not self._sources.is_read(column):
-                raise RefusedStatement(f"no such column: {name}", column=name)
-
     def _columns_of(self, table: exp.Table) -> Sequence[str] | exp.CTE:
         cte = self._definitions.get(id(table))
-        return self._columns[self._visible(table)] if cte is None else cte
+        return self._tables[self._visible(table)] if cte is None else cte
 
 
 def _check_padding(call: exp.Anonymous) -> None:
@@ -530,7 +485,9 @@ def _check_padding(call: exp.Anonymous) -> None:
         raise RefusedStatement(f"sql: {call.name.lower()} to a length of more than 4 digits")
 
 
-def definition(table: exp.Table, folded: Callable[[exp.Identifier], str]) -> exp.CTE | None:
+def definition(
+    table: exp.Table, folded: Callable[[exp.Identifier], str] = attrgetter("name")
+) -> exp.CTE | None:
     """Return the common table expression that a table names, if any."""
     if not isinstance(table.this, exp.Identifier) or table.db:
         return None

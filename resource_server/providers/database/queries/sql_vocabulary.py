@@ -102,69 +102,10 @@ json_compact json_detailed json_equals json_exists json_loose json_normalize jso
 nvl2 percentile_cont percentile_disc to_char
 """
 _MYSQL_PARTS: Final = "day hour microsecond minute month quarter second time timestamp week year"
-_DUCKDB_KEYWORDS: Final = """
-anti asof c dayofweek dayofyear hugeint if int128 lambda map name nfc noaccent nocase percent
-positional posix qualify rename replace semi string struct ubigint uhugeint uinteger usmallint
-utinyint
-"""
-# Without `from_json` and `json_transform`, which crash on a structure that is nested deeply.
-_DUCKDB: Final = """
-acosh age aggregate any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max
-arg_max_null arg_min arg_min_null argmax argmin array array_agg array_aggr array_aggregate
-array_append array_apply array_cat array_concat array_contains array_cosine_distance
-array_cosine_similarity array_cross_product array_distance array_distinct array_dot_product
-array_extract array_filter array_grade_up array_has array_has_all array_has_any array_indexof
-array_inner_product array_intersect array_length array_pop_back array_pop_front array_position
-array_prepend array_push_back array_push_front array_reduce array_reverse array_reverse_sort
-array_select array_slice array_sort array_sum array_to_json array_to_string array_transform
-array_unique array_value array_where array_zip ascii asinh atanh bar base64 bin bit_and bit_count
-bit_length bit_or bit_position bit_xor bool_and bool_or cardinality cbrt chr columns contains corr
-cosh count_if count_star countif covar_pop covar_samp damerau_levenshtein date_add date_diff
-date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek
-dayofyear days_in_month decode divide element_at encode ends_with entropy epoch epoch_ms epoch_ns
-epoch_us era even factorial favg fdiv first flatten fmod format format_bytes
-formatreadabledecimalsize formatreadablesize from_base64 from_binary from_hex fsum gamma gcd
-gen_random_uuid generate_series geomean geometric_mean get_current_timestamp greatest_common_divisor
-group_concat grouping hamming hash hex histogram histogram_exact hour ifnull ilike_escape instr
-isfinite isinf isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json_array
-json_array_length json_contains json_each json_exists json_extract json_extract_path
-json_extract_path_text json_extract_string json_group_array json_group_object json_group_structure
-json_keys json_merge_patch json_object json_pretty json_quote json_structure json_tree json_type
-json_valid json_value julian kahan_sum kurtosis kurtosis_pop last last_day lcase lcm
-least_common_multiple left_grapheme len length_grapheme levenshtein lgamma like_escape list
-list_aggr list_aggregate list_any_value list_append list_apply list_approx_count_distinct list_avg
-list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_cat list_concat list_contains
-list_cosine_distance list_cosine_similarity list_count list_distance list_distinct list_dot_product
-list_element list_entropy list_extract list_filter list_first list_grade_up list_has list_has_all
-list_has_any list_histogram list_indexof list_inner_product list_intersect list_kurtosis list_last
-list_mad list_max list_median list_min list_mode list_pack list_position list_prepend list_product
-list_reduce list_reverse list_reverse_sort list_select list_sem list_skewness list_slice list_sort
-list_stddev_pop list_stddev_samp list_string_agg list_sum list_transform list_unique list_value
-list_var_pop list_var_samp list_where list_zip listagg log2 mad make_date make_time make_timestamp
-make_timestamp_ms make_timestamp_ns make_timestamptz map map_concat map_contains map_contains_entry
-map_contains_value map_entries map_extract map_extract_value map_from_entries map_keys map_values
-max_by md5_number mean median microsecond millisecond min_by minute mismatches mode month monthname
-multiply nanosecond nextafter nfc_normalize ord parse_dirname parse_dirpath parse_filename
-parse_path percentile_cont percentile_disc prefix printf product quantile quantile_cont
-quantile_disc quarter random range reduce regexp_escape regexp_extract regexp_extract_all
-regexp_full_match regexp_matches regexp_replace regexp_split_to_array regr_avgx regr_avgy regr_count
-regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy right_grapheme round_even roundbankers
-row row_to_json second sem sha1 sha256 signbit sinh skewness split split_part starts_with str_split
-strftime string_agg string_split string_split_regex string_to_array strip_accents strlen strpos
-strptime struct_concat struct_contains struct_extract struct_extract_at struct_has struct_indexof
-struct_insert struct_keys struct_pack struct_position struct_update struct_values substring_grapheme
-subtract suffix sum_no_overflow sumkahan tanh time_bucket timezone timezone_hour timezone_minute
-to_base to_base64 to_binary to_centuries to_days to_decades to_hex to_hours to_json to_microseconds
-to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks
-to_years today transaction_timestamp translate trunc try try_cast try_strptime typeof ucase unbin
-unhex unicode union_extract union_tag union_value unnest url_decode url_encode uuid wavg week
-weekday weekofyear weighted_avg xor year yearweek
-"""
 _OWN_KEYWORDS: Final[Mapping[EngineName, str]] = {
     "postgresql": "placing bpchar int4range int8range numrange daterange tsrange tstzrange",
     "mysql": _MYSQL_KEYWORDS,
     "mariadb": _MYSQL_KEYWORDS,
-    "duckdb": _DUCKDB_KEYWORDS,
 }
 _OWN_BEFORE_PARENTHESES: Final[Mapping[EngineName, str]] = {
     "postgresql": """
@@ -172,16 +113,11 @@ _OWN_BEFORE_PARENTHESES: Final[Mapping[EngineName, str]] = {
     """,
     "mysql": "against lateral rollup",
     "mariadb": "against",
-    "duckdb": """
-        array cube escape exclude filter if lambda lateral materialized qualify rename replace
-        rollup sets similar struct symmetric text to zone
-    """,
 }
 _OWN_FUNCTIONS: Final[Mapping[EngineName, str]] = {
     "postgresql": _POSTGRESQL,
     "mysql": f"{_MYSQL} {_MYSQL_ONLY} {_MYSQL_PARTS}",
     "mariadb": f"{_MYSQL} {_MARIADB_ONLY} {_MYSQL_PARTS}",
-    "duckdb": f"{_DUCKDB} {_UNITS}",
 }
 
 FUNCTIONS: Final[Mapping[EngineName, frozenset[str]]] = {
@@ -204,7 +140,6 @@ COLLATIONS: Final[Mapping[EngineName, frozenset[str]]] = {
     "postgresql": frozenset(("C", "POSIX", "default", "ucs_basic", "unicode")),
     "mysql": frozenset(("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")),
     "mariadb": frozenset(("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")),
-    "duckdb": frozenset(("c", "nfc", "noaccent", "nocase", "posix")),
 }
 """Collations that tell nothing of the server, nor of what its owner has made."""
 VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {

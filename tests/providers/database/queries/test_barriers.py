@@ -15,8 +15,9 @@ from resource_server.providers.database.options import (
     TableOptions,
 )
 from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.queries.confinement import rewriter_for
+from resource_server.providers.database.queries.declared import DeclaredQuery
 from resource_server.providers.database.queries.parameters import Parameter
-from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
@@ -136,10 +137,10 @@ async def test_a_query_of_a_table_without_where_uses_its_index(owner: Owner) -> 
     try:
         exposed = ExposedTableCache(engine, policy, ReadLimits())
         sql = "select order_id from parts where line = 2000 and order_id > 0"
-        rewritten = await QueryRewriter(engine, policy, exposed).rewritten(sql)
+        query = DeclaredQuery("q", Query(sql=sql), engine.name, ReadLimits())
+        rewritten = await rewriter_for(engine, policy, exposed).rewritten(query)
     finally:
         await engine.close()
-    assert rewritten is not None
     plan = str(await owner.rows(f"explain {rewritten.sql.replace('> 0', '> ?')}", 0))
     used = ("Index Scan", "'const'", "Filters:")
     assert any(word in plan for word in used), plan

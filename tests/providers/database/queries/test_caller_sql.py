@@ -210,6 +210,9 @@ async def test_duckdb_takes_sql_of_callers_by_their_scopes(tmp_path: Path) -> No
         assert await rows(wire, "select * from orders order by id") == shown
         assert await rows(wire, "from orders where id = :id", parameters={"id": 3}) == shown[1:]
         assert await rows(wire, "select name from staff") == [["Ada"]]
+        assert await rows(wire, "select list_resize([1], 2, 0), 'ä' || ':id' -- :no") == [
+            [[1, 0], "ä:id"]
+        ]
         near = "did you mean 'card'? (columns: test://one/main/orders/~schema)"
         assert near in await refused(wire, "select crd from orders")
         for sql, reason in (
@@ -217,7 +220,14 @@ async def test_duckdb_takes_sql_of_callers_by_their_scopes(tmp_path: Path) -> No
             ("select * from audit", "No such table: audit"),
             ("select * from ordrs", "did you mean 'orders'?"),
             ("delete from orders", "is not a SELECT"),
+            ("with x as (delete from orders returning *) from x", "changes data"),
             ("select 1; select 2", "more than one statement"),
+            ("select from where", "sql: syntax error at or near"),
+            (f"select {'(' * 2000}1{')' * 2000}", "nested too deeply"),
+            ("select txid_current()", "No such function: txid_current"),
+            ("select current_setting('threads')", "No such function: current_setting"),
+            ("from glob('*')", "No such function: glob"),
+            ("select nothing(1)", "No such function or type: nothing"),
             ("select :a", ":a has no value"),
             (f"select '{'x' * 20_001}'", "more than 20000 characters"),
             ("select status::integer from orders", "Could not convert string 'paid'"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from time import process_time
-from typing import cast, get_args
+from typing import cast
 
 import pytest
 
@@ -18,12 +18,12 @@ from resource_server.providers.database.engines.contract import (
 from resource_server.providers.database.queries.sql_tree import MAX_CHARACTERS, SqlTree
 from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
 
+_SERVERS: Sequence[EngineName] = ("postgresql", "mariadb", "mysql")
 _TABLES = {"orders": ("id", "total", "status", "note"), "customers": ("id", "name")}
 
 
 def _confined(sql: str, engine: EngineName = "postgresql", **values: object) -> Statement:
-    schema = None if engine == "duckdb" else "policy"
-    return SqlTree(sql, engine).confined(_TABLES, values, schema=schema)
+    return SqlTree(sql, engine).confined(_TABLES, values, schema="policy")
 
 
 def _unrefused(statements: Iterable[str], engine: EngineName) -> list[str]:
@@ -272,31 +272,6 @@ def test_what_reaches_past_the_policy_is_refused_on_mariadb() -> None:
     assert _confined("select 1 /* , sleep(1) */", "mariadb").sql == "SELECT 1"
 
 
-def test_what_reaches_past_the_policy_is_refused_on_duckdb() -> None:
-    statements = (
-        "select * from 'x.csv'",
-        "select * from read_csv('x')",
-        "select * from duckdb_tables()",
-        "select getenv('HOME')",
-        "select current_setting('threads')",
-        "from query('select 1')",
-        "from query_table('orders')",
-        "from histogram('orders', 'total')",
-        "select * from orders, lateral histogram('orders', 'total')",
-        "select * from main.range(3)",
-        "select * from glob('*')",
-        "select * from information_schema.tables",
-        "select * from main.orders",
-        "select * from orders using sample 1",
-        "describe orders",
-        "summarize orders",
-        "pivot orders on status",
-        "select user",
-        'select "Current_Schema" from orders',
-    )
-    assert not _unrefused(statements, "duckdb")
-
-
 def test_statements_that_are_no_single_select_are_refused_for_their_author() -> None:
     for sql, message in (
         ("", "is empty"),
@@ -361,9 +336,7 @@ def test_the_longest_statements_take_time_in_proportion_to_their_length() -> Non
 
 
 def test_deeply_nested_statements_take_no_exponential_time() -> None:
-    for engine in get_args(EngineName):
-        if engine == "sqlite":
-            continue
+    for engine in _SERVERS:
         for before, after in (
             ("array[", "]"),
             ("date(", ")"),
@@ -378,12 +351,12 @@ def test_deeply_nested_statements_take_no_exponential_time() -> None:
                 _confined(f"select {before * 30}1{after * 30}", engine)
             assert process_time() - begun < 1, (engine, before)
     with pytest.raises(ValueError, match="nested too deeply"):
-        SqlTree(f"select {'array[' * 30}1{']' * 30}", "duckdb")
-    assert _confined(f"select {'array[' * 6}1{']' * 6}", "duckdb")
+        SqlTree(f"select {'array[' * 30}1{']' * 30}", "postgresql")
+    assert _confined(f"select {'array[' * 6}1{']' * 6}", "postgresql")
 
 
 def test_joins_that_use_up_the_steps_of_the_parser_are_named() -> None:
-    for engine in ("postgresql", "mariadb", "mysql", "duckdb"):
+    for engine in _SERVERS:
         for join in ("join", *(["straight_join"] if engine.startswith("m") else [])):
             sql = "select * from a" + "".join(f" {join} b{n}" for n in range(20))
             with pytest.raises(ValueError, match="20 joins without a condition, more than can be"):
@@ -408,9 +381,6 @@ def test_what_is_written_is_written_alike() -> None:
         ("postgresql", "select a not in (1) > b", 'SELECT "a" NOT IN (1) > "b"'),
         ("postgresql", "select a !~ 'b' > c, 2 ^ a", """SELECT "a" !~ 'b' > "c", 2 ^ "a\""""),
         ("mariadb", "select a not between 1 and 2 < b", "SELECT `a` NOT BETWEEN 1 AND 2 < `b`"),
-        ("duckdb", "select a !~ 'b', not b is null", """SELECT "a" !~ 'b', "b" IS NOT NULL"""),
-        ("duckdb", "select a->'b.c', a->>0", """SELECT "a" -> 'b.c', "a" ->> 0"""),
-        ("duckdb", "select date_trunc('month', a), list(a)", None),
         ("mariadb", "select 1 from dual where 1 = 1", "SELECT 1 WHERE 1 = 1"),
         ("mariadb", "select a->'$.b' , a <= 2 mod 3", None),
         ("mariadb", "select json_value(a, '$.b')", "SELECT JSON_VALUE(`a`, '$.b')"),

@@ -9,6 +9,7 @@ from typing import Final
 import duckdb
 
 from resource_server.providers.database.engines.duckdb.messages import Failed
+from resource_server.providers.database.engines.duckdb.parsed_query import RefusedQuery
 
 _MAX_CHARACTERS: Final = 300
 _MISSING: Final = re.compile(r"Catalog Error: (.+?) with name (.+?) does not exist!")
@@ -28,6 +29,15 @@ _TOLD: Final = (
 
 def refusal(id: int, error: Exception, paths: Iterable[str]) -> Failed:
     """Return the answer to a statement that failed, without the paths of files."""
+    match error:
+        case RefusedQuery(table=str(table)):
+            return Failed(id, "refused", f"no such table: {table}", table=table)
+        case RefusedQuery(function=str(function)):
+            return Failed(id, "refused", f"no such function: {function}")
+        case RefusedQuery():
+            return Failed(id, "refused", f"sql: {error}"[:_MAX_CHARACTERS])
+        case _:
+            pass
     line = str(error).partition("\n")[0]
     if found := _MISSING.match(line):
         if found[1] == "Table":

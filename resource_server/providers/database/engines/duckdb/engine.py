@@ -7,7 +7,6 @@ its writers are never kept waiting.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -186,7 +185,7 @@ class DuckdbEngine:
                 continue
             with suppress(ValueError, KeyError, RecursionError):  # it cannot be told what it reads
                 ((text,),) = await self._ask(syntax.PARSE, _select_of(str(sql)))
-                read = syntax.reads(json.loads(str(text))["statements"])
+                read = syntax.reads(syntax.decoded(text))
                 is_anything = read.is_anything or bool(read.functions & macros)
                 columns = set[tuple[TableName, str]]()
                 for info in tables:

@@ -1,15 +1,14 @@
-"""The check of a manifest's query, by DuckDB's own parser, before it runs.
+"""The check of a query of the manifest or of a caller, by DuckDB's own parser, before it runs.
 
-DuckDB has no privileges: a query could change tables that are in memory, or read tables through
-functions that take their names as text. So only SELECTs of tables and views are run, and their
-functions compute from their arguments alone.
+DuckDB has no privileges: a query could change tables that are in memory, read settings and files,
+or read tables through functions that take their names as text. So only SELECTs of known tables and
+views are run, and their functions compute from their arguments alone.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import duckdb
 
@@ -24,37 +23,70 @@ _HARMLESS = ("error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7")
 """Volatile functions that read nothing but their arguments."""
 _TELLING = ("current_setting", "getvariable", "json_serialize_plan")
 """Functions that read the catalog or settings, and are not volatile."""
+_OF_THE_PROCESS: Final = frozenset(
+    (
+        "txid_current",  # counts what was done, to what is hidden as well
+        # On a deep structure they end the process, with the statements of others.
+        "from_json",
+        "from_json_strict",
+        "json_deserialize_sql",
+        "json_transform",
+        "json_transform_strict",
+    )
+)
+"""Functions that callers do not have, though they read nothing but their arguments."""
 _VOLATILE = """
 SELECT DISTINCT lower(function_name) FROM duckdb_functions()
 WHERE function_type <> 'macro' AND (has_side_effects OR stability = 'VOLATILE')"""
 _MACROS = """
 SELECT lower(function_name), json_serialize_sql('SELECT ' || macro_definition)
 FROM duckdb_functions() WHERE function_type = 'macro'"""
-_FILE_SIGNS = frozenset("./\\*?[:")
-_INTERNAL = "SELECT lower(view_name) FROM duckdb_views() WHERE internal"
-_TABLES = f"SELECT lower(schema_name), lower(name) FROM {catalog.RELATIONS}"  # noqa: S608
+_TABLES = f"SELECT schema_name, name FROM {catalog.RELATIONS}"  # noqa: S608
 
 
 class RefusedQuery(Exception):
     """A query is refused; the message is for the manifest's author."""
 
+    def __init__(
+        self, message: str, *, table: str | None = None, function: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.table = table
+        """The table that it names, if there is no such table."""
+        self.function = function
+        """The function that it may not call."""
+
 
 class KnownTables:
-    """The tables and views that a query may name."""
+    """The tables and views that a query may name, and the functions that it may not call."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, *, schema: str | None = None) -> None:
-        """Read the names; with `schema`, only its tables may be named."""
-        found = database.execute(_TABLES).fetchall()
-        self.tables = {
-            (str(each), str(name)) for each, name in found if schema is None or each == schema
-        }
-        self.internal = {str(name) for (name,) in database.execute(_INTERNAL).fetchall()}
-        ((name,),) = database.execute(catalog.DATABASE).fetchall()
-        self.database = str(name).lower()
-        self.telling = _telling_functions(database)
-        """Functions that may tell more than their arguments."""
+    def __init__(
+        self, database: duckdb.DuckDBPyConnection, paths: Iterable[tuple[str, ...]]
+    ) -> None:
+        """Take the ways to write the names of tables, folded."""
+        self.paths = frozenset(paths)
+        self.refused_functions = _telling_functions(database)
         self.approved = set[str]()
         """Queries that were checked."""
+
+    @classmethod
+    def for_authors(
+        cls, database: duckdb.DuckDBPyConnection, *, schema: str | None = None
+    ) -> KnownTables:
+        """Return the tables of the open database; with `schema`, only its own."""
+        ((name,),) = database.execute(catalog.DATABASE).fetchall()
+        paths: list[tuple[str, ...]] = []
+        for each, table in database.execute(_TABLES).fetchall():
+            if schema in (None, each):
+                paths += syntax.paths(name, each, table)
+        return cls(database, paths)
+
+    @classmethod
+    def for_callers(cls, database: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> KnownTables:
+        """Return tables whose names stand alone."""
+        known = cls(database, [(syntax.folded(table),) for table in tables])
+        known.refused_functions |= _OF_THE_PROCESS
+        return known
 
 
 def _telling_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
@@ -68,11 +100,11 @@ def _telling_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
     for name, text in database.execute(_MACROS).fetchall():
         called = calls.setdefault(str(name), set())
         try:
-            parsed: Any = json.loads(str(text))
-        except RecursionError:
-            parsed = {"error": True}
-        read = syntax.reads(parsed)
-        if parsed["error"] or read.tables or read.is_anything:
+            read = syntax.reads(syntax.decoded(text))
+        except ValueError:
+            found.add(str(name))
+            continue
+        if read.tables or read.is_anything:
             found.add(str(name))
         called |= read.functions
     while more := {name for name, called in calls.items() if called & found} - found:
@@ -91,43 +123,29 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables) -
         return
     ((text,),) = connection.execute(syntax.PARSE, [sql]).fetchall()
     try:
-        parsed: Any = json.loads(str(text))
-    except RecursionError:
-        raise RefusedQuery("is nested too deeply") from None
-    if parsed["error"]:
-        raise RefusedQuery(str(parsed.get("error_message", "cannot be parsed")))
-    if len(parsed["statements"]) != 1:
-        raise RefusedQuery("holds more than one statement; write one")
-    nodes = list(syntax.nodes(parsed))
-    defined = {str(name).lower() for node in nodes for name in _defined(node)}
-    for name in defined & known.internal:
-        raise RefusedQuery(f"defines {name}, which DuckDB has already; choose another name")
-    for name in defined:
-        # Where it is not in scope, DuckDB would take it for the name of a file.
-        if ("main", name) not in known.tables and _FILE_SIGNS & set(name):
-            raise RefusedQuery(f"defines {name}, which could be a file; choose another name")
-    for node in nodes:
-        _check_node(node, defined, known)
+        parsed = syntax.decoded(text)
+    except ValueError as error:
+        raise RefusedQuery(str(error)) from None
+    for node in syntax.nodes(parsed):
+        _check_node(node, known)
+    for table in syntax.tables(parsed):
+        path = syntax.path_of(table)
+        if tuple(map(syntax.folded, path)) not in known.paths:
+            written = ".".join(path)
+            raise RefusedQuery(f"reads {written}, and there is no such table", table=written)
     if len(known.approved) >= _MAX_APPROVED:
         known.approved.clear()
     known.approved.add(sql)
 
 
-def _defined(node: Mapping[str, Any]) -> Sequence[str]:
-    """Return the common table expressions that a part of a query defines."""
-    if "cte_map" not in node:
-        return ()
-    names = [each["key"] for each in node["cte_map"].get("map", ())]
-    return [*names, node["cte_name"]] if node.get("cte_name") else names
-
-
-def _check_node(node: Mapping[str, Any], defined: set[str], known: KnownTables) -> None:
+def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:
     kind = str(node.get("type"))
     function = str(node.get("function_name", "")).lower()
-    if function in known.telling:
-        raise RefusedQuery(f"calls {function}(), which may tell more than its arguments")
+    if function in known.refused_functions:
+        told = f"calls {function}(), which may tell more than its arguments"
+        raise RefusedQuery(told, function=function)
     if "cte_map" in node and kind not in _QUERIES:
-        raise RefusedQuery("is not a SELECT; begin with select, with or values")
+        raise RefusedQuery("changes data; write only SELECTs")
     if "sample" not in node or "cte_map" in node or "select_list" in node:
         return
     if kind not in _SOURCES:
@@ -135,20 +153,4 @@ def _check_node(node: Mapping[str, Any], defined: set[str], known: KnownTables) 
     if kind == "TABLE_FUNCTION":
         name = syntax.function_of(node)
         if name not in syntax.FUNCTIONS:
-            raise RefusedQuery(f"calls {name}(), which may read more than tables")
-    if kind == "BASE_TABLE":
-        _check_table(node, defined, known)
-
-
-def _check_table(node: Mapping[str, Any], defined: set[str], known: KnownTables) -> None:
-    catalog, schema, name = (
-        str(node.get(part) or "").lower() for part in ("catalog_name", "schema_name", "table_name")
-    )
-    if not schema and not catalog and (name in defined or ("main", name) in known.tables):
-        return
-    if catalog in ("", known.database) and (schema or "main", name) in known.tables:
-        return
-    if not catalog and schema == known.database and ("main", name) in known.tables:
-        return
-    written = ".".join(filter(None, (catalog, schema, name)))
-    raise RefusedQuery(f"reads {written}, and there is no such table")
+            raise RefusedQuery(f"calls {name}(), which may read more than tables", function=name)

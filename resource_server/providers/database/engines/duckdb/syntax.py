@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -73,12 +74,85 @@ def reads(parsed: object) -> Reads:
     return Reads(*names, is_whole, is_anything)
 
 
-def tables(parsed: object) -> Iterator[tuple[str, ...]]:
-    """Yield the parts of the name of every table, view and common table expression that is read."""
-    for node in nodes(parsed):
+def tables(parsed: object) -> Iterator[Mapping[str, Any]]:
+    """Yield every `BASE_TABLE` that is read, unless it certainly is a common table expression.
+
+    Other names may be tables: that of an expression in itself, or in the first part of a recursive
+    one, and those of later ones.
+    """
+    waiting: list[tuple[object, frozenset[str]]] = [(parsed, frozenset())]
+    while waiting:
+        each, defined = waiting.pop()
+        if isinstance(each, list):
+            waiting += [(item, defined) for item in cast("list[object]", each)]
+        if not isinstance(each, dict):
+            continue
+        node = cast("dict[str, Any]", each)
         if node.get("type") == "BASE_TABLE":
-            parts = (node.get("catalog_name"), node.get("schema_name"), node["table_name"])
-            yield tuple(str(part) for part in parts if part)
+            path = path_of(node)
+            if path[1:] or folded(path[0]) not in defined:
+                yield node
+        parts = dict(node)
+        for expression in parts.pop("cte_map", {}).get("map", ()):
+            waiting.append((expression["value"], defined))
+            defined |= {folded(expression["key"])}
+        for part in ("left", "query"):  # of a recursive expression, and of a materialized one
+            if "cte_name" in node and part in parts:
+                waiting.append((parts.pop(part), defined))
+        if "cte_name" in node:
+            defined |= {folded(node["cte_name"])}
+        waiting += [(part, defined) for part in parts.values()]
+
+
+def definitions(parsed: object) -> frozenset[str]:
+    """Return the names of all common table expressions, folded."""
+    return frozenset(
+        folded(expression["key"])
+        for node in nodes(parsed)
+        for expression in node.get("cte_map", {}).get("map", ())
+    )
+
+
+def folded(name: str) -> str:
+    """Return a name as DuckDB compares it: without the case of ASCII letters."""
+    return "".join([character.lower() if character.isascii() else character for character in name])
+
+
+def decoded(text: object) -> Any:
+    """Return what `PARSE` gives, decoded.
+
+    Raises:
+        ValueError: it is no single SELECT; for its author.
+    """
+    if not isinstance(text, str):
+        raise ValueError("is too long")  # noqa: TRY004 - for its author
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    if found["error"]:
+        told = str(found.get("error_message", "cannot be parsed"))
+        if found.get("error_type") == "not implemented":
+            told = "is not a SELECT; begin with select, with or values"
+        raise ValueError("is nested too deeply" if "expression depth" in told else told)
+    if len(found["statements"]) != 1:
+        raise ValueError("holds more than one statement; write one")
+    return found
+
+
+def path_of(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parts of the name of a `BASE_TABLE`, as they are written."""
+    parts = (node.get("catalog_name"), node.get("schema_name"), node["table_name"])
+    return tuple(str(part) for part in parts if part)
+
+
+def paths(database: str, schema: str, table: str) -> Iterator[tuple[str, ...]]:
+    """Yield the ways to write the name of a table, folded."""
+    for path in ((schema, table), (database, schema, table)):
+        yield tuple(map(folded, path))
+    if folded(schema) == "main":
+        yield (folded(table),)
+        yield folded(database), folded(table)
 
 
 def function_of(node: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ each in a thread of its own. A database file that changes needs a new worker.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import queue
 import re
@@ -141,9 +140,11 @@ class _Database(NamedTuple):
     """Kept open for its connections."""
     connections: Sequence[duckdb.DuckDBPyConnection]
     """One for each thread."""
-    known: parsed_query.KnownTables | None
-    """What queries of the manifest may name; None if the statements are those of callers."""
+    known: parsed_query.KnownTables
+    """What queries of the manifest, or those of callers, may name."""
     answer: Opened
+    is_for_callers: bool = False
+    """Whether the statements are those of callers; else ours, and queries of the manifest."""
     paths: Sequence[str] = ()
     """Paths of files that errors may quote."""
     statm: int | None = None
@@ -226,22 +227,25 @@ class _Worker:
                 continue
             with self._lock, suppress(OSError):
                 for job, _ in self._running.values():
-                    if job.is_author or self._opened.known is None:
+                    if job.is_author or self._opened.is_for_callers:
                         self._send(Failed(job.id, "memory"))
             os._exit(0)
 
     def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
+        is_caller = self._opened.is_for_callers
         try:
             return self._ran(connection, job)
         except parsed_query.RefusedQuery as error:
+            if is_caller:
+                return caller_errors.refusal(job.id, error, self._opened.paths)
             return Failed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
             of_files = bool(self._opened.answer.sources)
             failure = causes.flow(error, of_files=of_files, is_author=job.is_author)
-            is_ours = self._opened.known is not None and not job.is_author
+            is_ours = not is_caller and not job.is_author
             if is_ours and of_files and type(error) in _OF_FILES:
                 failure = "damaged"
-            if self._opened.known is None and failure not in _OF_THE_PROCESS:
+            if is_caller and failure not in _OF_THE_PROCESS:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
             _, code = find(causes.STATEMENT, causes.codes(error))
             code = causes.DAMAGED if failure == "damaged" else code
@@ -250,16 +254,16 @@ class _Worker:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
 
     def _ran(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Result:
-        known = self._opened.known
-        if job.is_author and known is not None:
-            parsed_query.check(connection, job.sql, known)
+        is_caller = self._opened.is_for_callers
+        if job.is_author or is_caller:
+            parsed_query.check(connection, job.sql, self._opened.known)
         if job.only_prepare:
             return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
         prepared = self._prepared(connection, job)
         connection.execute(prepared.sql, list(job.parameters))
         result = _result(connection, job, prepared)
         result = msgspec.structs.replace(result, sources=prepared.sources)
-        if result.more and known is None:
+        if result.more and is_caller:
             connection.execute("SELECT NULL")  # frees the memory of the rest
         return result
 
@@ -293,9 +297,7 @@ class _Worker:
         ((text,),) = connection.execute(syntax.PARSE, [job.sql]).fetchall() if known else ((None,),)
         if text is None:
             return None
-        read = syntax.reads(json.loads(str(text)))
-        if read.is_anything and (job.is_author or self._opened.known is None):
-            return None
+        read = syntax.reads(syntax.decoded(text))
         # Other names are those of the catalog, and of common table expressions.
         return tuple({known[name] for name in read.tables if name in known})
 
@@ -365,7 +367,7 @@ def _opened_whole(
         path, schema = _search_path(database, str(name)), None
         database.execute(path)
     digest = _digest(database)
-    known = parsed_query.KnownTables(database, schema=schema)
+    known = parsed_query.KnownTables.for_authors(database, schema=schema)
     connections = [database.cursor() for _ in range(OWN_THREADS + AUTHOR_THREADS)]
     for connection in connections:
         connection.execute(_UTC)
@@ -373,7 +375,7 @@ def _opened_whole(
         connection.execute(path)
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
-    answer = Opened(protections, digest, tuple(made.problems), made.sources, bool(known.tables))
+    answer = Opened(protections, digest, tuple(made.problems), made.sources, bool(known.paths))
     return _Database(database, connections, known, answer)
 
 
@@ -382,6 +384,9 @@ def _opened_for_callers(
 ) -> _Database:
     """Copy what is visible of the database, and close it."""
     database = duckdb.connect(config=_CALLER_CONFIGURATION)
+    # Before macros of the source are there, which callers cannot call.
+    names = [relation.name for relation in visible.relations]
+    known = parsed_query.KnownTables.for_callers(database, names)
     made = data_tables.Made([], {})
     is_database = opening.database is not None
     if opening.database is not None:
@@ -406,7 +411,7 @@ def _opened_for_callers(
     answer = Opened(protections, "", tuple(made.problems), made.sources, is_copy=is_copy)
     paths = [file.path for table in opening.tables for file in table.files]
     paths += [opening.database] if opening.database is not None else []
-    return _Database(database, connections, None, answer, paths)
+    return _Database(database, connections, known, answer, is_for_callers=True, paths=paths)
 
 
 def _attached(database: duckdb.DuckDBPyConnection, path: str) -> str:
