@@ -12,148 +12,80 @@ from sqlglot import exp
 
 from resource_server.providers.database.engines.contract import RefusedStatement
 
+_KINDS_BY_PARTS: Final[Mapping[str, str]] = {
+    "this expression": """
+        Add And ArrayContainedBy ArrayContainsAll ArrayOverlaps BitwiseAnd BitwiseLeftShift
+        BitwiseOr BitwiseRightShift BitwiseXor Collate Dot EQ Escape Extract Filter GT GTE
+        IntDiv IntervalSpan JSONBContainsAllTopKeys JSONBContainsAnyTopKeys
+        JSONBContainsTopKey JSONBDeleteAtPath JSONBExtract JSONBExtractScalar
+        JSONBPathExists Kwarg LT LTE Mod Mul NEQ NullSafeEQ NullSafeNEQ Or Overlaps Pow
+        PropertyEQ RegexpILike RegexpLike Slice Sub WithinGroup Xor
+    """,
+    "this": """
+        All Any BitString BitwiseNot Boolean CharacterSet CurrentTime CurrentTimestamp
+        DataTypeParam Exists From Having HexString IgnoreNulls Localtime Localtimestamp Neg
+        Not Paren RawString RespectNulls Var Where
+    """,
+    "this expressions": "Anonymous Bracket Lambda",
+    "expressions": "Array Cube GroupingSets Rollup Tuple",
+    "": "CurrentDate Null Star",
+    "this distinct expression order limit offset with_": "Except Intersect",
+    "this expression negate": "ILike Is Like SimilarTo",
+    "this expression only_json_types": "JSONExtract JSONExtractScalar",
+    "this expression unit": "TimestampAdd TimestampDiff",
+    "this alias": "Alias",
+    "this zone": "AtTimeZone",
+    "this low high symmetric negate": "Between",
+    "this alias materialized": "CTE",
+    "ifs default this": "Case",
+    "this to": "Cast",
+    "expressions charset": "Chr",
+    "this table db catalog": "Column",
+    "this kind": "ColumnDef",
+    "expressions coalesce safe": "Concat",
+    "this expression safe": "DPipe",
+    "this expressions nested kind values": "DataType",
+    "expressions on": "Distinct",
+    "this expression typed safe": "Div",
+    "direction count limit_options": "Fetch",
+    "expressions rollup all cube grouping_sets": "Group",
+    "this separator": "GroupConcat",
+    "this quoted": "Identifier",
+    "this true false": "If",
+    "this expressions query negate": "In",
+    "this unit": "Interval",
+    "this path": "JSONValue",
+    "this on side kind method using": "Join",
+    "this alias ordinality": "Lateral",
+    "expression this limit_options": "Limit",
+    "rows with_ties percent": "LimitOptions",
+    "this is_string": "Literal",
+    "this expressions modifier": "MatchAgainst",
+    "expression": "Offset",
+    "expressions this": "Order",
+    "this desc nulls_first": "Ordered",
+    "this expression from_ for_": "Overlay",
+    "expressions from_ order limit offset distinct group having joins where with_ windows": """
+        Select
+    """,
+    "this substr": "StrPosition",
+    "this alias order limit with_ offset joins": "Subquery",
+    "this start length": "Substring",
+    "this alias db joins only ordinality": "Table",
+    "this columns": "TableAlias",
+    "this position expression": "Trim",
+    "this to safe": "TryCast",
+    "this expression distinct limit order with_ offset": "Union",
+    "expressions alias offset": "Unnest",
+    "expressions alias": "Values",
+    "this order over partition_by spec alias": "Window",
+    "kind start start_side end end_side exclude": "WindowSpec",
+    "expressions recursive": "With",
+}
 _PARTS: Final[Mapping[str, frozenset[str]]] = {
-    kind: frozenset(parts)
-    for kind, *parts in map(
-        str.split,
-        """
-Add this expression
-Alias this alias
-All this
-And this expression
-Anonymous this expressions
-Any this
-Array expressions
-ArrayContainedBy this expression
-ArrayContainsAll this expression
-ArrayOverlaps this expression
-AtTimeZone this zone
-Between this low high symmetric negate
-BitString this
-BitwiseAnd this expression
-BitwiseLeftShift this expression
-BitwiseNot this
-BitwiseOr this expression
-BitwiseRightShift this expression
-BitwiseXor this expression
-Boolean this
-Bracket this expressions
-CTE this alias materialized
-Case ifs default this
-Cast this to
-CharacterSet this
-Chr expressions charset
-Collate this expression
-Column this table db catalog
-ColumnDef this kind
-Concat expressions coalesce safe
-Cube expressions
-CurrentDate
-CurrentTime this
-CurrentTimestamp this
-DPipe this expression safe
-DataType this expressions nested kind values
-DataTypeParam this
-Distinct expressions on
-Div this expression typed safe
-Dot this expression
-EQ this expression
-Escape this expression
-Except this distinct expression order limit offset with_
-Exists this
-Extract this expression
-Fetch direction count limit_options
-Filter this expression
-From this
-GT this expression
-GTE this expression
-Group expressions rollup all cube grouping_sets
-GroupConcat this separator
-GroupingSets expressions
-Having this
-HexString this
-ILike this expression negate
-Identifier this quoted
-If this true false
-IgnoreNulls this
-In this expressions query negate
-IntDiv this expression
-Intersect this distinct expression order limit offset with_
-Interval this unit
-IntervalSpan this expression
-Is this expression negate
-JSONBContainsAllTopKeys this expression
-JSONBContainsAnyTopKeys this expression
-JSONBContainsTopKey this expression
-JSONBDeleteAtPath this expression
-JSONBExtract this expression
-JSONBExtractScalar this expression
-JSONBPathExists this expression
-JSONExtract this expression only_json_types
-JSONExtractScalar this expression only_json_types
-JSONValue this path
-Join this on side kind method using
-Kwarg this expression
-LT this expression
-LTE this expression
-Lambda this expressions
-Lateral this alias ordinality
-Like this expression negate
-Limit expression this limit_options
-LimitOptions rows with_ties percent
-Literal this is_string
-Localtime this
-Localtimestamp this
-MatchAgainst this expressions modifier
-Mod this expression
-Mul this expression
-NEQ this expression
-Neg this
-Not this
-Null
-NullSafeEQ this expression
-NullSafeNEQ this expression
-Offset expression
-Or this expression
-Order expressions this
-Ordered this desc nulls_first
-Overlaps this expression
-Overlay this expression from_ for_
-Paren this
-Pow this expression
-PropertyEQ this expression
-RawString this
-RegexpILike this expression
-RegexpLike this expression
-RespectNulls this
-Rollup expressions
-Select expressions from_ order limit offset distinct group having joins where with_ windows
-SimilarTo this expression negate
-Slice this expression
-Star
-StrPosition this substr
-Sub this expression
-Subquery this alias order limit with_ offset joins
-Substring this start length
-Table this alias db joins only ordinality
-TableAlias this columns
-TimestampAdd this expression unit
-TimestampDiff this expression unit
-Trim this position expression
-TryCast this to safe
-Tuple expressions
-Union this expression distinct limit order with_ offset
-Unnest expressions alias offset
-Values expressions alias
-Var this
-Where this
-Window this order over partition_by spec alias
-WindowSpec kind start start_side end end_side exclude
-With expressions recursive
-WithinGroup this expression
-Xor this expression
-        """.strip().splitlines(),
-    )
+    kind: frozenset(parts.split())
+    for parts, kinds in _KINDS_BY_PARTS.items()
+    for kind in kinds.split()
 }
 """The parts that a node may have, by its kind."""
 _NAMED: Final[Mapping[str, str]] = {

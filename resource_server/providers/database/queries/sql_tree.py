@@ -77,7 +77,7 @@ _CANONICAL: Final = re.compile(
     re.VERBOSE,
 )
 
-_COMMENT_OR_VARIABLE: Final = frozenset("#@")
+_VARIABLE: Final = frozenset("#@")
 """Characters of operators that MySQL and MariaDB lack."""
 
 
@@ -156,7 +156,7 @@ class SqlTree:
             )
             text = _generated(generator, confined.tree)
             written = self._dialect.tokenize(text)
-            _check_kept(self._read, self._tree, written, self._engine)
+            check_kept(self._read, self._tree, written, self._engine)
             confined.bound_searches([*given, *literals])
             if rows is not None:
                 confined.limit(rows, given)
@@ -165,43 +165,36 @@ class SqlTree:
             raise RefusedStatement("sql: has syntax that this database lacks") from None
         except RecursionError:
             raise RefusedStatement("sql: is nested too deeply") from None
-        _check_names(text, confined.qualified)
-        return self._placed(text, [*given, *literals])
+        except ValueError as error:
+            raise RefusedStatement(f"sql: {error}") from None
+        pieces = _pieces(text)
+        _check_pieces(pieces, confined.qualified, self._engine)
+        return self._placed(pieces, [*given, *literals])
 
-    def _placed(self, text: str, values: Sequence[object]) -> Statement:
-        """Return canonical SQL with placeholders; every bare word in it is checked."""
+    def _placed(self, pieces: Sequence[re.Match[str]], values: Sequence[object]) -> Statement:
+        """Return canonical SQL with placeholders."""
         numbered = self._engine == "postgresql"
         names = [*self._used, *range(len(self._used), len(values))]
-        pieces: list[str] = []
+        written: list[str] = []
         order: list[str | int] = []
         bound: list[object] = []
-        signs = False
-        place = 0
-        while place < len(text):
-            match = _CANONICAL.match(text, place)
-            if match is None:
-                raise RefusedStatement(f"sql: {text[place]!r} is not available here")
-            piece, place = match[0], match.end()
-            if match.lastgroup == "word":
-                _check_word(piece, text[place : place + 2], self._engine)
-            if match.lastgroup == "name" and piece[1:].startswith(self._own):
-                number = int(piece[1 + len(self._own) : -1])
+        is_after_sign = False
+        for piece in pieces:
+            text = piece[0]
+            if piece.lastgroup == "name" and text[1:].startswith(self._own):
+                number = int(text[1 + len(self._own) : -1])
                 name = names[number]
                 if not (numbered and name in order):
                     order.append(name)
                     bound.append(values[number])
-                piece = f"${order.index(name) + 1}" if numbered else "%s"
+                text = f"${order.index(name) + 1}" if numbered else "%s"
             elif not numbered:
-                if match.lastgroup == "operator" and (
-                    piece == ":=" or not _COMMENT_OR_VARIABLE.isdisjoint(piece)
-                ):
-                    raise RefusedStatement(f"sql: {piece} is not available here")
-                piece = piece.replace("%", "%%")
-            if signs and _is_sign(match):
-                pieces.append(" ")  # PostgreSQL reads signs in a row as one operator
-            signs = _is_sign(match)
-            pieces.append(piece)
-        return Statement("".join(pieces), tuple(bound))
+                text = text.replace("%", "%%")
+            is_sign = piece.lastgroup == "operator" and text[0] not in "(),.[]{}:"
+            # PostgreSQL reads signs in a row as one operator.
+            written += [" ", text] if is_sign and is_after_sign else [text]
+            is_after_sign = is_sign
+        return Statement("".join(written), tuple(bound))
 
     def _tokens(self, sql: str) -> list[Token]:
         """Return the tokens, with a name of ours in the place of each parameter."""
@@ -234,16 +227,50 @@ class SqlTree:
         return found
 
 
-def _check_word(word: str, following: str, engine: EngineName) -> None:
-    if following.lstrip().startswith("("):
-        if word.lower() not in CALLED[engine]:
-            raise RefusedStatement(f"no such function: {word.lower()}")
-    elif word.lower() not in WORDS[engine]:
-        raise RefusedStatement(f"sql: {word} is not available here")
+def _pieces(text: str) -> Sequence[re.Match[str]]:
+    """Return the words, names, values, operators and spaces of canonical SQL."""
+    found: list[re.Match[str]] = []
+    place = 0
+    while place < len(text):
+        match = _CANONICAL.match(text, place)
+        if match is None:
+            raise RefusedStatement(f"sql: {text[place]!r} is not available here")
+        found.append(match)
+        place = match.end()
+    return found
 
 
-def _is_sign(match: re.Match[str]) -> bool:
-    return match.lastgroup == "operator" and match[0][0] not in "(),.[]{}:"
+def _check_pieces(
+    pieces: Sequence[re.Match[str]], qualified: Container[tuple[str, str]], engine: EngineName
+) -> None:
+    """Refuse words beyond the vocabulary, and names that are called or dotted in another way.
+
+    The tree has no such names. This stands here in case that something else writes them.
+
+    Args:
+        pieces: canonical SQL.
+        qualified: the names that may have a dot between them.
+        engine: the SQL dialect.
+    """
+    solid = [piece for piece in pieces if piece.lastgroup != "space"]
+    texts = ["", *(piece[0] for piece in solid), ""]
+    for place, piece in enumerate(solid):
+        before, text, after = texts[place : place + 3]
+        is_called = after == "("
+        match piece.lastgroup:
+            case "word" if is_called and text.lower() not in CALLED[engine]:
+                raise RefusedStatement(f"no such function: {text.lower()}")
+            case "word" if not is_called and text.lower() not in WORDS[engine]:
+                raise RefusedStatement(f"sql: {text} is not available here")
+            case "name" if is_called and before != "AS" and not text[1:].startswith(_WITH):
+                raise RefusedStatement(f"no such function: {text}")
+            case "operator" if text == ".":
+                if (_unquoted(before), _unquoted(after)) not in qualified:
+                    raise RefusedStatement(f"sql: {before}.{after} is not available here")
+            case "operator" if engine != "postgresql" and (text == ":=" or _VARIABLE & set(text)):
+                raise RefusedStatement(f"sql: {text} is not available here")
+            case _:
+                pass
 
 
 def _generated(generator: Generator, tree: exp.Expr) -> str:
@@ -251,34 +278,6 @@ def _generated(generator: Generator, tree: exp.Expr) -> str:
         return generator.generate(tree)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # of an odd tree
         raise RefusedStatement("sql: has syntax that this database lacks") from None
-
-
-def _check_kept(
-    read: Sequence[Token], tree: exp.Expr, written: Sequence[Token], engine: EngineName
-) -> None:
-    try:
-        check_kept(read, tree, written, engine)
-    except ValueError as error:
-        raise RefusedStatement(f"sql: {error}") from None
-
-
-def _check_names(text: str, qualified: Container[tuple[str, str]]) -> None:
-    """Refuse names in canonical SQL that are called, or dotted other than `qualified` ones.
-
-    The tree has neither. This stands here in case that something else writes them.
-
-    Raises:
-        RefusedStatement: there is one.
-    """
-    found = [(str(m.lastgroup), m[0]) for m in _CANONICAL.finditer(text) if m.lastgroup != "space"]
-    ends = [("", "")] * 2
-    for (_, first), (kind, name), (_, sign), (_, last) in zip(
-        (ends[:1] + found), found, found[1:] + ends[:1], found[2:] + ends, strict=False
-    ):
-        if sign == "(" and kind == "name" and first != "AS" and not name[1:].startswith(_WITH):
-            raise RefusedStatement(f"no such function: {name}")
-        if sign == "." and (_unquoted(name), _unquoted(last)) not in qualified:
-            raise RefusedStatement(f"sql: {name}.{last} is not available here")
 
 
 def _unquoted(name: str) -> str:
