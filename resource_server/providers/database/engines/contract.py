@@ -96,6 +96,25 @@ class SqlPolicy(NamedTuple):
     schema: str | None = None
     """The schema of the tables, which callers do not write."""
 
+    @property
+    def by_name(self) -> Mapping[str, VisibleTable]:
+        """The tables by their names in callers' SQL, in order.
+
+        It is the table's own name. Of tables of one name, the first has it; the name of another
+        begins with its schema, as `sales_orders`.
+        """
+        found: dict[str, VisibleTable] = {}
+        taken = set[str]()
+        for table in self.tables:
+            name = table.name.name
+            if name.casefold() in taken:
+                name = f"{table.name.schema or ''}_{name}"
+            while name.casefold() in taken:
+                name += "_"
+            taken.add(name.casefold())
+            found[name] = table
+        return found
+
 
 class OutdatedPolicy(Exception):
     """The schema has changed since the policy was made."""

@@ -38,7 +38,6 @@ from resource_server.providers.database.queries.declared import (
     positional,
 )
 from resource_server.providers.database.queries.parameters import echo
-from resource_server.providers.database.queries.sql_names import sql_names
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.rate_limit import RateLimiter
@@ -214,8 +213,7 @@ class CallerSql:
             tree = SqlTree(sql, self._name)
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
-        columns = {table.name: table.columns or () for table in visible.tables}
-        tables = {name: columns[table] for name, table in sql_names(columns).items()}
+        tables = {name: table.columns or () for name, table in visible.by_name.items()}
         values = self._values(tree.parameters, given)
         # MariaDB ignores an order, and refuses equal names, in a subquery with a limit around it.
         rows = most + 1 if self._name in ("mysql", "mariadb") else None
@@ -249,19 +247,16 @@ class CallerSql:
 
     async def _advised(self, error: RefusedStatement, sql: str, visible: SqlPolicy) -> str:
         """Return the refusal with near names, and the tables that the statement names."""
-        by_name = {table.name: table for table in visible.tables}
-        listed = sql_names(by_name)
+        tables = {name.casefold(): table for name, table in visible.by_name.items()}
         if error.table is not None:
-            there = {name.casefold(): table for name, table in listed.items()}
-            table = there.get(error.table.casefold())
+            table = tables.get(error.table.casefold())
             if table is None:
-                return f"{error}{did_you_mean(error.table, listed)}"
-            exposed = await self._exposed_as(table) or table
+                return f"{error}{did_you_mean(error.table, visible.by_name)}"
+            exposed = await self._exposed_as(table.name) or table.name
             page = self._link(address_path(PageAddress(exposed)))
             return f"the table {error.table} cannot be read; a read of {page} gives the cause"
         if error.column is None:
             return str(error)
-        tables = {name.casefold(): by_name[table] for name, table in listed.items()}
         names = dict.fromkeys(name.strip('"`[]').casefold() for name in _NAME.findall(sql))
         named = [tables[name] for name in names if name in tables][:_MAX_NAMED]
         columns: list[str] = []

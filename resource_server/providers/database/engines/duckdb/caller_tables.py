@@ -17,8 +17,8 @@ from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
     ROW,
     VISIBLE_BYTES,
-    Visible,
-    VisibleRelation,
+    CallerTable,
+    CallerTables,
 )
 from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.masks import Masker
@@ -47,7 +47,7 @@ class TooLarge(Exception):
 
 
 def make(
-    database: duckdb.DuckDBPyConnection, source: str, visible: Visible, *, is_database: bool
+    database: duckdb.DuckDBPyConnection, source: str, visible: CallerTables, *, is_database: bool
 ) -> bool:
     """Create the tables in `memory.main`, and close their source unless all of it is visible.
 
@@ -67,9 +67,9 @@ def make(
         duckdb.Error: the source cannot be read.
     """
     types = _types(database, is_database=is_database)
-    whole = {(each.schema, each.table) for each in visible.relations if each.columns is None}
+    whole = {(each.schema, each.table) for each in visible.tables if each.columns is None}
     is_whole = whole.issuperset(types)
-    for relation in visible.relations:
+    for relation in visible.tables:
         selected = _select(source, relation, is_database=is_database)
         # Updates of what is hidden may move rows; the lines of data files never move.
         is_table = types.get((relation.schema, relation.table)) == "table"
@@ -107,11 +107,11 @@ def _types(
     }
 
 
-def _target(relation: VisibleRelation) -> str:
+def _target(relation: CallerTable) -> str:
     return f"memory.main.{quoted(relation.name)}"
 
 
-def _select(source: str, relation: VisibleRelation, *, is_database: bool) -> str:
+def _select(source: str, relation: CallerTable, *, is_database: bool) -> str:
     """Return a SELECT of the visible rows and columns, without masks."""
     columns = "*" if is_database else f"* EXCLUDE ({quoted(ROW)})"
     if relation.columns is not None:
@@ -126,7 +126,7 @@ def _select(source: str, relation: VisibleRelation, *, is_database: bool) -> str
 def _copy(
     database: duckdb.DuckDBPyConnection,
     selected: str,
-    relation: VisibleRelation,
+    relation: CallerTable,
     key: bytes,
     *,
     is_ordered: bool,

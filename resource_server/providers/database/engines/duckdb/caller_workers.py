@@ -13,14 +13,13 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     FilesSource,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
+    CallerTable,
+    CallerTables,
     Failed,
     Result,
     Run,
-    Visible,
-    VisibleRelation,
 )
 from resource_server.providers.database.masks import MaskKind
-from resource_server.providers.database.queries.sql_names import sql_names
 
 MAX_POLICIES: Final = 4
 """Policies with a worker; the one that was not used for longest ends."""
@@ -31,8 +30,8 @@ class CallerWorkers:
 
     def __init__(self, source: DatabaseSource | FilesSource) -> None:
         self._source = source
-        self._workers: OrderedDict[Visible, CurrentWorker] = OrderedDict()
-        self._known: deque[tuple[SqlPolicy, Visible]] = deque(maxlen=MAX_POLICIES)
+        self._workers: OrderedDict[CallerTables, CurrentWorker] = OrderedDict()
+        self._known: deque[tuple[SqlPolicy, CallerTables]] = deque(maxlen=MAX_POLICIES)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, policy: SqlPolicy, job: Run) -> Result | Failed:
@@ -62,11 +61,11 @@ class CallerWorkers:
             self._close_later(self._workers.pop(key))
         return worker
 
-    def _visible(self, policy: SqlPolicy) -> Visible:
+    def _visible(self, policy: SqlPolicy) -> CallerTables:
         for known, visible in self._known:
             if known is policy:
                 return visible
-        self._known.append((policy, visible_of(policy)))
+        self._known.append((policy, caller_tables(policy)))
         return self._known[-1][1]
 
     def _close_later(self, worker: CurrentWorker) -> None:
@@ -75,18 +74,16 @@ class CallerWorkers:
         task.add_done_callback(self._closing.discard)
 
 
-def visible_of(policy: SqlPolicy) -> Visible:
+def caller_tables(policy: SqlPolicy) -> CallerTables:
     """Return a policy as the worker takes it."""
-    tables = {table.name: table for table in policy.tables}
-    relations: list[VisibleRelation] = []
+    tables: list[CallerTable] = []
     key = b""
-    for name, table in sql_names(tables).items():
-        shown = tables[table]
-        masks: list[tuple[str, MaskKind]] = [(c, mask.kind) for c, mask in shown.masks.items()]
-        schema = table.schema or "main"
-        relations.append(
-            VisibleRelation(name, schema, table.name, shown.columns, tuple(masks), shown.where)
-        )
-        for mask in shown.masks.values():
+    for name, table in policy.by_name.items():
+        masks: list[tuple[str, MaskKind]] = []
+        for column, mask in table.masks.items():
+            masks.append((column, mask.kind))
             key = mask.key
-    return Visible(tuple(relations), key)
+        schema = table.name.schema or "main"
+        columns, where = table.columns, table.where
+        tables.append(CallerTable(name, schema, table.name.name, columns, tuple(masks), where))
+    return CallerTables(tuple(tables), key)

@@ -22,6 +22,7 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     state_of_files,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
+    CallerTables,
     DataTable,
     Failed,
     Open,
@@ -29,7 +30,6 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Refused,
     Result,
     Run,
-    Visible,
 )
 from resource_server.providers.database.engines.duckdb.process import WorkerLost, WorkerProcess
 
@@ -62,7 +62,7 @@ class CurrentWorker:
     """
 
     def __init__(
-        self, source: DatabaseSource | FilesSource, visible: Visible | None = None
+        self, source: DatabaseSource | FilesSource, visible: CallerTables | None = None
     ) -> None:
         self._source = source
         self._visible = visible

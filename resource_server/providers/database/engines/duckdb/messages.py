@@ -61,7 +61,7 @@ class DataTable(msgspec.Struct, frozen=True):
     files: tuple[DataFile, ...]
 
 
-class VisibleRelation(msgspec.Struct, frozen=True):
+class CallerTable(msgspec.Struct, frozen=True):
     """What callers may read of one table or view."""
 
     name: str
@@ -74,10 +74,10 @@ class VisibleRelation(msgspec.Struct, frozen=True):
     where: str | None = None
 
 
-class Visible(msgspec.Struct, frozen=True):
+class CallerTables(msgspec.Struct, frozen=True):
     """All that callers may read: the process that runs their statements has nothing else."""
 
-    relations: tuple[VisibleRelation, ...]
+    tables: tuple[CallerTable, ...]
     key: bytes = b""
     """Key of `hash` masks."""
 
@@ -87,7 +87,7 @@ class Open(msgspec.Struct, frozen=True, tag=True):
 
     database: str | None
     tables: tuple[DataTable, ...] = ()
-    visible: Visible | None = None
+    visible: CallerTables | None = None
     """What callers may read, if their statements are to be run."""
 
 

@@ -42,6 +42,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     MAX_VALUE_BYTES,
     NUMBERED,
     Answer,
+    CallerTables,
     Cancel,
     Failed,
     Open,
@@ -52,7 +53,6 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Request,
     Result,
     Run,
-    Visible,
     decode_request,
     framed,
     portable,
@@ -380,12 +380,12 @@ def _opened_whole(
 
 
 def _opened_for_callers(
-    opening: Open, visible: Visible, protections: tuple[str, ...], begin: Callable[[int], None]
+    opening: Open, visible: CallerTables, protections: tuple[str, ...], begin: Callable[[int], None]
 ) -> _Database:
     """Copy what is visible of the database, and close it."""
     database = duckdb.connect(config=_CALLER_CONFIGURATION)
     # Before macros of the source are there, which callers cannot call.
-    names = [relation.name for relation in visible.relations]
+    names = [relation.name for relation in visible.tables]
     known = parsed_query.KnownTables.for_callers(database, names)
     made = data_tables.Made([], {})
     is_database = opening.database is not None

@@ -97,12 +97,12 @@ TRIES = """
 import ctypes, json, os, socket, sys, threading
 from resource_server.providers.database.engines.duckdb import worker
 from resource_server.providers.database.engines.duckdb.messages import (
-    Open, Visible, VisibleRelation
+    Open, CallerTables, CallerTable
 )
 
 database, other, for_callers = sys.argv[1:]
-relation = VisibleRelation("t", "main", "t", ("id",), where="id < 5")
-opened = worker._opened(Open(database, visible=Visible((relation,)) if for_callers else None))
+relation = CallerTable("t", "main", "t", ("id",), where="id < 5")
+opened = worker._opened(Open(database, visible=CallerTables((relation,)) if for_callers else None))
 connection, answer = opened.connections[0], opened.answer
 libc = ctypes.CDLL(None, use_errno=True)
 
