@@ -25,9 +25,9 @@ def run(folder: Path, tests: str, *options: str) -> tuple[int, str]:
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_promises.py").write_text(f"import pytest\n{tests}")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-q", "-p", "xdist", *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
