@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from resource_server.errors import ManifestError
 from resource_server.manifest import yaml_reader
 from resource_server.manifest.data import Positions, Problems
-from resource_server.runtime import yaml_events
+from resource_server.runtime import yaml_composer
 
 
 def parse(text: str) -> tuple[dict[str, object], Positions]:
@@ -59,7 +59,7 @@ def test_every_key_and_value_has_its_line_and_column() -> None:
 def test_both_parsers_of_pyyaml_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a: &x\n  - 1\n  - {b: 'c: d'}\ne: *x\nf: |\n  g\n  h\n"
     found = parse(text)
-    monkeypatch.setattr(yaml_events, "_Parser", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_composer, "_Parser", yaml.SafeLoader)
     assert parse(text) == found
 
 

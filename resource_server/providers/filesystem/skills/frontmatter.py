@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import yaml
 
-from resource_server.runtime.yaml_events import yaml_events
-from resource_server.runtime.yaml_scalars import Scalar, resolved_scalar
+from resource_server.runtime.yaml_composer import Place, Scalar, YamlNode, compose
 
 MAX_BYTES = 16 * 1024
 MAX_DEPTH = 32
@@ -75,78 +73,64 @@ def _yaml_text(head: bytes) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    events = yaml_events(text)
-    found: Json = {}
-    documents = 0
     try:
-        for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1 or event.explicit:
-                    raise SkillProblem("the frontmatter has directives or a second document")
-                found = _value(events, next(events), 0)
-            elif isinstance(event, yaml.DocumentEndEvent) and event.explicit:
-                raise _refused(event, "a line '...' is")
+        root, oddities = compose(text, max_depth=MAX_DEPTH)
     except yaml.MarkedYAMLError as error:
         # The line of the file: the first one is '---'.
         line = error.problem_mark.line + 2 if error.problem_mark else 0
         raise SkillProblem(f"the frontmatter is not YAML: line {line}: {error.problem}") from None
     except yaml.YAMLError:
         raise SkillProblem("the frontmatter is not YAML") from None
-    except (ArithmeticError, ValueError):
-        raise SkillProblem("the frontmatter has a value without a JSON form") from None
+    for oddity in oddities:
+        raise _refused(oddity.place, _ODDITIES[oddity.kind])
+    found = {} if root is None else _json(root)
     if not isinstance(found, dict):
         raise SkillProblem("the frontmatter is no mapping of keys to values")
     return found
 
 
-def _value(events: Iterator[yaml.Event], event: yaml.Event, depth: int) -> Json:
-    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-        raise _refused(event, "anchors and aliases are")
-    if getattr(event, "tag", None) is not None:
-        raise _refused(event, "tags are")
-    if depth > MAX_DEPTH:
-        raise _refused(event, f"more than {MAX_DEPTH} levels are")
-    if isinstance(event, yaml.ScalarEvent):
-        return _scalar(event)
-    if isinstance(event, yaml.SequenceStartEvent):
-        items: list[Any] = []
-        while not isinstance(event := next(events), yaml.SequenceEndEvent):
-            items.append(_value(events, event, depth + 1))
-        return items
-    entries: dict[str, Any] = {}
-    while not isinstance(event := next(events), yaml.MappingEndEvent):
-        key = _value(events, event, depth + 1)
-        if not isinstance(key, str) or key == "__proto__":
-            raise _refused(event, "a key that is no text is")
-        if key in entries:
-            raise _refused(event, "a key that is given twice is")
-        entries[key] = _value(events, next(events), depth + 1)
-    return entries
+_ODDITIES = {
+    **dict.fromkeys(("alias", "anchor"), "anchors and aliases are"),
+    "depth": f"more than {MAX_DEPTH} levels are",
+    **dict.fromkeys(("directive", "document"), "directives or a second document are"),
+    "duplicate": "a key that is given twice is",
+    "end": "a line '...' is",
+    **dict.fromkeys(("key", "typed"), "a key that is no text is"),
+    **dict.fromkeys(("merge", "merged"), "a key '<<' is"),
+    "tag": "tags are",
+}
 
 
-def _scalar(event: yaml.ScalarEvent) -> Scalar:
-    text = event.value
-    if _SURROGATE.search(text):
-        raise _refused(event, "half of a surrogate pair is")
-    if not event.implicit[0]:
-        return text
-    value = resolved_scalar(text)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        if _LONG_NUMBER.fullmatch(text):
-            raise _refused(event, "a number of more than 300 digits is")
+def _json(node: YamlNode) -> Json:
+    value = node.value
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        if "__proto__" in value:
+            raise _refused(value["__proto__"].place, _ODDITIES["key"])
+        return {_text(key, each.place): _json(each.node) for key, each in value.items()}
+    if isinstance(value, str):
+        if node.is_plain and _LONG_NUMBER.fullmatch(value):
+            raise _refused(node.place, "a number of more than 300 digits is")
+        return _text(value, node.place)
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and abs(value) <= _LARGEST_EXACT:
         return value
     with suppress(OverflowError):  # of an integer
-        value = float(value)  # as JavaScript has it
-        if math.isfinite(value):
-            return value
-    raise _refused(event, "a number without a JSON form is")
+        if math.isfinite(number := float(value)):  # as JavaScript has it
+            return number
+    raise _refused(node.place, "a number without a JSON form is")
 
 
-def _refused(event: yaml.Event, what: str) -> SkillProblem:
-    line = event.start_mark.line + 2
+def _text(text: str, place: Place) -> str:
+    if _SURROGATE.search(text):
+        raise _refused(place, "half of a surrogate pair is")
+    return text
+
+
+def _refused(place: Place, what: str) -> SkillProblem:
+    line = place[0] + 1
     return SkillProblem(f"the frontmatter is not portable: line {line}: {what} not supported")
 
 
