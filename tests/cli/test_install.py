@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_edited_stays_as_it_is(run: Run, home: Path) -> No
     for data, reason in {
         b"{": "line 1: not valid JSON at the end of the file; mend it first",
         b'{"mcpServers": []}': (
-            "line 1: 'mcpServers' must be an object, not a list; mend it first"
+            "line 1: 'mcpServers' must be an object, not an empty list; mend it first"
         ),
         b'{"a": 1, "mcpServers": {},\n"mcpServers": {}}': (
             "line 2: 'mcpServers' is there twice; remove one of them"

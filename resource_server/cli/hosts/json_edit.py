@@ -5,39 +5,37 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
 
 from resource_server.cli.hosts.text_edit import CannotEdit, Edit, json_text, line_number, newline_of
-from resource_server.manifest.wording import quoted_value
+from resource_server.manifest.wording import one_line, quoted_value
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
-_STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+"'
-_KEY = re.compile(_STRING)
-_SCALAR = re.compile(
-    rf"{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.])|(?:true|false|null)\b"
-)
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING}|[\[{{]\s*,)|,(?=\s*[\]}}])", re.DOTALL)
 _SAME_LINE = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*+\*/[ \t]*(?=[\r\n]))?")
 """What follows a value on its line: a comment to the end of the line belongs to the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A member of an object; `end` is that of its value, `comma` the end of its comma or 0."""
+class _Member(NamedTuple):
+    """A member of an object."""
 
     name: str
+    value: object
     start: int
-    value: int
+    value_start: int
     end: int
     comma: int
+    """The end of its comma, or 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
+class _Object(NamedTuple):
     """An object: the positions of its braces, and its members."""
 
     start: int
     end: int
-    members: tuple[_Member, ...]
+    members: Sequence[_Member]
 
 
 def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
@@ -49,7 +47,7 @@ def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
     found, missing = _descend(text, keys)
     if found is None or missing:
         return {}
-    return {member.name: _decoded(text, member) for member in found.members}
+    return {member.name: member.value for member in found.members}
 
 
 def put(text: str, keys: Sequence[str], name: str, value: object) -> list[Edit]:
@@ -64,7 +62,9 @@ def put(text: str, keys: Sequence[str], name: str, value: object) -> list[Edit]:
     for member in found.members:
         if member.name == first:
             margin = _indentation(text, member.start)
-            return [Edit(member.value, member.end, _value(text, found, value, margin, newline))]
+            return [
+                Edit(member.value_start, member.end, _value(text, found, value, margin, newline))
+            ]
     return _added(text, found, _new_member(text, found, first, value, newline), newline)
 
 
@@ -181,27 +181,6 @@ def _indentation_of_line(text: str, position: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _decoded(text: str, member: _Member) -> object:
-    """Return the value of a member, None if it is nested too deeply.
-
-    Without comments and trailing commas it is JSON.
-    """
-    parts: list[str] = []
-    position = member.value
-    while position < member.end:
-        if match := _SCALAR.match(text, position):
-            parts.append(match[0])
-        elif text[position] in "}]" and parts[-1] == ",":
-            parts[-1] = text[position]
-        else:
-            parts.append(text[position])
-        position = _after_trivia(text, match.end() if match else position + 1)
-    try:
-        return json.loads("".join(parts))
-    except RecursionError:
-        return None
-
-
 def _descend(
     text: str, keys: Sequence[str], *, value_of_last: bool = True
 ) -> tuple[_Object | None, Sequence[str]]:
@@ -212,11 +191,8 @@ def _descend(
     start = _after_trivia(text, 0)
     if start == len(text):
         return None, keys
-    if text[start] != "{":
-        raise _wrong(text, start, "the file", _end(text, start))
-    found = _members(text, start)
-    if (rest := _after_trivia(text, found.end)) != len(text):
-        raise _invalid(text, rest)
+    plain = _TRAILING_COMMA.sub(_blanked, _COMMENT.sub(_blanked, text))
+    found = _object(text, plain, start, _decoded(text, plain, start), "the file")
     for depth, key in enumerate(keys):
         same = [member for member in found.members if member.name == key]
         if len(same) > 1:
@@ -224,102 +200,52 @@ def _descend(
             raise CannotEdit(f"line {line}: '{key}' is there twice; remove one of them")
         if not same or (depth == len(keys) - 1 and not value_of_last):
             return found, keys[depth:]
-        if text[same[0].value] != "{":
-            raise _wrong(text, same[0].value, f"'{key}'", same[0].end)
-        found = _members(text, same[0].value)
+        found = _object(text, plain, same[0].value_start, same[0].value, f"'{key}'")
     return found, ()
 
 
-def _members(text: str, start: int) -> _Object:
-    """Return the object whose brace is at `start`; its values are validated, not decoded."""
+def _blanked(match: re.Match[str]) -> str:
+    return match[1] or " " * len(match[0])
+
+
+def _decoded(text: str, plain: str, start: int) -> object:
+    """Return the value of a whole text; without comments and trailing commas it is JSON."""
+    try:
+        return json.loads(plain, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        at = max(error.pos, start)
+        found = "the end of the file" if at >= len(text) else repr(text[at])
+        problem = f"not valid JSON at {found}"
+    except ValueError as error:
+        at, problem = start, f"not valid JSON: {one_line(error)}"
+    except RecursionError:
+        at, problem = start, "nested too deeply"
+    raise CannotEdit(f"line {line_number(text, at)}: {problem}; mend it first")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _object(text: str, plain: str, start: int, value: object, what: str) -> _Object:
+    """Return the object at a position of a valid text."""
+    if not isinstance(value, dict):
+        reason = f"{what} must be an object, not {quoted_value(value)}"
+        raise CannotEdit(f"line {line_number(text, start)}: {reason}; mend it first")
+    decode = json.JSONDecoder().raw_decode
     members: list[_Member] = []
     position = _after_trivia(text, start + 1)
-    while text[position : position + 1] != "}":
-        key = _KEY.match(text, position)
-        if key is None:
-            raise _invalid(text, position)
-        colon = _after_trivia(text, key.end())
-        if text[colon : colon + 1] != ":":
-            raise _invalid(text, colon)
-        value = _after_trivia(text, colon + 1)
-        end = _end(text, value)
-        comma = _after_trivia(text, end)
-        has_comma = text[comma : comma + 1] == ","
-        members.append(
-            _Member(json.loads(key[0]), position, value, end, comma + 1 if has_comma else 0)
-        )
-        position = _after_trivia(text, comma + 1) if has_comma else comma
-        if not has_comma and text[position : position + 1] != "}":
-            raise _invalid(text, position)
-    return _Object(start, position + 1, tuple(members))
-
-
-def _end(text: str, start: int) -> int:
-    """Return the end of the valid value at `start`, without recursion: nesting is unbounded."""
-    closers: list[str] = []
-    position = start
-    while True:
-        opener = text[position : position + 1]
-        if opener in ("{", "["):
-            closers.append("}" if opener == "{" else "]")
-            position = _after_trivia(text, position + 1)
-            if text[position : position + 1] != closers[-1]:
-                position = _after_key(text, position, closers[-1])
-                continue
-        else:
-            match = _SCALAR.match(text, position)
-            if match is None:
-                raise _invalid(text, position)
-            position = match.end()
-        position, is_done = _after_value(text, position, closers)
-        if is_done:
-            return position
-
-
-def _after_value(text: str, position: int, closers: list[str]) -> tuple[int, bool]:
-    """Return where the next value begins; at the end of the outermost one, its end and True.
-
-    `position` is the end of a scalar, or a closing bracket.
-    """
-    while closers:
-        place = _after_trivia(text, position)
-        if text[place : place + 1] == ",":
-            place = _after_trivia(text, place + 1)
-            if text[place : place + 1] != closers[-1]:
-                return _after_key(text, place, closers[-1]), False
-        if text[place : place + 1] != closers[-1]:
-            raise _invalid(text, place)
-        closers.pop()
-        position = place + 1
-    return position, True
-
-
-def _after_key(text: str, position: int, closer: str) -> int:
-    """Return where the value of the member at `position` begins; in an array, `position`."""
-    if closer == "]":
-        return position
-    key = _KEY.match(text, position)
-    colon = -1 if key is None else _after_trivia(text, key.end())
-    if key is None or text[colon : colon + 1] != ":":
-        raise _invalid(text, position)
-    return _after_trivia(text, colon + 1)
+    while text[position] != "}":
+        name, colon = decode(plain, position)
+        begin = _after_trivia(text, _after_trivia(text, colon) + 1)
+        inner, end = decode(plain, begin)
+        after = _after_trivia(text, end)
+        comma = after + 1 if text[after] == "," else 0
+        members.append(_Member(name, inner, position, begin, end, comma))
+        position = _after_trivia(text, comma or after)
+    return _Object(start, position + 1, members)
 
 
 def _after_trivia(text: str, position: int) -> int:
     match = _TRIVIA.match(text, position)
     return position if match is None else match.end()
-
-
-def _invalid(text: str, position: int) -> CannotEdit:
-    found = "the end of the file" if position >= len(text) else repr(text[position])
-    return CannotEdit(
-        f"line {line_number(text, position)}: not valid JSON at {found}; mend it first"
-    )
-
-
-def _wrong(text: str, start: int, what: str, end: int) -> CannotEdit:
-    kind: object = [0] if text[start] == "[" else json.loads(text[start:end])
-    line = line_number(text, start)
-    return CannotEdit(
-        f"line {line}: {what} must be an object, not {quoted_value(kind)}; mend it first"
-    )

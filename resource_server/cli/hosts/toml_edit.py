@@ -1,12 +1,16 @@
-"""Edits of TOML at positions, which keep all other bytes."""
+"""Edits of TOML at positions, which keep all other bytes.
+
+`tomlkit` does not: with a table it removes the comment above the next one, and of tables that are
+apart it removes none.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 from resource_server.cli.hosts.text_edit import (
     BY_HAND,
@@ -18,18 +22,12 @@ from resource_server.cli.hosts.text_edit import (
 )
 from resource_server.manifest.wording import one_line, quoted_value
 
-_TOKEN = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|'
-    r"'''.*?'{3,5}|"
-    r'"(?:\\.|[^"\\\n])*"|'
-    r"'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n|[^\"'#\[\]{}\n]+",
-    re.DOTALL,
-)
-_HEADER = re.compile(r"""[ \t]*\[(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[^\n"'#])*\]""")
+_HEADER = re.compile(r"""^[ \t]*\[(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[^\n"'#])*\]""", re.MULTILINE)
+_NO_STATEMENTS = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?(?:\n|\r\n|\Z))*\Z")
+"""Blank lines and comments at the end: those above the next table belong to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TableText:
+class _TableText(NamedTuple):
     """The text of a table: its path, and its lines from the header to the last statement."""
 
     path: tuple[str, ...]
@@ -90,39 +88,23 @@ def _own(text: str, path: tuple[str, ...]) -> list[_TableText]:
 
 def _tables(text: str) -> Iterator[_TableText]:
     """Yield the tables that have a header."""
-    header: tuple[tuple[str, ...], int] | None = None
-    end = 0
-    for start, stop in _statements(text):
-        if match := _HEADER.match(text, start):
-            if header is not None:
-                yield _TableText(*header, end)
-            header = _path(match[0]), start
-        end = stop
-    if header is not None:
-        yield _TableText(*header, end)
+    starts = [0]
+    for match in _HEADER.finditer(text):
+        if _is_whole(text[starts[-1] : match.start()]):
+            starts.append(match.start())
+    for start, end in pairwise([*starts[1:], len(text)]):
+        header = cast("re.Match[str]", _HEADER.match(text, start))
+        last = _NO_STATEMENTS.search(text, header.end(), end)
+        yield _TableText(_path(header[0]), start, last.start() if last else end)
 
 
-def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and end of the lines of each statement; strings may have many lines."""
-    depth = 0
-    start = 0
-    is_empty = True
-    for token in _TOKEN.finditer(text):
-        match token[0]:
-            case "[" | "{":
-                depth += 1
-            case "]" | "}":
-                depth -= 1
-            case "\n" if not depth:
-                if not is_empty:
-                    yield start, token.end()
-                start, is_empty = token.end(), True
-                continue
-            case _:
-                pass
-        is_empty = is_empty and (token[0].startswith("#") or not token[0].strip())
-    if not is_empty:
-        yield start, len(text)
+def _is_whole(text: str) -> bool:
+    """Return whether no string or list of a text goes on below it."""
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _path(header: str) -> tuple[str, ...]:

@@ -135,14 +135,19 @@ def test_what_is_invalid_is_refused_with_its_line() -> None:
         "{": "line 1: not valid JSON at the end of the file; mend it first",
         '{\n"a" 1}': "line 2: not valid JSON at '1'; mend it first",
         "{'a': 1}": 'line 1: not valid JSON at "\'"; mend it first',
-        '{"a": 01}': "line 1: not valid JSON at '0'; mend it first",
+        '{"a": 01}': "line 1: not valid JSON at '1'; mend it first",
+        '{"a": NaN}': "line 1: not valid JSON: NaN; mend it first",
         '{"a": 1} {}': "line 1: not valid JSON at '{'; mend it first",
-        '{"a": "\\x"}': "line 1: not valid JSON at '\"'; mend it first",
+        '{"a": "\\x"}': "line 1: not valid JSON at '\\\\'; mend it first",
+        "{,}": "line 1: not valid JSON at ','; mend it first",
+        '{"a": "b}': "line 1: not valid JSON at '\"'; mend it first",
         '{"a": [1 2]}': "line 1: not valid JSON at '2'; mend it first",
         '{"a": /* }': "line 1: not valid JSON at '/'; mend it first",
-        "[]": "line 1: the file must be an object, not a list; mend it first",
+        "[]": "line 1: the file must be an object, not an empty list; mend it first",
         '\n"x"': "line 2: the file must be an object, not 'x'; mend it first",
-        '{"mcpServers": []}': "line 1: 'mcpServers' must be an object, not a list; mend it first",
+        '{"mcpServers": []}': (
+            "line 1: 'mcpServers' must be an object, not an empty list; mend it first"
+        ),
         '{"mcpServers": 1}': (
             "line 1: 'mcpServers' must be an object, not the number 1; mend it first"
         ),
@@ -162,11 +167,12 @@ def test_what_is_invalid_is_refused_with_its_line() -> None:
             assert refused.value.message == reason
 
 
-def test_deep_and_large_files_are_edited() -> None:
-    deep = "[" * 50_000 + "]" * 50_000
+def test_large_files_are_edited_and_deep_ones_refused() -> None:
     large = ",".join(f'"{n}": {{"k": "{"x" * 90}"}}' for n in range(20_000))
-    text = f'{{"deep": {deep}, {large}, "mcpServers": {{"a": {deep}}}}}'
-    assert json_edit.entries(text, KEYS) == {"a": None}
+    text = f'{{{large}, "mcpServers": {{"a": {{}}}}}}'
+    assert json_edit.entries(text, KEYS) == {"a": {}}
     after = applied(text, json_edit.put(text, KEYS, "n", VALUE))
     assert after.endswith(f', "n": {json.dumps(VALUE, ensure_ascii=False)}}}}}')
     assert applied(after, json_edit.remove(after, KEYS, "n")) == text
+    with pytest.raises(CannotEdit, match="line 1: nested too deeply"):
+        json_edit.put(f'{{"deep": {"[" * 50_000}{"]" * 50_000}}}', KEYS, "n", VALUE)
