@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import threading
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -249,7 +250,13 @@ _SUFFIXES_OF = {
     "application/x-python-bytecode": "pyc pyo",
     _BINARY: "bin a dmg npy npz pkl pickle pt pth onnx safetensors gguf msi",
 }
-_SUFFIXES = {suffix: mime for mime, suffixes in _SUFFIXES_OF.items() for suffix in suffixes.split()}
+
+
+def _by_word(words_of: Mapping[str, str]) -> Mapping[str, str]:
+    return {word: mime for mime, words in words_of.items() for word in words.split()}
+
+
+_SUFFIXES = _by_word(_SUFFIXES_OF)
 
 _NAMES_OF = {
     _TEXT: "license licence copying notice authors contributors maintainers readme changelog"
@@ -277,68 +284,41 @@ _NAMES_OF = {
     "application/yaml": ".clang-format .clang-tidy .clangd .yamllint .gemrc pubspec.lock",
     "application/toml": "cargo.lock poetry.lock uv.lock pdm.lock pipfile",
 }
-_NAMES = {name: mime for mime, names in _NAMES_OF.items() for name in names.split()}
+_NAMES = _by_word(_NAMES_OF)
 
 _STEMS = frozenset(("dockerfile", "containerfile", "makefile", "license", "licence", "jenkinsfile"))
 """Well-known names that often have another suffix: `Dockerfile.dev`, `LICENSE-MIT`."""
 _STEM = re.compile(r"[a-z]+")
 
 _MORE_TEXT = frozenset(
-    (
-        "application/ecmascript",
-        "application/graphql",
-        "application/javascript",
-        "application/json",
-        "application/jsonl",
-        "application/json5",
-        "application/postscript",
-        "application/rtf",
-        "application/sql",
-        "application/toml",
-        "application/typescript",
-        "application/x-javascript",
-        "application/x-ndjson",
-        "application/x-sh",
-        "application/x-yaml",
-        "application/xml",
-        "application/yaml",
-        "message/rfc822",
-        "multipart/related",
-    )
+    "application/ecmascript application/graphql application/javascript application/json"
+    " application/jsonl application/json5 application/postscript application/rtf application/sql"
+    " application/toml application/typescript application/x-javascript application/x-ndjson"
+    " application/x-sh application/x-yaml application/xml application/yaml message/rfc822"
+    " multipart/related".split()
 )
 _TEXT_ENDINGS = ("+json", "+xml", "+yaml", "-flat-xml")
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/")
 
-_INTERPRETERS = {
-    "ash": "application/x-sh",
-    "awk": "text/x-awk",
-    "bash": "application/x-sh",
-    "bun": "text/javascript",
-    "dash": "application/x-sh",
-    "deno": "text/x-typescript",
-    "elixir": "text/x-elixir",
-    "fish": "application/x-sh",
-    "gawk": "text/x-awk",
-    "groovy": "text/x-groovy",
-    "julia": "text/x-julia",
-    "ksh": "application/x-sh",
-    "lua": "text/x-lua",
-    "make": "text/x-makefile",
-    "node": "text/javascript",
-    "nodejs": "text/javascript",
-    "perl": "text/x-perl",
-    "php": "text/x-php",
-    "pwsh": "text/x-powershell",
-    "pypy": "text/x-python",
-    "python": "text/x-python",
-    "rscript": "text/x-r",
-    "ruby": "text/x-ruby",
-    "sed": "text/x-sed",
-    "sh": "application/x-sh",
-    "ts-node": "text/x-typescript",
-    "tsx": "text/x-typescript",
-    "zsh": "application/x-sh",
+_INTERPRETERS_OF = {
+    "application/x-sh": "ash bash dash fish ksh sh zsh",
+    "text/javascript": "bun node nodejs",
+    "text/x-awk": "awk gawk",
+    "text/x-elixir": "elixir",
+    "text/x-groovy": "groovy",
+    "text/x-julia": "julia",
+    "text/x-lua": "lua",
+    "text/x-makefile": "make",
+    "text/x-perl": "perl",
+    "text/x-php": "php",
+    "text/x-powershell": "pwsh",
+    "text/x-python": "pypy python",
+    "text/x-r": "rscript",
+    "text/x-ruby": "ruby",
+    "text/x-sed": "sed",
+    TYPESCRIPT: "deno ts-node tsx",
 }
+_INTERPRETERS = _by_word(_INTERPRETERS_OF)
 _SHEBANG = re.compile(
     rb"#![ \t]*(?:\S*/)?env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(\S+)|#![ \t]*(\S+)"
 )

@@ -113,7 +113,7 @@ def _query(query: str) -> dict[str, str]:
     return dict(sorted(parameters.items())) if len(parameters) > 1 else parameters
 
 
-def _text(data: bytes) -> str:
+def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -121,7 +121,7 @@ def unquote_segment(segment: str) -> str:
     """Percent-decode one segment, once."""
     if "%" not in segment:
         return segment
-    return _text(unquote_to_bytes(segment.encode("utf-8", "surrogateescape")))
+    return _decoded(unquote_to_bytes(segment.encode("utf-8", "surrogateescape")))
 
 
 _WRAPPED = re.compile(r"mcp-resource://[^/?#]*/([^/?#]+)/([^/?#]*)(.*)", re.IGNORECASE)
@@ -313,7 +313,7 @@ def plain_path(text: str) -> str:
 
 def unquote_path(text: str) -> str:
     """Decode a value of `{+path}`, perhaps partly typed, percent-encoded or plain."""
-    return _text(unquote_to_bytes(text.encode("utf-8", "surrogatepass")))
+    return _decoded(unquote_to_bytes(text.encode("utf-8", "surrogatepass")))
 
 
 def typed_paths(text: str) -> Sequence[str]:
@@ -359,7 +359,7 @@ def readable(uri: str) -> str:
 
 
 def _readable(encoded: re.Match[str]) -> str:
-    text = _text(unquote_to_bytes(encoded[0]))
+    text = _decoded(unquote_to_bytes(encoded[0]))
     if not unicodedata.is_normalized("NFC", text):
         return encoded[0]  # a model would write it back composed
     return "".join(

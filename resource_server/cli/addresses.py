@@ -1,4 +1,4 @@
-"""Addresses on the command line: the URI of a resource, or a path below what is served."""
+"""Addresses on the command line: URIs of resources, or paths below the sources before them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast
 from resource_server import uris
 from resource_server.catalog.near_resources import MAX_SUGGESTIONS
 from resource_server.cli import console
-from resource_server.manifest import Manifest, MountSpec
+from resource_server.manifest import Manifest, MountSpec, sources
+from resource_server.manifest.databases.database_url import is_database_url
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 
@@ -141,3 +142,82 @@ def folder_of(spec: MountSpec, manifest: Manifest) -> pathlib.Path | None:
     path = spec.options.get("path")
     directory = (spec.origin or manifest).directory
     return directory / path if isinstance(path, str) else None
+
+
+# -- the words of a command
+
+
+class SourceArguments(NamedTuple):
+    """The sources of a command, by default the current folder, and the addresses in them."""
+
+    sources: Sequence[str]
+    addresses: Sequence[str]
+
+
+def with_one_address(words: Sequence[str]) -> SourceArguments:
+    """Split the arguments of a command that takes one address, after its sources.
+
+    Raises:
+        click.UsageError: there is no address, or there are several.
+    """
+    found = _before_uris(words)
+    if not found.addresses and words and not is_database_url(words[-1]):
+        found = SourceArguments(words[:-1], words[-1:])
+    if not found.addresses:
+        raise console.usage_error("the URI or path of a resource is missing; `list` prints URIs")
+    return _at_most_one(found)
+
+
+def with_addresses(words: Sequence[str], *, several: bool = True) -> SourceArguments:
+    """Split the arguments of a command whose addresses are optional.
+
+    The first word is a source, unless it is a URI. A further one is a source if it exists and is
+    not below a source before it, or if it is a database.
+
+    Raises:
+        click.UsageError: there are several addresses, but not `several` allowed.
+    """
+    found = _before_uris(words)
+    for at in range(1, len(found.sources)):
+        if _is_address(found.sources[at], found.sources[:at]):
+            split = SourceArguments(words[:at], words[at:])
+            return split if several else _at_most_one(split)
+    return found if several else _at_most_one(found)
+
+
+def _before_uris(words: Sequence[str]) -> SourceArguments:
+    """Split arguments before the first URI."""
+    for at, word in enumerate(words):
+        is_source = sources.is_source(word) if at == 0 else is_database_url(word)
+        if is_uri(word) and not is_source:
+            return SourceArguments(words[:at], words[at:])
+    return SourceArguments(words, ())
+
+
+def _at_most_one(found: SourceArguments) -> SourceArguments:
+    if len(found.addresses) > 1:
+        raise console.usage_error(f"expected one URI, found {len(found.addresses)}")
+    return found
+
+
+def _is_address(word: str, before: Sequence[str]) -> bool:
+    """Return whether a word is a path in a source before it.
+
+    Raises:
+        click.UsageError: it is also the name of another source.
+    """
+    if is_database_url(word) or sources.is_database_file(word):
+        return False
+    is_here = os.path.lexists(word)
+    here = pathlib.Path(os.path.realpath(word))
+    folders = [pathlib.Path(os.path.realpath(source)) for source in before if _is_folder(source)]
+    if is_here and any(here.is_relative_to(folder) for folder in folders):
+        return True
+    is_there = any(os.path.lexists(folder / word) for folder in folders)
+    if is_here and is_there and not word.startswith((".", "/")):
+        raise console.usage_error(f"'{word}' is here and in a source; write ./{word}, or the URI")
+    return not is_here
+
+
+def _is_folder(source: str) -> bool:
+    return not is_database_url(source) and pathlib.Path(source).is_dir()

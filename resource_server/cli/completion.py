@@ -14,7 +14,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, Z
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import CatalogEntry
-from resource_server.cli import addresses, runner, server_builder, source_arguments
+from resource_server.cli import addresses, runner, server_builder
 from resource_server.errors import NotACollection, ResourceError, ResourceServerError
 from resource_server.runtime.eager import within
 
@@ -114,7 +114,7 @@ def addresses_in(
         return sources(incomplete)
     try:
         with context.scope(cleanup=False):
-            named = source_arguments.with_addresses(words).sources
+            named = addresses.with_addresses(words).sources
         manifest = server_builder.load_manifest(*named, allow_plugins=False)
         server = server_builder.build_server(manifest, allow_plugins=False)
         found: list[CompletionItem[str]] = []

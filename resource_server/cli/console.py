@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable
+import unicodedata
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
@@ -15,7 +16,6 @@ from typing import Any, TextIO, cast
 import click
 import msgspec
 
-from resource_server.cli import terminal_text
 from resource_server.manifest.wording import printable
 
 _MIN_VALUE_COLUMNS = 20
@@ -113,7 +113,7 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in filled), default=0)
     room = terminal_columns() - width - 2
     for name, value in filled:
-        lines = terminal_text.wrapped(value, room) if room >= _MIN_VALUE_COLUMNS else [value]
+        lines = wrapped(value, room) if room >= _MIN_VALUE_COLUMNS else [value]
         print_line(f"{faint(name.ljust(width))}  {lines[0]}")
         for line in lines[1:]:
             print_line(f"{'':{width}}  {line}")
@@ -166,17 +166,17 @@ def _has_colours() -> bool:
 
 def terminal_columns() -> int:
     """Return the width of the terminal; 0 if standard output is none."""
-    return _columns() if is_terminal() else 0
+    return _terminal_columns() if is_terminal() else 0
 
 
 def terminal_lines() -> int:
     """Return the height of the terminal; 0 if standard output is none."""
-    import shutil  # as in `_columns`
+    import shutil  # as in `_terminal_columns`
 
     return shutil.get_terminal_size().lines if is_terminal() else 0
 
 
-def _columns() -> int:
+def _terminal_columns() -> int:
     # Imported here: it loads compression, which a server does not need.
     import shutil
 
@@ -202,8 +202,8 @@ def progress(what: str, *, after_s: float) -> Generator[None]:
             while not has_ended.wait(wait_s):
                 # The cursor stays in front: a line of the log takes the place of this one.
                 text = f"{what}, {time.monotonic() - begun:.0f} s"
-                room = _columns() - 1
-                sys.stderr.write(f"\r{terminal_text.clipped(escaped(text), room)}\r")
+                room = _terminal_columns() - 1
+                sys.stderr.write(f"\r{clipped(escaped(text), room)}\r")
                 sys.stderr.flush()
                 shown, wait_s = True, _PROGRESS_S
             if shown:
@@ -227,3 +227,40 @@ def short_size(count: int) -> str:
     while number >= 999.5:
         number, unit = number / 1024, next(units)
     return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
+
+
+# -- text in the columns of a terminal
+
+
+def columns(text: str) -> int:
+    """Return how many columns a terminal takes for escaped text."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def clipped(text: str, room: int) -> str:
+    """Return text of at most `room` columns; shortened text ends in `…`."""
+    if columns(text) <= room:
+        return text
+    end, used = 0, 1
+    while end < len(text) and used + _columns(text[end]) <= room:
+        used += _columns(text[end])
+        end += 1
+    return f"{text[:end]}…" if room > 0 else ""
+
+
+def wrapped(text: str, room: int) -> Sequence[str]:
+    """Return text as lines of at most `room` columns, broken at spaces; a long word stays whole."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if columns(longer) <= room or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -74,7 +74,24 @@ def _version() -> None:
     click.echo(f"{PROGRAM}, version {__version__}")
 
 
-_SMALL_COMMANDS = {"schema": _schema, "version": _version}
+@click.command("completion", short_help="Print the completion script of a shell.")
+@click.argument("shell", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")))
+def _completion(shell: str) -> None:
+    """Print the script by which SHELL completes commands, options, files and URIs.
+
+    SHELL is bash, zsh or fish. URIs and paths are those of the sources before them.
+
+    `eval "$(resource-server completion bash)"` in ~/.bashrc loads it, for zsh in ~/.zshrc after
+    compinit; `resource-server completion fish | source` does in ~/.config/fish/config.fish.
+    """
+    # Imported here, as below: only a shell asks for completions.
+    from resource_server.cli import completion
+
+    text = completion.script(program, PROGRAM, COMPLETION_VARIABLE, shell)
+    console.print_line(text.strip())
+
+
+_SMALL_COMMANDS = {"completion": _completion, "schema": _schema, "version": _version}
 """Commands without a module of their own."""
 
 
@@ -132,7 +149,6 @@ def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIM
 
 def _run(arguments: Sequence[str] | None, timing: Timing) -> int:
     if os.environ.get(COMPLETION_VARIABLE):
-        # Imported here: a shell asks for completions.
         from resource_server.cli import completion
 
         return completion.answer(program, PROGRAM, COMPLETION_VARIABLE)

@@ -65,23 +65,23 @@ class ReloadingServer:
         over_http: bool = False,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        self._named = named or (".",)
+        self._sources = named or (".",)
         self._timing = timing
         self._allow_plugins = allow_plugins
         self._strict = strict
-        files = {source: sources.manifest_file(source) for source in self._named}
+        files = {source: sources.manifest_file(source) for source in self._sources}
         # Before the manifests are read, so that every later write is detected.
         stamps = _stamps(files)
-        self._found = [self._read(source) for source in self._named]
+        self._found = [self._read(source) for source in self._sources]
         # A manifest added later to a plain folder must not change the served resources.
         followed = {
             source
-            for source, found in zip(self._named, self._found, strict=True)
+            for source, found in zip(self._sources, self._found, strict=True)
             if found.file is not None
         }
         self._files = {source: file for source, file in files.items() if source in followed}
         self._stamps = {source: stamps[source] for source in self._files}
-        manifest = server_builder.joined_manifest(self._named, self._found)
+        manifest = server_builder.joined_manifest(self._sources, self._found)
         self.server = server_builder.build_server(
             manifest, allow_plugins=allow_plugins, timing=timing
         )
@@ -202,9 +202,9 @@ class ReloadingServer:
         try:
             found = [
                 before if stamps.get(source) is None else self._read(source)
-                for source, before in zip(self._named, self._found, strict=True)
+                for source, before in zip(self._sources, self._found, strict=True)
             ]
-            manifest = server_builder.joined_manifest(self._named, found)
+            manifest = server_builder.joined_manifest(self._sources, found)
             if not self.takes_samples and manifest.published_secrets:
                 raise ManifestError(manifest.published_secrets)
             built = self._build(manifest)
@@ -296,5 +296,5 @@ def _difference(before: Collection[Mount], after: Collection[Mount]) -> str:
         "removed": [name for name in old if name not in new],
         "changed": [name for name, mount in new.items() if old.get(name, mount) is not mount],
     }
-    told = [f"{verb} {', '.join(names)}" for verb, names in changes.items() if names]
-    return "; ".join(told) or "no mount changed"
+    differences = [f"{verb} {', '.join(names)}" for verb, names in changes.items() if names]
+    return "; ".join(differences) or "no mount changed"

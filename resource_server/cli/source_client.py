@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from resource_server import uris
 from resource_server.catalog.near_resources import near_resources
 from resource_server.cli import addresses, console, runner, server_builder
-from resource_server.cli.source_arguments import SourceArguments
+from resource_server.cli.addresses import SourceArguments
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest
 from resource_server.protocol import revisions

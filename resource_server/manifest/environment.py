@@ -55,14 +55,14 @@ class _Filling:
 
     def fill(self, value: object, path: DataPath) -> object:
         if isinstance(value, str) and "${" in value:
-            return self._text(value, path)
+            return self._filled_text(value, path)
         if is_list(value):
             return [self.fill(item, (*path, index)) for index, item in enumerate(value)]
         if is_mapping(value):
             return {key: self.fill(item, (*path, key)) for key, item in value.items()}
         return value
 
-    def _text(self, text: str, path: DataPath) -> str:
+    def _filled_text(self, text: str, path: DataPath) -> str:
         self.written[path] = text
         return _REFERENCE.sub(lambda match: self._reference(match, path), text)
 

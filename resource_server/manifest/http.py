@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -116,7 +115,15 @@ class Auth(Struct, frozen=True, kw_only=True):
     @property
     def named_tokens(self) -> tuple[StaticToken, ...]:
         """The static tokens, each with a subject and scopes."""
-        return tuple(self._named())
+        given = [StaticToken(token=each) if isinstance(each, str) else each for each in self.tokens]
+        return tuple(
+            StaticToken(
+                token=each.token,
+                subject=each.subject or f"token-{number}",
+                scopes=self.scopes if each.scopes is None else each.scopes,
+            )
+            for number, each in enumerate(given, start=1)
+        )
 
     @property
     def unscoped_subjects(self) -> tuple[str, ...]:
@@ -127,13 +134,6 @@ class Auth(Struct, frozen=True, kw_only=True):
             for token, named in given
             if isinstance(token, str) or token.scopes is None
         )
-
-    def _named(self) -> Iterator[StaticToken]:
-        for number, given in enumerate(self.tokens, start=1):
-            token = StaticToken(token=given) if isinstance(given, str) else given
-            subject = token.subject or f"token-{number}"
-            scopes = self.scopes if token.scopes is None else token.scopes
-            yield StaticToken(token=token.token, subject=subject, scopes=scopes)
 
 
 class Http(Struct, frozen=True, kw_only=True):

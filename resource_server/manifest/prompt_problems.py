@@ -35,16 +35,16 @@ class PromptProblems:
         for name, argument in named.items():
             at = (*path, "arguments", name)
             self._note_name(prompts.ARGUMENT_NAME, "letter or '_'", "those and digits", at)
-            for complete in self._texts(argument, at, "complete"):
+            for complete in self._given_text(argument, at, "complete"):
                 self._note_complete(complete, name, named, (*at, "complete"))
         for number, message in enumerate(messages if is_list(messages) else ()):
             at = (*path, "messages", number)
-            for text in self._texts(message, at, "text"):
+            for text in self._given_text(message, at, "text"):
                 self._note_text(text, named, (*at, "text"))
-            for resource in self._texts(message, at, "resource"):
+            for resource in self._given_text(message, at, "resource"):
                 self._note_resource(resource, named, (*at, "resource"))
 
-    def _texts(self, raw: object, path: DataPath, option: str) -> Iterable[str]:
+    def _given_text(self, raw: object, path: DataPath, option: str) -> Iterable[str]:
         """Return the text of an option, or nothing if the option is reported already."""
         value = raw.get(option) if is_mapping(raw) else None
         if not isinstance(value, str) or (*path, option) in self.positions.unset:

@@ -68,9 +68,11 @@ def manifest_schema() -> Schema:
             "version": {"const": VERSION, "description": "Version of the manifest format."},
             "server": {**_object(ServerOptions), "description": _summary(ServerOptions)},
             "http": {**_object(Http), "description": _summary(Http)},
-            "roots": _named("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
-            "databases": _named("Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}),
-            "providers": _named(
+            "roots": _by_name("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
+            "databases": _by_name(
+                "Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}
+            ),
+            "providers": _by_name(
                 "Mounts of other providers, by name.",
                 MOUNT_NAME,
                 _any_provider(names, definitions),
@@ -79,13 +81,13 @@ def manifest_schema() -> Schema:
                 "description": _summary(Tools),
                 "anyOf": [_object(Tools), {"type": "boolean"}],
             },
-            "prompts": _named("Prompts, by name.", PROMPT_NAME, _object(Prompt)),
+            "prompts": _by_name("Prompts, by name.", PROMPT_NAME, _object(Prompt)),
         },
         "$defs": definitions,
     }
 
 
-def _named(description: str, name: str, each: Schema) -> Schema:
+def _by_name(description: str, name: str, each: Schema) -> Schema:
     return {
         "type": ["object", "null"],
         "description": description,

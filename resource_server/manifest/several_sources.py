@@ -184,7 +184,7 @@ def _renamed(parts: Sequence[NamedSource]) -> list[MountSpec]:
     taken = {spec.base for part in parts if not part.is_implied for spec in part.specs}
     depths = [0] * len(implied)
     while True:
-        found = [_named(each, depth) for each, depth in zip(implied, depths, strict=True)]
+        found = [_with_segments(each, depth) for each, depth in zip(implied, depths, strict=True)]
         count = Counter(spec.base for spec in found)
         deeper = [
             at
@@ -204,7 +204,7 @@ def _renamed(parts: Sequence[NamedSource]) -> list[MountSpec]:
     return found
 
 
-def _named(manifest: Manifest, depth: int) -> MountSpec:
+def _with_segments(manifest: Manifest, depth: int) -> MountSpec:
     """Return the mount of a source, its name preceded by that many segments of its path."""
     spec = manifest.mounts[0]
     if not depth:

@@ -162,7 +162,7 @@ def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
             yield f"  # key: [{_key(column)}]  # columns that identify a row; rows then have URIs"
         if columns := _columns(table):
             yield f"  # columns: {{{columns}}}"
-        if names := _texts(table):
+        if names := _searchable(table):
             yield f"  # search: [{', '.join(map(_key, names))}]  # columns to search"
 
 
@@ -215,7 +215,7 @@ def _is_private(name: str) -> bool:
     return bool(_SECRET.search(name) or _PERSONAL.search(name))
 
 
-def _texts(table: Table) -> Sequence[str]:
+def _searchable(table: Table) -> Sequence[str]:
     """Return the columns that are likely worth searching."""
     if table.key_kind == "none":
         return ()

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from resource_server.cli.source_arguments import with_addresses, with_one_address
+from resource_server.cli.addresses import with_addresses, with_one_address
 
 
 @pytest.fixture(autouse=True)

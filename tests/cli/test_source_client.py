@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli.source_arguments import SourceArguments
+from resource_server.cli.addresses import SourceArguments
 from resource_server.cli.source_client import explained_error, listing_pages, run_with_client
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.cli import terminal_text
+from resource_server.cli import console
 from tests.cli.conftest import PATIENCE_S, ROOT
 
 pexpect: Any = pytest.importorskip("pexpect")
@@ -160,7 +160,7 @@ def test_a_narrow_window_breaks_no_line_and_a_pipe_has_it_all(folder: Path) -> N
         assert status == 0
         for line in map(without_styles, lines):
             # An address is for copying, and stays whole.
-            assert terminal_text.columns(line) <= 50 or " " not in line.strip()[20:], line
+            assert console.columns(line) <= 50 or " " not in line.strip()[20:], line
     (folder / "mcp-resources.yaml").write_text(f"roots: {{p: {{path: ., title: '{long}'}}}}\n")
     status, lines = shown(at_a_terminal(folder, "list", columns=50))
     assert any(without_styles(line).endswith("…") for line in lines)

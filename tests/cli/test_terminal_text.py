@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from resource_server.cli.terminal_text import clipped, columns, wrapped
+from resource_server.cli.console import clipped, columns, wrapped
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 3), ("表", 2), ("e\u0301", 1)])

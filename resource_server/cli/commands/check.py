@@ -53,9 +53,7 @@ _EXAMPLES = 3
 
 
 @click.command("check", short_help="Report what is exposed, hidden or wrong.")
-@click.argument(
-    "named", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
-)
+@source_arguments.sources_argument
 @click.option(
     "--explain",
     "explained",
@@ -67,14 +65,14 @@ _EXAMPLES = 3
 @source_arguments.json_option
 @source_arguments.common_options
 def command(
-    named: Sequence[str], explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
+    words: Sequence[str], explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
 ) -> int:
     """Open every mount of each SOURCE and report what it exposes and hides.
 
     Exit status 1: a mount cannot be served, or an option has no effect; 2: the manifest is invalid.
     """
     log_output.log_to_stderr(verbose, reports=True)
-    manifest = server_builder.load_manifest(*named, allow_plugins=not no_plugins, strict=True)
+    manifest = server_builder.load_manifest(*words, allow_plugins=not no_plugins, strict=True)
     server = server_builder.build_server(
         manifest, allow_plugins=not no_plugins, timing=source_arguments.current_timing()
     )
@@ -87,53 +85,35 @@ def command(
 async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
     after_s = source_arguments.current_timing().progress_s
     with console.progress("looking at what is served", after_s=after_s):
-        reports, prompts, tools = await _look(server, manifest)
-        converters = await _report_converters(reports)
-    problem = media_types.magic_problem()
-    warnings = list(map(str, manifest.published_secrets))
+        report = await _report(server, manifest)
     if as_json:
-        found = {
-            "warnings": warnings,
-            "mounts": reports,
-            "prompts": prompts,
-            "tools": tools,
-            "converters": converters,
-        }
-        console.print_indented_json({**found, "libmagicProblem": problem})
+        console.print_indented_json(report)
     else:
-        for each in reports:
-            _print_mount_report(each)
-        for each in prompts:
-            _print_prompt_report(each)
-        if converters is not None:
-            _print_converters(converters)
-        if tools.count:
-            console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
-        for warning in tools.warnings:
-            console.print_line(f"  warning    {console.escaped(warning)}")
-        for warning in warnings:
-            console.print_line(f"  warning    {console.escaped(warning)}")
-        if problem is not None:
-            console.note(problem)
-    unusable = any(each.problem or each.mistakes for each in reports)
-    unusable |= converters is not None and bool(converters.unusable)
-    return 1 if unusable or any(each.mistakes for each in prompts) else 0
+        _print(report)
+    problems = [each.problem for each in report.mounts]
+    mistakes = [each.mistakes for each in (*report.mounts, *report.prompts)]
+    unusable = report.converters is not None and report.converters.unusable
+    return 1 if any((*problems, *mistakes, unusable)) else 0
 
 
-async def _look(
-    server: Server, manifest: Manifest
-) -> tuple[list[MountReport], list[PromptReport], ToolCost]:
-    """Return the reports of all mounts and prompts, and what the tools cost."""
+class Report(msgspec.Struct, frozen=True, rename="camel"):
+    """The report of a manifest and its server."""
+
+    warnings: Sequence[str]
+    mounts: Sequence[MountReport]
+    prompts: Sequence[PromptReport]
+    tools: ToolCost
+    converters: ConvertersReport | None
+    libmagic_problem: str | None
+
+
+async def _report(server: Server, manifest: Manifest) -> Report:
     catalog = server.catalog
-    uses = [
-        spec.use if isinstance(spec.use, str) else type(spec.use).__name__.lower()
-        for spec in manifest.mounts
-    ]
     async with catalog:
         await catalog.start()
-        reports = [
-            await _report_mount(mount, use, spec)
-            for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
+        mounts = [
+            await _report_mount(mount, spec)
+            for mount, spec in zip(catalog.mounts, manifest.mounts, strict=True)
         ]
         prompts = [
             await _report_prompt(
@@ -142,12 +122,35 @@ async def _look(
             for name, prompt in manifest.prompts.items()
         ]
         tools = await tool_cost(server.toolbox, LATEST_MODERN)
-    reports += _report_client_roots(manifest)
-    for each in reports:
+    mounts += _report_client_roots(manifest)
+    for each in mounts:
         warning = access_warning(manifest.http, each.access)
         if warning is not None:
             each.warnings = [*each.warnings, warning]
-    return reports, prompts, tools
+    warnings = list(map(str, manifest.published_secrets))
+    converters = await _report_converters(mounts)
+    return Report(warnings, mounts, prompts, tools, converters, media_types.magic_problem())
+
+
+def _print(report: Report) -> None:
+    for mount in report.mounts:
+        _print_facts(mount.name, mount.uri, _mount_facts(mount))
+    for prompt in report.prompts:
+        _print_facts(prompt.name, "prompt", _prompt_facts(prompt))
+    if report.converters is not None:
+        _print_converters(report.converters)
+    tools = report.tools
+    if tools.count:
+        console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
+    for warning in (*tools.warnings, *report.warnings):
+        console.print_line(f"  warning    {console.escaped(warning)}")
+    if report.libmagic_problem is not None:
+        console.note(report.libmagic_problem)
+
+
+def _print_facts(name: str, kind: str, facts: Iterator[tuple[str, str]]) -> None:
+    console.print_line(f"{console.emphasised(console.escaped(name))}  {console.escaped(kind)}")
+    console.print_fields((f"  {name}", value) for name, value in facts)
 
 
 async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> int:
@@ -232,24 +235,26 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     """Options without effect, each with its position in the manifest."""
 
 
-async def _report_mount(mount: Mount, provider: str, spec: MountSpec) -> MountReport:
+async def _report_mount(mount: Mount, spec: MountSpec) -> MountReport:
     """Return the report of a mount after its start, successful or not."""
-    report = MountReport(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
+    use = spec.use if isinstance(spec.use, str) else type(spec.use).__name__.lower()
+    report = MountReport(name=mount.name, uri=mount.base, provider=use, listed=mount.listed)
     if mount.problem is not None:
         report.problem = uris.display(mount.problem)
         return report
     report.abilities = _abilities(mount)
     report.access = _access(mount)
-    report.sql = provider == "database" and bool(spec.options.get("sql"))
-    try:
-        report.watch = _watch(mount)
-        report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
-        await _count(mount, report)
-    except Exception as error:  # the code of a plugin
-        log_failure(error, f"asking mount {mount.name} what it offers")
-        report.problem = "its resources cannot be determined; -v shows why"
-    await _sum_up_hidden(mount, report)
-    await _warn(mount, report)
+    report.sql = use == "database" and bool(spec.options.get("sql"))
+    for what, action, look in (
+        ("resources", "what it offers", _count),
+        ("hidden paths", "what it hides", _sum_up_hidden),
+        ("warnings", "for warnings", _warn),
+    ):
+        try:
+            await look(mount, report)
+        except Exception as error:  # the code of a plugin
+            log_failure(error, f"asking mount {mount.name} {action}")
+            report.problem = f"its {what} cannot be determined; -v shows why"
     return report
 
 
@@ -306,13 +311,9 @@ def _access(mount: Mount) -> Mapping[str, Sequence[str]]:
     return {option: sorted(scopes) for option, scopes in rules.items()}
 
 
-def _watch(mount: Mount) -> str:
-    if not mount.can_watch:
-        return "off"
-    return mount.provider.watched_by or "on"
-
-
 async def _count(mount: Mount, report: MountReport) -> None:
+    report.watch = (mount.provider.watched_by or "on") if mount.can_watch else "off"
+    report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
     samples: dict[str, Path] = {}
     counts = Counter[str]()
     await _count_resources(mount, report, counts, samples)
@@ -356,12 +357,7 @@ async def _count_resources(
 async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
     if "check" not in mount.provider.abilities:
         return
-    try:
-        found = await mount.provider.hides(limit=_MAX_COUNTED)
-    except Exception as error:
-        log_failure(error, f"asking mount {mount.name} what it hides")
-        report.problem = "its hidden paths cannot be determined; -v shows why"
-        return
+    found = await mount.provider.hides(limit=_MAX_COUNTED)
     by_rule: dict[str, list[Path]] = {}
     for path, rule in found:
         by_rule.setdefault(uris.display(rule), []).append(path)
@@ -371,25 +367,12 @@ async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
 
 
 async def _warn(mount: Mount, report: MountReport) -> None:
-    try:
-        report.mistakes, warnings = await mount.survey()
-    except Exception as error:
-        log_failure(error, f"asking mount {mount.name} for warnings")
-        report.problem = "its warnings cannot be determined; -v shows why"
-        return
+    report.mistakes, warnings = await mount.survey()
     report.warnings = [uris.display(text) for text in warnings]
 
 
 def _examples(paths: Sequence[Path]) -> list[str]:
     return [uris.display("/".join(path)) for path in paths[:_EXAMPLES]]
-
-
-def _print_mount_report(report: MountReport) -> None:
-    """Print a report as text."""
-    console.print_line(
-        f"{console.emphasised(console.escaped(report.name))}  {console.escaped(report.uri)}"
-    )
-    console.print_fields((f"  {name}", value) for name, value in _mount_facts(report))
 
 
 def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
@@ -495,12 +478,6 @@ async def _read_problem(catalog: Catalog, uri: str) -> str | None:
         log_failure(error, "reading a resource of a prompt")
         return "cannot be read; -v shows why"
     return None
-
-
-def _print_prompt_report(report: PromptReport) -> None:
-    """Print a report as text."""
-    console.print_line(f"{console.emphasised(console.escaped(report.name))}  prompt")
-    console.print_fields((f"  {name}", value) for name, value in _prompt_facts(report))
 
 
 def _prompt_facts(report: PromptReport) -> Iterator[tuple[str, str]]:

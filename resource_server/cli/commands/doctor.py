@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -15,6 +14,7 @@ import msgspec
 from resource_server import __version__, media_types
 from resource_server.cli import console, log_output, source_arguments
 from resource_server.cli.hosts import folders, host
+from resource_server.cli.hosts.config_change import run_program
 from resource_server.cli.hosts.installed_entries import installed_entries
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.errors import ConversionError
@@ -136,16 +136,8 @@ def _node() -> Finding:
     if node is None:
         return Finding("Node", "missing", "not found; only the MCP Inspector needs it")
     try:
-        version = subprocess.run(  # noqa: S603 - node of PATH
-            [node, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROGRAM_S,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
+        version = run_program(node, ["--version"], timeout_s=_PROGRAM_S)
+    except CannotEdit:
         return Finding("Node", "missing", f"{node} does not run; only the MCP Inspector needs it")
     major = version.removeprefix("v").partition(".")[0]
     if not major.isdecimal() or int(major) < _MIN_NODE:

@@ -47,9 +47,7 @@ def complete_hosts(_context: click.Context, _option: object, typed: str) -> list
 
 @click.command("install", short_help="Connect a host, or tell which hosts are connected.")
 @click.argument("host", required=False, shell_complete=complete_hosts)
-@click.argument(
-    "words", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
-)
+@source_arguments.sources_argument
 @click.option("--name", metavar="NAME", help="Name of the server in the host.")
 @click.option(
     "--scope",

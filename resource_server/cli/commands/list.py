@@ -10,11 +10,11 @@ import click
 
 from resource_server import uris
 from resource_server.cli import (
+    addresses,
     console,
     log_output,
     source_arguments,
     source_client,
-    terminal_text,
 )
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
@@ -27,12 +27,7 @@ _LINES_BELOW = 3
 
 
 @click.command("list", short_help="List resources as a tree.")
-@click.argument(
-    "words",
-    nargs=-1,
-    metavar="[SOURCE]... [URI]",
-    shell_complete=source_arguments.complete_addresses,
-)
+@source_arguments.addresses_argument("[SOURCE]... [URI]")
 @click.option(
     "--all", "everything", is_flag=True, help="Print every line, not only the first screen."
 )
@@ -59,7 +54,7 @@ def command(
     if as_uris and as_json:
         raise console.usage_error("--uris or --json, not both")
     log_output.log_to_stderr(verbose)
-    given = source_arguments.with_addresses(words, several=False)
+    given = addresses.with_addresses(words, several=False)
 
     async def listing(to: LocalClient, found: Sequence[str]) -> int:
         uri = found[0] if found else None
@@ -122,7 +117,7 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
     else:
         lines = _Tree(resources).top(len(resources))[:MAX_LINES]
     for line in lines:
-        console.print_line(_text(line, is_whole=not _is_bounded(page)))
+        console.print_line(_printed(line, is_whole=not _is_bounded(page)))
     if more := len(resources) - len(lines):
         count = f"more than {_MAX_COUNTED:,}" if more > _MAX_COUNTED else f"{more:,}"
         console.note(f"{count} more; --all prints them")
@@ -196,7 +191,7 @@ def exit_status(page: Json) -> int:
     return 1 if page.get("_meta", {}).get(META_UNAVAILABLE) else 0
 
 
-def _text(line: _TreeLine, *, is_whole: bool) -> str:
+def _printed(line: _TreeLine, *, is_whole: bool) -> str:
     resource = line.resource
     # An address is for copying, and stays whole.
     address = uris.readable(resource["uri"])
@@ -208,8 +203,8 @@ def _text(line: _TreeLine, *, is_whole: bool) -> str:
     words = "  ".join(filter(None, (count, console.escaped(resource.get("title", "")))))
     size = _size(resource.get("size"))
     if columns := console.terminal_columns():
-        room = columns - terminal_text.columns(size) - terminal_text.columns(address) - 4
-        words = terminal_text.clipped(words, max(room, len(count)))
+        room = columns - console.columns(size) - console.columns(address) - 4
+        words = console.clipped(words, max(room, len(count)))
     styled = console.emphasised(address) if is_collection else address
     return f"{console.faint(size)}  {styled}" + (f"  {console.faint(words)}" if words else "")
 

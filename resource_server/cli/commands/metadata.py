@@ -7,16 +7,14 @@ from collections.abc import Iterator, Sequence
 import click
 import msgspec
 
-from resource_server.cli import console, log_output, source_arguments, source_client
+from resource_server.cli import addresses, console, log_output, source_arguments, source_client
 from resource_server.cli.source_client import Json
 from resource_server.protocol import serialization
 from resource_server.protocol.in_process_client import LocalClient
 
 
 @click.command("metadata", short_help="Print the metadata of a resource.")
-@click.argument(
-    "words", nargs=-1, metavar="[SOURCE]... URI", shell_complete=source_arguments.complete_addresses
-)
+@source_arguments.addresses_argument("[SOURCE]... URI")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
@@ -25,7 +23,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     With --json, print it as a client sees it.
     """
     log_output.log_to_stderr(verbose)
-    given = source_arguments.with_one_address(words)
+    given = addresses.with_one_address(words)
 
     async def asking(to: LocalClient, found: Sequence[str]) -> int:
         (uri,) = found

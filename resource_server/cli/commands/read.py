@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from resource_server.cli import console, log_output, source_arguments, source_client
+from resource_server.cli import addresses, console, log_output, source_arguments, source_client
 from resource_server.cli.commands.list import print_tree
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
@@ -14,9 +14,7 @@ from resource_server.protocol.serialization import META_TRUNCATED
 
 
 @click.command("read", short_help="Print the content of a resource.")
-@click.argument(
-    "words", nargs=-1, metavar="[SOURCE]... URI", shell_complete=source_arguments.complete_addresses
-)
+@source_arguments.addresses_argument("[SOURCE]... URI")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
@@ -27,7 +25,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     --json, print the result as a client sees it.
     """
     log_output.log_to_stderr(verbose)
-    given = source_arguments.with_one_address(words)
+    given = addresses.with_one_address(words)
 
     async def reading(to: LocalClient, found: Sequence[str]) -> int:
         (uri,) = found

@@ -29,9 +29,7 @@ from resource_server.transports import stdio
 
 
 @click.command("serve", short_help="Serve sources to an MCP client.")
-@click.argument(
-    "named", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
-)
+@source_arguments.sources_argument
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve many clients over HTTP.")
 @click.option("--insecure", is_flag=True, help="Allow other machines without http.auth.")
 @click.option("--tls-cert", metavar="FILE", help="Serve https:// with this PEM certificate.")
@@ -57,7 +55,7 @@ from resource_server.transports import stdio
 )
 @source_arguments.common_options
 def command(
-    named: Sequence[str],
+    words: Sequence[str],
     *,
     address: str | None,
     insecure: bool,
@@ -78,7 +76,7 @@ def command(
     A mount that cannot start is reported and retried on request; the others serve. A rule that
     hides nothing is reported. A changed manifest is reloaded; the code of plugins is not.
     """
-    if is_demo and named:
+    if is_demo and words:
         raise console.usage_error("--demo takes the place of SOURCE")
     options = None
     if address is not None:
@@ -87,7 +85,7 @@ def command(
         raise console.usage_error("these options need --http")
     serving = _over_stdio if options is None else partial(_over_http, options=options)
     if not is_demo:
-        return serving(named, strict=strict, no_plugins=no_plugins, verbose=verbose)
+        return serving(words, strict=strict, no_plugins=no_plugins, verbose=verbose)
     # Imported here: only a demonstration needs it.
     from resource_server.cli import demo
 
@@ -102,7 +100,7 @@ def command(
 
 
 def _over_stdio(
-    named: Sequence[str],
+    words: Sequence[str],
     *,
     strict: bool,
     no_plugins: bool,
@@ -113,20 +111,20 @@ def _over_stdio(
     reader, writer = stdio.claim()
     log_output.log_to_stderr(verbose, blocking=False)
     served = ReloadingServer(
-        *named,
+        *words,
         allow_plugins=not no_plugins,
         strict=strict,
         timing=source_arguments.current_timing(),
     )
     if os.isatty(reader):
         console.note(f"serving {_served(served.manifest)} to an MCP client; Ctrl-D ends")
-        _print_hints(hints or _connecting(named))
+        _print_hints(hints or _connecting(words))
     runner.favour_the_loop()
     return runner.run(_serve(served, reader, writer, strict=strict))
 
 
 def _over_http(
-    named: Sequence[str],
+    words: Sequence[str],
     *,
     options: HttpOptions,
     strict: bool,
@@ -151,7 +149,7 @@ def _over_http(
     if options.logs_access:
         log_output.enable_access_log()
     served = ReloadingServer(
-        *named, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
+        *words, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
     )
     http = served.manifest.http
     if reason := options.refusal(served.manifest, is_loopback=address.is_loopback):
@@ -226,16 +224,16 @@ def _served(manifest: Manifest) -> str:
     return ", ".join([*bases, *["the client's folders" for _ in manifest.client_roots[:1]]])
 
 
-def _connecting(named: Sequence[str]) -> Sequence[str]:
+def _connecting(words: Sequence[str]) -> Sequence[str]:
     """Return what to do for a person who runs `serve` at a terminal, where a client is expected."""
-    places = [uris.display(_absolute(source)) for source in named or (".",)]
+    places = [uris.display(_absolute(source)) for source in words or (".",)]
     config = {"command": "resource-server", "args": ["serve", *places]}
-    words = shlex.join(uris.display(redacted_url(source)) for source in named)
-    options = "-- " if any(source.startswith("-") for source in named) else ""
+    named = shlex.join(uris.display(redacted_url(source)) for source in words)
+    options = "-- " if any(source.startswith("-") for source in words) else ""
     return [
         "A client starts this by itself. To connect one, or to look at what is served:",
-        f"  resource-server install HOST {options}{words}".rstrip(),
-        f"  resource-server list {options}{words}".rstrip(),
+        f"  resource-server install HOST {options}{named}".rstrip(),
+        f"  resource-server list {options}{named}".rstrip(),
         f"Other clients are configured with {msgspec.json.encode(config).decode()}",
     ]
 

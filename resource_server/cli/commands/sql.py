@@ -13,9 +13,7 @@ from resource_server.provider import Provider
 
 
 @click.command("sql", short_help="Print SQL for the owner of a database to run.")
-@click.argument(
-    "named", nargs=-1, metavar="[SOURCE]...", shell_complete=source_arguments.complete_sources
-)
+@source_arguments.sources_argument
 @click.option(
     "--role", "what", flag_value="role", help="A login that only reads the exposed tables."
 )
@@ -26,7 +24,7 @@ from resource_server.provider import Provider
 @click.option("--name", metavar="NAME", help="The database, if there are several.")
 @source_arguments.common_options
 def command(
-    named: Sequence[str], what: str | None, name: str | None, no_plugins: bool, verbose: int
+    words: Sequence[str], what: str | None, name: str | None, no_plugins: bool, verbose: int
 ) -> int:
     """Print SQL for a database of a SOURCE, without running it.
 
@@ -38,7 +36,7 @@ def command(
     if what is None:
         raise console.usage_error("--role, --notify or --policy is missing")
     log_output.log_to_stderr(verbose)
-    manifest = server_builder.load_manifest(*named, allow_plugins=not no_plugins)
+    manifest = server_builder.load_manifest(*words, allow_plugins=not no_plugins)
     providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)
     found = {name: provider for name, provider in providers if owner_sql.is_database(provider)}
     if not found:

@@ -49,12 +49,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @click.command("watch", short_help="Print changes as they happen.")
-@click.argument(
-    "words",
-    nargs=-1,
-    metavar="[SOURCE]... [URI]...",
-    shell_complete=source_arguments.complete_addresses,
-)
+@source_arguments.addresses_argument("[SOURCE]... [URI]...")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
@@ -65,7 +60,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     direct children do. With --json, each line is an object.
     """
     log_output.log_to_stderr(verbose)
-    given = source_arguments.with_addresses(words)
+    given = addresses.with_addresses(words)
     printer = EventPrinter(as_json=as_json)
     served = ReloadingServer(*given.sources, allow_plugins=not no_plugins)
     return runner.run(_watch(served, given.addresses, printer))
@@ -93,9 +88,9 @@ async def _watch(served: ReloadingServer, given: Sequence[str], printer: EventPr
         except ErrorReply as error:
             return console.fail(await source_client.explained_error(server, error))
         mounts = _mounts(server.catalog, uris)
-        console.note(f"watching {summary} of {_named(mounts) or 'no mount'}; Ctrl-C ends")
+        console.note(f"watching {summary} of {_bases_of(mounts) or 'no mount'}; Ctrl-C ends")
         if silent := _silent(mounts):
-            console.note(f"no change events from {_named(silent)}; listing every 30 s instead")
+            console.note(f"no change events from {_bases_of(silent)}; listing every 30 s instead")
         await _until_unread(*watched.loops())
     return 0
 
@@ -112,7 +107,7 @@ def _silent(mounts: Collection[Mount]) -> Collection[Mount]:
     return [mount for mount in mounts if not mount.can_watch and mount.problem is None]
 
 
-def _named(mounts: Collection[Mount]) -> str:
+def _bases_of(mounts: Collection[Mount]) -> str:
     bases = [mount.base for mount in mounts]
     rest = len(bases) - _MAX_NAMED_MOUNTS
     more = f" and {rest} more" if rest > 0 else ""

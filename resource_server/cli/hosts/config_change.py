@@ -45,7 +45,7 @@ class ConfigChange:
             backup = self.file.write(self.edits)
         else:
             backup = self.file.back_up()
-            _run(self.host.own.program, self.arguments)
+            run_program(self.host.own.program, self.arguments)
         return "" if backup is None else f"; the file before is {backup.name} beside it"
 
 
@@ -69,22 +69,28 @@ def agreed(change: ConfigChange, *, yes: bool) -> bool:
     return False
 
 
-def _run(program: str, arguments: Sequence[str]) -> None:
+def run_program(program: str, arguments: Sequence[str], *, timeout_s: float = _COMMAND_S) -> str:
+    """Run a program of this machine, and return its output.
+
+    Raises:
+        CannotEdit: it cannot be run, fails, or does not end in time.
+    """
     try:
-        done = subprocess.run(  # noqa: S603 - the host's own program, from PATH
+        done = subprocess.run(  # noqa: S603 - a program from PATH
             [shutil.which(program) or program, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_COMMAND_S,
+            timeout=timeout_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CannotEdit(f"`{program}` did not end within {_COMMAND_S:.0f} s") from None
+        raise CannotEdit(f"`{program}` did not end within {timeout_s:.0f} s") from None
     except OSError as error:
         raise CannotEdit(f"`{program}` cannot be run, {(error.strerror or '').lower()}") from None
     if done.returncode:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()
         reason = f": {one_line(words[-1])}" if words else ""
         raise CannotEdit(f"`{program}` failed with status {done.returncode}{reason}")
+    return done.stdout.strip()

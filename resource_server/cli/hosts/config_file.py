@@ -60,17 +60,17 @@ class ConfigFile:
         Raises:
             CannotEdit: the file is invalid.
         """
-        with _named(self.name):
+        with _naming(self.name):
             return self._editor.entries(self.text, self.keys)
 
     def put(self, name: str, value: dict[str, object]) -> list[Edit]:
         """Return the edits that set a server."""
-        with _named(self.name):
+        with _naming(self.name):
             return self._editor.put(self.text, self.keys, name, value)
 
     def remove(self, name: str) -> list[Edit]:
         """Return the edits that remove a server."""
-        with _named(self.name):
+        with _naming(self.name):
             return self._editor.remove(self.text, self.keys, name)
 
     def write(self, edits: Sequence[Edit]) -> pathlib.Path | None:
@@ -211,7 +211,7 @@ def _data(path: pathlib.Path) -> bytes | None:
 
 
 @contextmanager
-def _named(name: str) -> Generator[None]:
+def _naming(name: str) -> Generator[None]:
     """Put the name of the file before the reason."""
     try:
         yield

@@ -131,16 +131,16 @@ def _scoped_remove(name: str, scope: Scope) -> Sequence[str]:
     return ("mcp", "remove", "--scope", scope, name)
 
 
-def _named(entry: ServerEntry, shape: Shape) -> dict[str, object]:
+def _with_name(entry: ServerEntry, shape: Shape) -> dict[str, object]:
     return {"name": entry.name, **shape.written(entry)}
 
 
 def _vscode_add(entry: ServerEntry, _scope: Scope) -> Sequence[str]:
-    return ("--add-mcp", json.dumps(_named(entry, _TYPED), ensure_ascii=False))
+    return ("--add-mcp", json.dumps(_with_name(entry, _TYPED), ensure_ascii=False))
 
 
 def _vscode_link(entry: ServerEntry, shape: Shape) -> str:
-    return f"vscode:mcp/install?{quote(json.dumps(_named(entry, shape)), safe='')}"
+    return f"vscode:mcp/install?{quote(json.dumps(_with_name(entry, shape)), safe='')}"
 
 
 def _cursor_link(entry: ServerEntry, shape: Shape) -> str:

@@ -83,7 +83,6 @@ from resource_server.providers.filesystem.options import (
 )
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.skills.digests import FileDigest, digest_cache
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime import extras
 from resource_server.runtime.near_name import as_typed
@@ -93,7 +92,7 @@ from resource_server.runtime.timing import Timing
 if TYPE_CHECKING:
     from resource_server.providers.filesystem.converted import ConvertedDocuments
     from resource_server.providers.filesystem.file_search import FileSearch
-    from resource_server.providers.filesystem.skills.skill_index import SkillIndex
+    from resource_server.providers.filesystem.skills.skill_index import FileDigest, SkillIndex
 
 T = TypeVar("T")
 
@@ -110,6 +109,7 @@ _MAX_THREADS = 32
 _MAX_CONVERSIONS = 4
 """Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
+_MAX_DIGESTS = 100_000
 _MAX_LOOKED_INTO = 10_000
 """Maximum files whose examined content is cached."""
 _LOOKED_BYTES = 512 * 1024
@@ -201,9 +201,6 @@ class Filesystem:
     conversions: WorkerThreads = field(init=False, repr=False, compare=False)
     """Threads for blocking work, shared by all views of the folder (`narrowed`)."""
 
-    digests: WeightedLru[Path, FileDigest] = field(init=False, repr=False, compare=False)
-    """Digests of the files of skills, shared by all views of the folder."""
-
     option_checks: ClassVar[OptionChecks] = {
         "include": lambda patterns: check_patterns("include", patterns),
         "exclude": lambda patterns: check_patterns("exclude", patterns),
@@ -232,7 +229,8 @@ class Filesystem:
         self._converters = offered_converters(self.convert)
         self.threads = WorkerThreads(_MAX_THREADS)
         self.conversions = WorkerThreads(_MAX_CONVERSIONS)
-        self.digests = digest_cache()
+        # Of the files of skills, for all views of the folder.
+        self.digests: WeightedLru[Path, FileDigest] = WeightedLru(_MAX_DIGESTS, lambda _: 1)
         self._looked_into: WeightedLru[str, str] = WeightedLru(_MAX_LOOKED_INTO, lambda _: 1)
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))

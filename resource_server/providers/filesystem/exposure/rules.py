@@ -238,7 +238,7 @@ class ExposureRules:
         """Return why a file is withheld under this name; None if it is not."""
         if self.withheld is None or (reason := self.withheld.reason(status)) is None:
             return None
-        return None if self._secrets.is_named(prefix, name) else reason
+        return None if self._secrets.is_allowed(prefix, name) else reason
 
     def _secret(self, prefix: str, name: str, *, is_directory: bool) -> str | None:
         pattern = self._secrets.match(prefix, name, is_directory=is_directory)

@@ -53,7 +53,7 @@ class SecretDenyList:
     `allowed` holds patterns of the list, which lift them, and gitignore patterns of harmless files.
     """
 
-    __slots__ = ("_harmless", "_named", "_secrets", "_suspicious")
+    __slots__ = ("_allowed", "_harmless", "_secrets", "_suspicious")
 
     def __init__(self, allowed: Iterable[str]) -> None:
         allowed = tuple(allowed)
@@ -61,7 +61,7 @@ class SecretDenyList:
         self._suspicious = _prefilter(self._secrets)
         harmless = (pattern.casefold() for pattern in allowed if pattern not in SECRETS)
         self._harmless = Patterns([*HARMLESS, *harmless])
-        self._named = Patterns([pattern.casefold() for pattern in allowed])
+        self._allowed = Patterns([pattern.casefold() for pattern in allowed])
 
     def may_match(self, names: Iterable[str]) -> bool:
         """Return whether any of the names may be secret; False is certain, True is a guess."""
@@ -79,10 +79,10 @@ class SecretDenyList:
             return None
         return self._secrets.lines[rule].line
 
-    def is_named(self, prefix: str, name: str) -> bool:
+    def is_allowed(self, prefix: str, name: str) -> bool:
         """Return whether the manifest allows this very file, by its own patterns."""
         path, folded = _folded(prefix, name)
-        return self._named.last_match(path, folded, is_directory=False) >= 0
+        return self._allowed.last_match(path, folded, is_directory=False) >= 0
 
 
 def _folded(prefix: str, name: str) -> tuple[str, str]:

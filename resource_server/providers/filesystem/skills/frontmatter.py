@@ -108,11 +108,11 @@ def _json(node: YamlNode) -> Json:
     if isinstance(value, dict):
         if "__proto__" in value:
             raise _refused(value["__proto__"].place, _ODDITIES["key"])
-        return {_text(key, each.place): _json(each.node) for key, each in value.items()}
+        return {_unicode(key, each.place): _json(each.node) for key, each in value.items()}
     if isinstance(value, str):
         if node.is_plain and _LONG_NUMBER.fullmatch(value):
             raise _refused(node.place, "a number of more than 300 digits is")
-        return _text(value, node.place)
+        return _unicode(value, node.place)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and abs(value) <= _LARGEST_EXACT:
@@ -123,7 +123,7 @@ def _json(node: YamlNode) -> Json:
     raise _refused(node.place, "a number without a JSON form is")
 
 
-def _text(text: str, place: Place) -> str:
+def _unicode(text: str, place: Place) -> str:
     if _SURROGATE.search(text):
         raise _refused(place, "half of a surrogate pair is")
     return text

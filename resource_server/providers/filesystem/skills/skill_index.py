@@ -13,7 +13,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +30,6 @@ from resource_server.providers.filesystem.file_tree import (
     Status,
 )
 from resource_server.providers.filesystem.ranges import pread
-from resource_server.providers.filesystem.skills.digests import FileDigest
 from resource_server.providers.filesystem.skills.frontmatter import (
     HEAD_BYTES,
     SkillProblem,
@@ -74,6 +73,17 @@ class _Opened(msgspec.Struct, frozen=True):
     is_cacheable: bool
     """Whether another change would alter its version."""
     current_version: Callable[[], str | None]
+
+
+class FileDigest(msgspec.Struct, frozen=True, gc=False):
+    """The SHA-256 digest of a document at one version; `size` counts the digested bytes."""
+
+    version: str | None
+    digest: str
+    size: int
+
+
+_Found = TypeVar("_Found", _Head, FileDigest)
 
 
 class SkillIndex:
@@ -185,7 +195,7 @@ class SkillIndex:
         total = 0
         for each in self._files(path):
             try:
-                digest = self._known_digest(each) or self._digest(each.path)
+                digest = _current(self._digests, each) or self._digest(each.path)
             except ResourceNotFound:
                 continue  # removed meanwhile
             total += digest.size
@@ -250,7 +260,7 @@ class SkillIndex:
         if not resource.readable:
             return resource
         try:
-            found = self._known(resource) or self._frontmatter(resource.path)
+            found = _current(self._heads, resource) or self._frontmatter(resource.path)
         except (ResourceError, SkillProblem):
             return resource
         if found.problem is not None:
@@ -263,11 +273,7 @@ class SkillIndex:
 
     def is_known(self, resource: Resource) -> bool:
         """Return whether `described` need not read the file."""
-        return not resource.readable or self._known(resource) is not None
-
-    def _known(self, resource: Resource) -> _Head | None:
-        known = self._heads.get(resource.path)
-        return known if known is not None and known.version == resource.version else None
+        return not resource.readable or _current(self._heads, resource) is not None
 
     def covers(self, path: Path) -> bool:
         """Return whether a document belongs to a skill: a read must return exactly its bytes."""
@@ -286,45 +292,41 @@ class SkillIndex:
             SkillProblem: it is not valid.
             ResourceNotFound: absent, hidden or not readable.
         """
-        with self._opened(path) as opened:
-            version = opened.resource.version
-            head = self._known(opened.resource)
-            if head is None:
-                head = self._read_head(path, version, pread(opened.fd, HEAD_BYTES, 0))
-                if opened.is_cacheable and opened.current_version() == version:
-                    self._heads.put(path, head)
+        head = self._examined(path, self._heads, self._head_of)
         if head.problem is not None:
             raise SkillProblem(head.problem)
         return head
 
-    def _read_head(self, path: Path, version: str | None, data: bytes) -> _Head:
+    def _head_of(self, opened: _Opened) -> _Head:
+        path, version = opened.resource.path, opened.resource.version
         name = path[-2] if len(path) > 1 else self._root_name()
         try:
-            return _Head(version, read_frontmatter(data, name or ""))
+            return _Head(version, read_frontmatter(pread(opened.fd, HEAD_BYTES, 0), name or ""))
         except SkillProblem as problem:
             return _Head(version, {}, str(problem))
 
     def _digest(self, path: Path) -> FileDigest:
-        """Return the digest of a document as it is now.
+        return self._examined(path, self._digests, _digest_of)
 
-        Of a document that changes all the time it is that of the bytes that were read last.
+    def _examined(
+        self,
+        path: Path,
+        cache: WeightedLru[Path, _Found],
+        examine: Callable[[_Opened], _Found],
+    ) -> _Found:
+        """Return what is found in a document as it is now.
+
+        Of a document that changes all the time it is what was found last.
         """
-        found = FileDigest(None, "", 0)
-        for _ in range(_ATTEMPTS):
+        for is_last in (*(_ATTEMPTS - 1) * (False,), True):
             with self._opened(path) as opened:
-                version = opened.resource.version
-                if (known := self._known_digest(opened.resource)) is not None:
-                    return known
-                found = _digest_of(opened, version, path)
-                if opened.current_version() == version:
-                    if opened.is_cacheable:
-                        self._digests.put(path, found)
-                    break
-        return found
-
-    def _known_digest(self, resource: Resource) -> FileDigest | None:
-        known = self._digests.get(resource.path)
-        return known if known is not None and known.version == resource.version else None
+                found = _current(cache, opened.resource) or examine(opened)
+                is_unchanged = opened.current_version() == found.version
+                if is_unchanged and opened.is_cacheable:
+                    cache.put(path, found)
+                if is_unchanged or is_last:
+                    return found
+        raise ResourceNotFound
 
     @contextmanager
     def _opened(self, path: Path) -> Generator[_Opened]:
@@ -347,14 +349,19 @@ class SkillIndex:
             os.close(fd)
 
 
-def _digest_of(opened: _Opened, version: str | None, path: Path) -> FileDigest:
+def _current(cache: WeightedLru[Path, _Found], resource: Resource) -> _Found | None:
+    found = cache.get(resource.path)
+    return found if found is not None and found.version == resource.version else None
+
+
+def _digest_of(opened: _Opened) -> FileDigest:
     hashed, size = hashlib.sha256(), 0
     while block := pread(opened.fd, _BLOCK_BYTES, size):
         hashed.update(block)
         size += len(block)
         _check_total(size)
-        _check_size(path, size, opened.max_size)
-    return FileDigest(version, f"sha256:{hashed.hexdigest()}", size)
+        _check_size(opened.resource.path, size, opened.max_size)
+    return FileDigest(opened.resource.version, f"sha256:{hashed.hexdigest()}", size)
 
 
 def _check_size(path: Path, size: int, max_size: int) -> None:
