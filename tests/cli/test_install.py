@@ -111,8 +111,10 @@ def test_every_host_gets_its_documented_form_and_loses_it_again(
 
 def test_the_places_on_macos_and_windows_are_those_documented() -> None:
     home, here = Path("/h"), Path("/here")
-    mac = Folders(home, home / ".config", home / "Library/Application Support", here)
-    windows = Folders(home, home / "R", home / "R", here, is_windows=True)
+    mac = Folders(
+        home, home / ".config", home / "Library/Application Support", here, home / ".codex", home
+    )
+    windows = Folders(home, home / "R", home / "R", here, home / ".codex", home, is_windows=True)
     shown = {
         host.id: [str(host.places(each)["user"].file)[3:] for each in (mac, windows)]
         for host in HOSTS

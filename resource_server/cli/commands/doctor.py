@@ -136,7 +136,7 @@ def _node() -> Finding:
     if node is None:
         return Finding("Node", "missing", "not found; only the MCP Inspector needs it")
     try:
-        version = run_program(node, ["--version"], timeout_s=_PROGRAM_S)
+        version = run_program(node, "--version", timeout_s=_PROGRAM_S)
     except CannotEdit:
         return Finding("Node", "missing", f"{node} does not run; only the MCP Inspector needs it")
     major = version.removeprefix("v").partition(".")[0]

@@ -197,9 +197,8 @@ def _print(host: Host, entry: ServerEntry, scope: Scope, file: str) -> None:
     blank = config_file.blank(place)
     edits = blank.put(entry.name, host.shape.written(entry))
     console.write_text(edits[0].text)
-    if host.own is not None and scope in host.own.scopes:
-        line = shlex.join([host.own.program, *host.own.add(entry, scope)])
-        console.print_line(f"command: {console.escaped(line)}")
+    if own := host.own_command(entry, scope):
+        console.print_line(f"command: {console.escaped(shlex.join(own))}")
     link = host.link(entry, host.shape) if host.link is not None else None
     if link is not None:
         console.print_line(f"link: {link}")
@@ -216,11 +215,10 @@ def _install(
 ) -> int:
     written = host.shape.written(entry)
     entries = file.entries()
-    arguments: Sequence[str] = ()
-    if entry.name not in entries:
-        if host.own is not None and scope in host.own.scopes and shutil.which(host.own.program):
-            arguments = host.own.add(entry, scope)
-    else:
+    own = host.own_command(entry, scope)
+    if entry.name in entries or (own and not shutil.which(own[0])):
+        own = ()
+    if entry.name in entries:
         present: object = entries[entry.name]
         members = cast("dict[str, object]", present) if isinstance(present, dict) else {}
         if members | written == members:
@@ -238,7 +236,7 @@ def _install(
                 "--name gives another name, --force replaces it"
             )
         written = members | written if is_same else written
-    change = ConfigChange(host, file, () if arguments else file.put(entry.name, written), arguments)
+    change = ConfigChange(host, file, () if own else file.put(entry.name, written), own)
     file.check()
     if not host.is_here(folders.of_this_person()):
         console.note(f"{host.title} is not found on this machine")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 
 import click
 
@@ -13,6 +12,7 @@ from resource_server.cli.hosts import config_file, folders
 from resource_server.cli.hosts.config_change import ConfigChange, agreed
 from resource_server.cli.hosts.config_file import ConfigFile
 from resource_server.cli.hosts.host import SCOPES, Host, Scope
+from resource_server.cli.hosts.server_entry import ServerEntry
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest.wording import printable
 
@@ -29,11 +29,10 @@ def command(host: str, *, name: str | None, scope: Scope, url: str | None, yes: 
     here = folders.of_this_person()
     file = config_file.read(place_of(wanted, scope, here), here)
     name = _chosen(wanted, file, name, url)
-    own = wanted.own
-    arguments: Sequence[str] = ()
-    if own is not None and own.remove is not None and scope in own.scopes:
-        arguments = own.remove(name, scope) if shutil.which(own.program) else ()
-    change = ConfigChange(wanted, file, () if arguments else file.remove(name), arguments)
+    own = wanted.own_command(ServerEntry(name), scope, removes=True)
+    if own and not shutil.which(own[0]):
+        own = ()
+    change = ConfigChange(wanted, file, () if own else file.remove(name), own)
     file.check()
     if not agreed(change, yes=yes):
         return 1

@@ -27,25 +27,25 @@ class ConfigChange:
     host: Host
     file: ConfigFile
     edits: Sequence[Edit]
-    arguments: Sequence[str] = ()
-    """Of the host's own program; empty for edits."""
+    command: Sequence[str] = ()
+    """The host's own; empty for edits."""
 
     def lines(self) -> Iterator[str]:
         """Yield what is shown before the question."""
-        if self.arguments and self.host.own is not None:
+        if self.command:
             yield f"{self.host.title} is changed by its own command:"
-            yield f"  {shlex.join([self.host.own.program, *self.arguments])}"
+            yield f"  {shlex.join(self.command)}"
             return
         yield f"--- {self.file.name}{'' if self.file.data is not None else ' (new)'}"
         yield from diff_lines(self.file.text, self.edits)
 
     def make(self) -> str:
         """Make the change; return a note about the backup."""
-        if not self.arguments or self.host.own is None:
-            backup = self.file.write(self.edits)
-        else:
+        if self.command:
             backup = self.file.back_up()
-            run_program(self.host.own.program, self.arguments)
+            run_program(*self.command)
+        else:
+            backup = self.file.write(self.edits)
         return "" if backup is None else f"; the file before is {backup.name} beside it"
 
 
@@ -69,7 +69,7 @@ def agreed(change: ConfigChange, *, yes: bool) -> bool:
     return False
 
 
-def run_program(program: str, arguments: Sequence[str], *, timeout_s: float = _COMMAND_S) -> str:
+def run_program(program: str, *arguments: str, timeout_s: float = _COMMAND_S) -> str:
     """Run a program of this machine, and return its output.
 
     Raises:

@@ -20,10 +20,10 @@ class Folders:
     applications: pathlib.Path
     """Of desktop applications: on macOS `~/Library/Application Support`, otherwise `config`."""
     current: pathlib.Path
-    codex: pathlib.Path | None = None
-    """`$CODEX_HOME`."""
-    claude: pathlib.Path | None = None
-    """`$CLAUDE_CONFIG_DIR`."""
+    codex: pathlib.Path
+    """`$CODEX_HOME`, or `~/.codex`."""
+    claude: pathlib.Path
+    """`$CLAUDE_CONFIG_DIR`, or the home folder."""
     is_windows: bool = False
 
 
@@ -41,7 +41,7 @@ def of_this_person() -> Folders:
     if not home.is_absolute() or os.environ.get("HOME") == "":
         raise CannotEdit("the home folder is unknown; set HOME")
     current = pathlib.Path.cwd()
-    codex, claude = _folder("CODEX_HOME"), _folder("CLAUDE_CONFIG_DIR")
+    codex, claude = _folder("CODEX_HOME") or home / ".codex", _folder("CLAUDE_CONFIG_DIR") or home
     if sys.platform == "win32":
         config = _folder("APPDATA") or home / "AppData" / "Roaming"
         return Folders(home, config, config, current, codex, claude, is_windows=True)

@@ -7,7 +7,7 @@ import json
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import quote, urlencode
@@ -31,11 +31,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class OwnCommands:
-    """Commands of a host that change its configuration."""
+    """Commands of a host that change its configuration, as words to fill in."""
 
-    program: str
-    add: Callable[[ServerEntry, Scope], Sequence[str]]
-    remove: Callable[[str, Scope], Sequence[str]] | None
+    add: str = ""
+    """For a program: `{name}`, `{scope}`, `{json}`, and the words of `{command}`."""
+    add_url: str = ""
+    """For a server at `{url}`."""
+    remove: str = ""
     scopes: tuple[Scope, ...] = ("user",)
 
 
@@ -45,14 +47,67 @@ class Host:
 
     id: str
     title: str
-    places: Callable[[Folders], Mapping[Scope, Place]]
+    key: str
+    """The key above its servers."""
+    user: str
+    """Its own file, below one of the `Folders`."""
+    project: str = ""
+    """Its file in a project."""
+    user_on_windows: str = ""
+    """Its own file there, if that differs."""
     shape: Shape = field(default_factory=Shape)
     programs: tuple[str, ...] = ()
-    """Its programs on PATH."""
+    """Its programs on PATH, the first for `own`."""
     own: OwnCommands | None = None
     link: Callable[[ServerEntry, Shape], str | None] | None = None
+    has_local_scope: bool = False
+    """Whether its own file has servers of each project, too."""
+    newer_key: str | None = None
+    """A key below `key` in newer files, which may end in `.jsonc`."""
     takes_underscores: bool = True
     """Whether names of servers may have underscores."""
+
+    def places(self, folders: Folders) -> Mapping[Scope, Place]:
+        """Return where it keeps the servers of each scope."""
+        path = (folders.is_windows and self.user_on_windows) or self.user
+        user = pathlib.Path(path.format_map(asdict(folders)))
+        found: dict[Scope, Place] = {"user": self._place(user)}
+        if self.project:
+            found["project"] = self._place(folders.current / self.project)
+        if self.has_local_scope:
+            keys = ("projects", folders.current.as_posix(), self.key)
+            found["local"] = Place(user, keys)
+        return found
+
+    def _place(self, file: pathlib.Path) -> Place:
+        if self.newer_key is not None and file.with_suffix(".jsonc").exists():
+            file = file.with_suffix(".jsonc")
+        return Place(file, (self.key,), self.newer_key)
+
+    def own_command(
+        self, entry: ServerEntry, scope: Scope, *, removes: bool = False
+    ) -> Sequence[str]:
+        """Return its command that adds or removes a server, if it has one for the scope."""
+        own = self.own if self.own is not None and scope in self.own.scopes else OwnCommands()
+        template = own.remove if removes else own.add_url if entry.url else own.add
+        if not template:
+            return ()
+        values = {"name": entry.name, "scope": scope, "url": entry.url}
+        command = [self.programs[0]]
+        for word in template.split():
+            match word:
+                case "{json}":
+                    named = _with_name(entry, self.shape)
+                    command.append(json.dumps(named, ensure_ascii=False))
+                case "{command}":
+                    command += entry.command
+                case "{program}":
+                    command.append(entry.command[0])
+                case "{arguments}":
+                    command += entry.command[1:]
+                case _:
+                    command.append(word.format_map(values))
+        return command
 
     def is_here(self, folders: Folders) -> bool:
         """Return whether the host is found on this machine: its program, or its folder."""
@@ -62,81 +117,8 @@ class Host:
         return place.exists() or (place.parent != folders.home and place.parent.is_dir())
 
 
-def _member(
-    key: str, user: Callable[[Folders], pathlib.Path], project: str | None = None
-) -> Callable[[Folders], Mapping[Scope, Place]]:
-    """Return places whose servers are below one key."""
-
-    def places(folders: Folders) -> Mapping[Scope, Place]:
-        found: dict[Scope, Place] = {"user": Place(user(folders), (key,))}
-        if project is not None:
-            found["project"] = Place(folders.current / project, (key,))
-        return found
-
-    return places
-
-
-def _claude_code(folders: Folders) -> Mapping[Scope, Place]:
-    user = (folders.claude or folders.home) / ".claude.json"
-    return {
-        "user": Place(user, ("mcpServers",)),
-        "project": Place(folders.current / ".mcp.json", ("mcpServers",)),
-        "local": Place(user, ("projects", folders.current.as_posix(), "mcpServers")),
-    }
-
-
-def _opencode(folders: Folders) -> Mapping[Scope, Place]:
-    """Either ending is read. Version 2 has `mcp.servers`, and reads the older form, too."""
-    config = folders.home / ".config" if folders.is_windows else folders.config
-    return {
-        "user": Place(_either(config / "opencode"), ("mcp",), "servers"),
-        "project": Place(_either(folders.current), ("mcp",), "servers"),
-    }
-
-
-def _either(folder: pathlib.Path) -> pathlib.Path:
-    commented = folder / "opencode.jsonc"
-    return commented if commented.exists() else folder / "opencode.json"
-
-
-def _goose(folders: Folders) -> pathlib.Path:
-    below = "Block/goose/config/config.yaml" if folders.is_windows else "goose/config.yaml"
-    return folders.config / below
-
-
-def _zed(folders: Folders) -> pathlib.Path:
-    return folders.config / ("Zed" if folders.is_windows else "zed") / "settings.json"
-
-
-def _claude_add(entry: ServerEntry, scope: Scope) -> Sequence[str]:
-    if entry.url:
-        return ("mcp", "add", "--scope", scope, "--transport", "http", entry.name, entry.url)
-    return ("mcp", "add", "--scope", scope, entry.name, "--", *entry.command)
-
-
-def _gemini_add(entry: ServerEntry, scope: Scope) -> Sequence[str]:
-    if entry.url:
-        return ("mcp", "add", "--scope", scope, "--transport", "http", entry.name, entry.url)
-    program, *arguments = entry.command
-    return ("mcp", "add", "--scope", scope, entry.name, program, "--", *arguments)
-
-
-def _codex_add(entry: ServerEntry, _scope: Scope) -> Sequence[str]:
-    if entry.url:
-        return ("mcp", "add", entry.name, "--url", entry.url)
-    return ("mcp", "add", entry.name, "--", *entry.command)
-
-
-def _scoped_remove(name: str, scope: Scope) -> Sequence[str]:
-    return ("mcp", "remove", "--scope", scope, name)
-
-
 def _with_name(entry: ServerEntry, shape: Shape) -> dict[str, object]:
     return {"name": entry.name, **shape.written(entry)}
-
-
-def _vscode_add(entry: ServerEntry, _scope: Scope) -> Sequence[str]:
-    return ("--add-mcp", json.dumps(_with_name(entry, _TYPED), ensure_ascii=False))
 
 
 def _vscode_link(entry: ServerEntry, shape: Shape) -> str:
@@ -161,6 +143,7 @@ def _goose_link(entry: ServerEntry, _shape: Shape) -> str | None:
 
 
 _DESCRIPTION = "Folders and databases as resources"
+_GOOSE = {"enabled": True, "description": _DESCRIPTION, "timeout": 300}
 _STDIO: Mapping[str, object] = MappingProxyType({"type": "stdio"})
 _TYPED = Shape(program_members=_STDIO, remote_members=MappingProxyType({"type": "http"}))
 
@@ -169,33 +152,46 @@ HOSTS = (
     Host(
         "claude-code",
         "Claude Code",
-        _claude_code,
-        _TYPED,
-        ("claude",),
-        OwnCommands("claude", _claude_add, _scoped_remove, SCOPES),
+        "mcpServers",
+        "{claude}/.claude.json",
+        ".mcp.json",
+        shape=_TYPED,
+        programs=("claude",),
+        own=OwnCommands(
+            "mcp add --scope {scope} {name} -- {command}",
+            "mcp add --scope {scope} --transport http {name} {url}",
+            "mcp remove --scope {scope} {name}",
+            SCOPES,
+        ),
+        has_local_scope=True,
     ),
     # https://modelcontextprotocol.io/docs/develop/connect-local-servers
     Host(
         "claude-desktop",
         "Claude Desktop",
-        _member("mcpServers", lambda f: f.applications / "Claude/claude_desktop_config.json"),
-        Shape(url=None),
+        "mcpServers",
+        "{applications}/Claude/claude_desktop_config.json",
+        shape=Shape(url=None),
     ),
     # https://code.visualstudio.com/docs/agents/reference/mcp-configuration
     Host(
         "vscode",
         "VS Code",
-        _member("servers", lambda f: f.applications / "Code/User/mcp.json", ".vscode/mcp.json"),
-        _TYPED,
-        ("code",),
-        OwnCommands("code", _vscode_add, None),
-        _vscode_link,
+        "servers",
+        "{applications}/Code/User/mcp.json",
+        ".vscode/mcp.json",
+        shape=_TYPED,
+        programs=("code",),
+        own=OwnCommands("--add-mcp {json}", "--add-mcp {json}"),
+        link=_vscode_link,
     ),
     # https://cursor.com/docs/context/mcp
     Host(
         "cursor",
         "Cursor",
-        _member("mcpServers", lambda f: f.home / ".cursor/mcp.json", ".cursor/mcp.json"),
+        "mcpServers",
+        "{home}/.cursor/mcp.json",
+        ".cursor/mcp.json",
         programs=("cursor",),
         link=_cursor_link,
     ),
@@ -203,78 +199,85 @@ HOSTS = (
     Host(
         "codex",
         "Codex",
-        _member(
-            "mcp_servers",
-            lambda f: (f.codex or f.home / ".codex") / "config.toml",
-            ".codex/config.toml",
-        ),
+        "mcp_servers",
+        "{codex}/config.toml",
+        ".codex/config.toml",
         programs=("codex",),
-        own=OwnCommands("codex", _codex_add, lambda name, _: ("mcp", "remove", name)),
+        own=OwnCommands(
+            "mcp add {name} -- {command}", "mcp add {name} --url {url}", "mcp remove {name}"
+        ),
     ),
     # https://geminicli.com/docs/tools/mcp-server
     Host(
         "gemini",
         "Gemini CLI",
-        _member("mcpServers", lambda f: f.home / ".gemini/settings.json", ".gemini/settings.json"),
-        Shape(url="httpUrl"),
-        ("gemini",),
-        OwnCommands("gemini", _gemini_add, _scoped_remove, ("user", "project")),
+        "mcpServers",
+        "{home}/.gemini/settings.json",
+        ".gemini/settings.json",
+        shape=Shape(url="httpUrl"),
+        programs=("gemini",),
+        own=OwnCommands(
+            "mcp add --scope {scope} {name} {program} -- {arguments}",
+            "mcp add --scope {scope} --transport http {name} {url}",
+            "mcp remove --scope {scope} {name}",
+            ("user", "project"),
+        ),
         takes_underscores=False,
     ),
     # https://block.github.io/goose/docs/guides/config-files
     Host(
         "goose",
         "Goose",
-        _member("extensions", _goose),
-        Shape(
+        "extensions",
+        "{config}/goose/config.yaml",
+        user_on_windows="{config}/Block/goose/config/config.yaml",
+        shape=Shape(
             command="cmd",
             environment="envs",
             url="uri",
-            program_members={
-                **_STDIO,
-                "enabled": True,
-                "description": _DESCRIPTION,
-                "timeout": 300,
-            },
-            remote_members={
-                "type": "streamable_http",
-                "enabled": True,
-                "description": _DESCRIPTION,
-                "timeout": 300,
-            },
+            program_members={**_STDIO, **_GOOSE},
+            remote_members={"type": "streamable_http", **_GOOSE},
             is_named=True,
         ),
-        ("goose",),
+        programs=("goose",),
         link=_goose_link,
     ),
     # https://zed.dev/docs/ai/mcp; before 2026 `source` was required
     Host(
         "zed",
         "Zed",
-        _member("context_servers", _zed, ".zed/settings.json"),
-        Shape(program_members={"source": "custom"}),
-        ("zed", "zeditor"),
+        "context_servers",
+        "{config}/zed/settings.json",
+        ".zed/settings.json",
+        "{config}/Zed/settings.json",
+        shape=Shape(program_members={"source": "custom"}),
+        programs=("zed", "zeditor"),
     ),
     # https://opencode.ai/docs/mcp-servers and https://opencode.ai/docs/migrate-v1
     Host(
         "opencode",
         "opencode",
-        _opencode,
-        Shape(
+        "mcp",
+        "{config}/opencode/opencode.json",
+        "opencode.json",
+        "{home}/.config/opencode/opencode.json",
+        shape=Shape(
             arguments=None,
             environment="environment",
             program_members={"type": "local"},
             remote_members={"type": "remote"},
         ),
-        ("opencode",),
+        programs=("opencode",),
+        newer_key="servers",
     ),
     # https://docs.windsurf.com/windsurf/cascade/mcp
     Host(
         "windsurf",
         "Windsurf",
-        _member("mcpServers", lambda f: f.home / ".codeium/windsurf/mcp_config.json"),
-        Shape(url="serverUrl"),
-        ("windsurf",),
+        "mcpServers",
+        "{home}/.codeium/windsurf/mcp_config.json",
+        shape=Shape(url="serverUrl"),
+        programs=("windsurf",),
     ),
 )
 """All hosts whose configuration is known, with the documentation of its form."""
