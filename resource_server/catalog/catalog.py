@@ -404,7 +404,13 @@ class Catalog:
                 more = await mount.provider.read(path, {"format": format.name})
                 contents = [*contents, *more]
         return [
-            ReadItem(uri, entry, content, next_uri(entry, query, content)) for content in contents
+            ReadItem(
+                uri,
+                entry,
+                content,
+                None if content.truncated is None else next_uri(entry, query, content),
+            )
+            for content in contents
         ]
 
     async def _read_collection(

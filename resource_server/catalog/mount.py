@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -334,7 +335,7 @@ class Mount:
         )
 
 
-class SecondUseCache(dict[K, V]):
+class SecondUseCache(OrderedDict[K, V]):
     """Keeps values of keys that are used at least twice, at most `max_values`, oldest out first.
 
     One pass over a large tree uses each key once: it costs little and evicts nothing.
@@ -351,7 +352,7 @@ class SecondUseCache(dict[K, V]):
         if mark in self._used:
             self[key] = value
             if len(self) > self._max_values:
-                del self[next(iter(self))]
+                self.popitem(last=False)
             return
         if len(self._used) >= 4 * self._max_values:
             self._used.clear()

@@ -152,7 +152,8 @@ class Converters:
 
     def __init__(self, media_types: Collection[str] | None = None) -> None:
         self._only = None if media_types is None else frozenset(media_types)
-        self._known: dict[str | None, ConverterEntry | None] = {}
+        self.known: dict[str | None, ConverterEntry | None] = {}
+        """The converters found so far, by media type; None for a type that has none."""
 
     def __bool__(self) -> bool:
         """Whether any may be offered."""
@@ -160,7 +161,7 @@ class Converters:
 
     def is_known(self, media_type: str | None) -> bool:
         """Return whether the converter of a media type is known without a look at packages."""
-        return media_type in self._known or not self or is_loaded()
+        return media_type in self.known or not self or is_loaded()
 
     def of(self, media_type: str | None, name: str = "") -> ConverterEntry | None:
         """Return the converter of a document, if there is one whose packages are installed.
@@ -185,13 +186,13 @@ class Converters:
         return msgspec.structs.replace(plain, formats=formats, others=found)
 
     def _available(self, media_type: str | None) -> ConverterEntry | None:
-        if media_type in self._known:
-            return self._known[media_type]
+        if media_type in self.known:
+            return self.known[media_type]
         found = self._entry(media_type)
         if found is not None and not found.is_available:
             found = None
-        if len(self._known) < _MAX_TYPES:
-            self._known[media_type] = found
+        if len(self.known) < _MAX_TYPES:
+            self.known[media_type] = found
         return found
 
     def missing(self, media_type: str | None) -> Sequence[str]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from resource_server.access import current
+from resource_server.catalog.read_result import ReadResult
 from resource_server.protocol import revisions
 from resource_server.protocol.client_features.inputs import (
     ClientInputs,
@@ -58,7 +59,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     server: Server
     revision: revisions.Revision
-    subscriber: Subscriber
+    subscriber: Callable[[], Subscriber]
+    """Returns the client's subscriptions, which are made at first use."""
+    note_read: Callable[[ReadResult], None]
+    """Notes what the client is sent, so that a subscription begins with it."""
     id: RequestId
     notify: Send
     progress: ProgressReporter | None = None

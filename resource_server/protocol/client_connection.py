@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from resource_server.catalog.mount import log_failure
+from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import MountUnavailable
 from resource_server.protocol import error_mapping, params, revisions
 from resource_server.protocol.call import Call, Result
@@ -42,6 +44,7 @@ from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
 from resource_server.runtime import eager
+from resource_server.subscriptions.snapshot import DocumentState
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,8 @@ MAX_RUNNING = 16
 """Maximum requests that run; the others in flight wait for their turn."""
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Maximum bytes of the responses of a batch; beyond them, its remaining requests are refused."""
+MAX_READ_STATES = 2048
+"""Maximum resources of one client whose last read state is remembered."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -110,6 +115,16 @@ class PendingRequest(msgspec.Struct, eq=False):
             self.task.cancel()
 
 
+class ReadStates(OrderedDict[str, Hashable]):
+    """The states of the resources that a client has read last, at most `MAX_READ_STATES`."""
+
+    def __setitem__(self, uri: str, state: Hashable) -> None:
+        super().__setitem__(uri, state)
+        self.move_to_end(uri)
+        if len(self) > MAX_READ_STATES:
+            self.popitem(last=False)
+
+
 class OpenListen(msgspec.Struct, frozen=True, eq=False):
     """An acknowledged `subscriptions/listen`: its stream, and the response that ends it."""
 
@@ -146,7 +161,7 @@ class ClientConnection:
         """Rate-limit key: a subject or an address; None for the only client."""
         self._room = room
         """Set while the client takes responses; until then no waiting request starts."""
-        self._running = asyncio.Semaphore(MAX_RUNNING)
+        self._running: asyncio.Semaphore | None = None
         self._log_level: str | None = None
         self._requests: ServerRequests | None = None
         """Open requests to the client; None before `initialize`, and in 2026-07-28."""
@@ -155,7 +170,9 @@ class ClientConnection:
         self._push = push
         self._in_flight: dict[params.RequestId, PendingRequest] = {}
         self._bytes_in_flight = 0
-        self._subscriber = Subscriber(server, push, push_room or room)
+        self._push_room = push_room or room
+        self._subscriber: Subscriber | None = None
+        self._read_states = ReadStates()
         self._listens: dict[params.RequestId, OpenListen] = {}
         self._is_ending = False
 
@@ -273,7 +290,7 @@ class ClientConnection:
             self._cancel(raw)
         elif method == "notifications/initialized" and self.revision and not self.revision.modern:
             for name in ("resources", "tools", "prompts"):
-                self._subscriber.own.follow_list(name)
+                self._get_subscriber().own.follow_list(name)
             self._look_for_roots()
         elif method == "notifications/roots/list_changed" and self._roots is not None:
             self._roots.changed()
@@ -310,7 +327,8 @@ class ClientConnection:
             call = Call(
                 server=self.server,
                 revision=revision,
-                subscriber=self._subscriber,
+                subscriber=self._get_subscriber,
+                note_read=self._note_read,
                 id=request.id,
                 notify=request.notify,
                 progress=None if token is None else self._progress(token, request),
@@ -354,6 +372,8 @@ class ClientConnection:
         self._bytes_in_flight -= request.message.size
 
     async def _finish(self, outcome: eager.Suspended[Result], request: PendingRequest) -> None:
+        if self._running is None:
+            self._running = asyncio.Semaphore(MAX_RUNNING)
         async with self._running:
             if self._room is not None:
                 await self._room.wait()
@@ -377,6 +397,21 @@ class ClientConnection:
     def _progress(self, token: params.RequestId, request: PendingRequest) -> ProgressReporter:
         interval_s = self.server.timing.progress_interval_s
         return ProgressReporter(token, request.notify, interval_s)
+
+    def _get_subscriber(self) -> Subscriber:
+        if self._subscriber is None:
+            self._subscriber = Subscriber(
+                self.server, self._push, self._push_room, self._read_states
+            )
+        return self._subscriber
+
+    def _note_read(self, reading: ReadResult) -> None:
+        if reading.items and reading.collection is None and not self.server.broker.ever_subscribed:
+            entry = reading.items[0].entry
+            if entry.resource.version is not None:
+                self._read_states[entry.uri] = DocumentState(entry.resource.version)
+                return
+        self._get_subscriber().read(reading)
 
     # -- admission
 
@@ -425,8 +460,10 @@ class ClientConnection:
     def _response(self, request_id: params.RequestId, result: Result) -> bytes:
         head = b'{"jsonrpc":"2.0","id":%b,"result":{%b' % (_encode(request_id), result.members)
         if self.revision is not None and self.revision.modern:
-            envelope = self.server.envelope(
-                result.ttl_ms, result.meta, is_complete=result.is_complete
+            ttl_ms, meta = result.ttl_ms, result.meta
+            is_common = meta is None and result.is_complete
+            envelope = (is_common and self.server.envelopes.get(ttl_ms)) or self.server.envelope(
+                ttl_ms, meta, is_complete=result.is_complete
             )
             return b"%b%b%b}" % (head, b"," if result.members else b"", envelope)
         if result.meta is None:
@@ -473,7 +510,8 @@ class ClientConnection:
         while 0 < len(self._in_flight) < before:
             before = len(self._in_flight)
             await asyncio.wait(self._tasks(), timeout=timeout_s)
-        await self._subscriber.outbox.drain(timeout_s)
+        if self._subscriber is not None:
+            await self._subscriber.outbox.drain(timeout_s)
 
     async def close(self) -> None:
         """Cancel the requests in flight, and end the listens if the client has room for that.
@@ -482,8 +520,9 @@ class ClientConnection:
         """
         self._end_listens()
         await self._end_requests()
-        self._subscriber.outbox.flush()
-        self._subscriber.close()
+        if self._subscriber is not None:
+            self._subscriber.outbox.flush()
+            self._subscriber.close()
         tasks = self._tasks()
         for request in self._in_flight.values():
             request.cancel()

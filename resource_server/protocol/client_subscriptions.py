@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from typing import Literal
 
 import msgspec
@@ -36,38 +36,26 @@ from resource_server.subscriptions.topic import Listener, Topic
 
 MAX_URI_CHARACTERS = 32 * 1024 * 1024
 """Maximum characters of all subscribed URIs; a spelling may be far longer than its address."""
-MIN_READ_VERSIONS = 1024
-"""Minimum resources whose last read version is remembered; at most twice as many are."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class ReadVersions:
-    """The versions of the resources that a client has read last."""
-
-    def __init__(self) -> None:
-        self._recent: dict[str, Hashable] = {}
-        self._older: dict[str, Hashable] = {}
-
-    def put(self, uri: str, version: Hashable) -> None:
-        """Remember the version that was read, by the canonical URI of its resource."""
-        self._recent[uri] = version
-        if len(self._recent) >= MIN_READ_VERSIONS:
-            self._older, self._recent = self._recent, {}
-
-    def get(self, uri: str) -> Hashable:
-        """Return the version that was read last; None if it is unknown or forgotten."""
-        recent = self._recent.get(uri)
-        return self._older.get(uri) if recent is None else recent
-
-
 class Subscriber:
-    """One client: the versions it has read, its subscriptions and its outbox."""
+    """One client: its subscriptions and its outbox.
 
-    def __init__(self, server: Server, push: Send, room: asyncio.Event | None = None) -> None:
+    `read_states` has the states of resources that it has read, by canonical URI.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        push: Send,
+        room: asyncio.Event | None,
+        read_states: MutableMapping[str, Hashable],
+    ) -> None:
         self.broker = server.broker
         self.announcements: ListAnnouncements = server.announcements
-        self.versions = ReadVersions()
+        self.read_states = read_states
         self.outbox = Outbox(room)
         self._limits = server.limits
         self._free = server.limits.subscriptions
@@ -93,13 +81,13 @@ class Subscriber:
         """Make room for another stream."""
         self._streams.discard(stream)
 
-    def given(self, uri: str, version: Hashable) -> None:
-        """Note the version of a resource that this client was sent, by its canonical URI."""
-        self.versions.put(uri, version)
-        self.broker.note_read(uri, version)
+    def given(self, uri: str, state: Hashable) -> None:
+        """Note the state of a resource that this client was sent, by its canonical URI."""
+        self.read_states[uri] = state
+        self.broker.note_read(uri, state)
 
     def read(self, reading: ReadResult) -> None:
-        """Note the versions of all resources that one read sent to this client."""
+        """Note the states of all resources that one read sent to this client."""
         for body in reading.items:
             state = state_of(body.entry.resource)
             if body.content is None:
@@ -184,7 +172,7 @@ class Subscriptions:
             known = await self._begin(uri, claimed=known is not None)
         if known is None or known.topic is None:
             return
-        read = self._subscriber.versions.get(known.topic.uri)
+        read = self._subscriber.read_states.get(known.topic.uri)
         if read is not None and read != known.topic.read_digest:
             self.updated(uri)
 

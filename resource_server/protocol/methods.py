@@ -122,13 +122,13 @@ async def _read(call: Call, given: params.ReadResourceParams) -> Result:
     except ResourceNotFound:
         with suppress(ResourceNotFound):
             mount, path, _ = call.server.catalog.route(given.uri)
-            call.subscriber.given(uris.join(mount.base, path), ABSENT)
+            call.subscriber().given(uris.join(mount.base, path), ABSENT)
         raise
     items = reading.items
     if not items and reading.itself is not None:
         items = [reading.itself]  # hosts take a read without contents for a missing resource
     contents = serialization.each(serialization.body, items)
-    call.subscriber.read(reading)
+    call.note_read(reading)
     if items and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
@@ -158,12 +158,12 @@ async def _complete(call: Call, given: params.CompleteParams) -> Result:
 
 
 async def _subscribe(call: Call, given: params.SubscribeParams) -> Result:
-    await call.subscriber.own.subscribe(given.uri)
+    await call.subscriber().own.subscribe(given.uri)
     return Result()
 
 
 async def _unsubscribe(call: Call, given: params.SubscribeParams) -> Result:
-    call.subscriber.own.unsubscribe(given.uri)
+    call.subscriber().own.unsubscribe(given.uri)
     return Result()
 
 
@@ -174,7 +174,7 @@ async def _listen(call: Call, given: params.ListenParams) -> Result:
         )
     wanted = given.notifications
     meta = {revisions.SUBSCRIPTION_ID: call.id}
-    stream = call.subscriber.stream(call.notify, b'"_meta":' + _encode(meta))
+    stream = call.subscriber().stream(call.notify, b'"_meta":' + _encode(meta))
     honoured: dict[str, Any] = {}
     try:
         if wanted.resources_list_changed and call.server.notifies_list_changes:

@@ -209,7 +209,10 @@ def head(item: ReadItem, content: Content) -> bytes:
     size = described.size
     if content.truncated is None:
         # As stored: text in UTF-16 has as many bytes in a read as in a listing.
-        size = content_size(content) if content.size is None else content.size
+        size = content.size
+        if size is None:
+            is_short = isinstance(content.data, bytes) or content.data.isascii()
+            size = len(content.data) if is_short else content_size(content)
     if (
         size == described.size
         and mime_type == described.mime_type

@@ -115,7 +115,8 @@ class Server:
         self.ttl_ms = ttl_ms
         # A response that depends on scopes must not be cached for other callers.
         self.cache_scope = "private" if catalog.visibility.scopes else cache_scope
-        self._envelopes: dict[int | None, bytes] = {}
+        self.envelopes: dict[int | None, bytes] = {}
+        """Envelopes of complete results without `_meta`, by `ttl_ms`; see `envelope`."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,7 +142,7 @@ class Server:
         self.toolbox = other.toolbox
         self.ttl_ms = other.ttl_ms
         self.cache_scope = other.cache_scope
-        self._envelopes.clear()
+        self.envelopes.clear()
         self.announcements.announce(
             "tools", lambda scopes: tools.outline(scopes) != other.toolbox.outline(scopes)
         )
@@ -189,16 +190,12 @@ class Server:
 
         `ttl_ms` is None for a result that must not be cached; `meta` is the result's own `_meta`.
         """
-        is_common = meta is None and is_complete
-        known = self._envelopes.get(ttl_ms) if is_common else None
-        if known is not None:
-            return known
         members: dict[str, Any] = {"resultType": "complete" if is_complete else "input_required"}
         if ttl_ms is not None:
             members["ttlMs"] = ttl_ms
             members["cacheScope"] = self.cache_scope
         members["_meta"] = {**(meta or {}), revisions.SERVER_INFO: self.info}
         envelope = _encode(members)[1:]
-        if is_common:
-            self._envelopes[ttl_ms] = envelope
+        if meta is None and is_complete:
+            self.envelopes[ttl_ms] = envelope
         return envelope

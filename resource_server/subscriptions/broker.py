@@ -75,6 +75,8 @@ class Broker:
         self._tasks: set[asyncio.Future[None]] = set()
         self._closing: set[asyncio.Future[None]] = set()
         """Watches of mounts that are no longer served, while they end."""
+        self.ever_subscribed = False
+        """Whether there was any subscription yet: mostly there is none."""
         self._sweeping: asyncio.Task[None] | None = None
         self._mount_sweeps: dict[Mount, asyncio.Future[None]] = {}
         """The running sweep of each mount."""
@@ -108,6 +110,7 @@ class Broker:
         """
         topic = await self.catalog.at(uri, self._topic)
         topic.add_listener(listener)
+        self.ever_subscribed = True
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         return topic
@@ -166,9 +169,7 @@ class Broker:
 
         `digest` is as `Snapshot.read_digest`.
         """
-        if self._sweeping is None:  # there was no subscription yet: most servers, most of the time
-            return
-        topic = self._topics.get(uri, current().scopes)
+        topic = self._topics.get(uri, current().scopes) if self.ever_subscribed else None
         if topic is not None:
             topic.note_read(digest)
 

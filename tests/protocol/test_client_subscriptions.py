@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from resource_server.catalog.catalog import CatalogLimits
-from resource_server.protocol.client_subscriptions import (
-    MAX_URI_CHARACTERS,
-    MIN_READ_VERSIONS,
-    ReadVersions,
-)
+from resource_server.protocol.client_connection import MAX_READ_STATES, ReadStates
+from resource_server.protocol.client_subscriptions import MAX_URI_CHARACTERS
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Path as Address
 from resource_server.provider import Resource
@@ -628,34 +625,14 @@ async def test_every_resource_and_template_has_its_subscribe_capability(
         assert said == {watches}
 
 
-# -- the versions that were read
+# -- the states that were read
 
 
-def test_the_version_read_last_is_remembered() -> None:
-    versions = ReadVersions()
-    for version in ("1", "2"):
-        versions.put("test://one/a", version)
-    assert versions.get("test://one/a") == "2"
-    assert versions.get("test://one/b") is None
-
-
-def test_an_empty_version_is_a_version() -> None:
-    versions = ReadVersions()
-    versions.put("test://one/a", "1")
-    for number in range(MIN_READ_VERSIONS):
-        versions.put(str(number), "x")
-    versions.put("test://one/a", "")
-    assert versions.get("test://one/a") == ""
-
-
-def test_only_the_latest_reads_are_remembered() -> None:
-    versions = ReadVersions()
-    for number in range(10 * MIN_READ_VERSIONS):
-        versions.put(str(number), str(number))
-        if number >= MIN_READ_VERSIONS:
-            assert versions.get(str(number - MIN_READ_VERSIONS + 1)) == str(
-                number - MIN_READ_VERSIONS + 1
-            )
-    assert sum(
-        versions.get(str(number)) is not None for number in range(10 * MIN_READ_VERSIONS)
-    ) <= (2 * MIN_READ_VERSIONS)
+def test_the_states_read_last_are_remembered() -> None:
+    states = ReadStates()
+    for number in range(2 * MAX_READ_STATES):
+        states["often"] = number
+        states[str(number)] = number
+    assert len(states) == MAX_READ_STATES
+    assert states["often"] == 2 * MAX_READ_STATES - 1
+    assert "0" not in states

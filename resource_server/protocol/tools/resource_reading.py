@@ -82,7 +82,7 @@ async def read_resource(call: Call, arguments: ReadArguments) -> Result:
     """
     reader = _Reader(call, arguments)
     reading = await reader.read()
-    call.subscriber.read(reading)
+    call.note_read(reading)
     if reading.collection is not None:
         content = _collection(call, reading)
     else:

@@ -427,10 +427,10 @@ class Filesystem:
             os.close(fd)
         # The status is older than the content, so the version is never newer than the content.
         resource = self.document(path, status, rules)
-        is_known = self._converters.is_known(resource.mime_type)
+        converters, mime_type = self._converters, resource.mime_type
         if (
             found is None
-            or not is_known
+            or not (mime_type in converters.known or converters.is_known(mime_type))
             or self._is_recoded(found)
             or self._is_undescribed(resource)
         ):
@@ -513,9 +513,11 @@ class Filesystem:
 
     def _with_formats(self, resource: Resource) -> Resource:
         """Return the resource with the formats that its document can be read in."""
-        if resource.type == "collection" or not resource.readable:
+        converters = self._converters
+        has_none = converters.known.get(resource.mime_type, converters) is None
+        if has_none or resource.type == "collection" or not resource.readable:
             return resource
-        converter = self._converters.of(resource.mime_type, resource.name)
+        converter = converters.of(resource.mime_type, resource.name)
         if converter is None:
             return resource
         details = {"parameters": converter.parameters} if converter.parameters else None
@@ -827,7 +829,11 @@ class Filesystem:
         """Return the resource of a file."""
         name, version = path[-1], _version(status, rules.reading)
         mime_type = media_types.from_name(name, self._types)
-        if rules.readable and media_types.may_be_stream(mime_type, status.st_size):
+        if (
+            mime_type == media_types.TYPESCRIPT
+            and rules.readable
+            and media_types.may_be_stream(mime_type, status.st_size)
+        ):
             mime_type = self._stream_type(path, version)
         return Resource(
             path=path,

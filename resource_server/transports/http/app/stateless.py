@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from resource_server.access import EVERYBODY, Caller, acting
+from resource_server.access import Caller, acting
 from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.error_mapping import Fault
@@ -36,36 +36,23 @@ _NAMED_BY: Mapping[str, Literal["uri", "name"]] = {
 
 
 class _Responder:
-    """A connection for one request, and its response; a stream only if it needs one.
+    """The response to one request; a stream only if it needs one."""
 
-    After an immediate response it may take another request, since it holds nothing of the last.
-    """
+    __slots__ = ("response", "stream")
 
-    __slots__ = ("connection", "response", "stream")
-
-    def __init__(self, server: Server) -> None:
+    def __init__(self) -> None:
         self.response: bytes | None = None
         self.stream: EventStream | None = None
-        self.connection = ClientConnection(server, revisions.LATEST_MODERN, push=self._put)
-
-    def receive(self, request: HttpRequest, body: bytes) -> None:
-        self.connection.receive(
-            body,
-            self._put_response,
-            self._put,
-            header=request.header,
-            message=request.exchange.decoded,
-        )
 
     def open_stream(self) -> EventStream:
         if self.stream is None:
             self.stream = EventStream()
         return self.stream
 
-    def _put(self, data: bytes) -> None:
+    def put(self, data: bytes) -> None:
         self.open_stream().put(data)
 
-    def _put_response(self, data: bytes) -> None:
+    def put_response(self, data: bytes) -> None:
         if self.stream is None:
             self.response = data
         else:
@@ -83,8 +70,6 @@ class StatelessRequests:
         self._bodies = bodies
         self._timing = timing
         self._waiting: dict[ClientConnection, EventStream] = {}
-        self._spare: _Responder | None = None
-        """Reused by the next request: a new one costs as much as the response."""
 
     async def post(self, request: HttpRequest, version: str, caller: Caller) -> None:
         """Answer one message; `version` is the revision that its header names.
@@ -110,20 +95,21 @@ class StatelessRequests:
             await self._answer(request, body, caller)
 
     async def _answer(self, request: HttpRequest, body: bytes, caller: Caller) -> None:
-        responder = self._spare or _Responder(self._server)
-        self._spare = None
-        responder.connection.owner = request.owner(caller)
-        if caller is EVERYBODY:
-            responder.receive(request, body)
+        responder = _Responder()
+        connection = ClientConnection(self._server, revisions.LATEST_MODERN, push=responder.put)
+        connection.owner = request.owner(caller)
+        with acting(caller):
+            connection.receive(
+                body,
+                responder.put_response,
+                responder.put,
+                header=request.header,
+                message=request.exchange.decoded,
+            )
+        if responder.response is not None:
+            await respond(request, responder.response, modern=True)
         else:
-            with acting(caller):
-                responder.receive(request, body)
-        data, responder.response = responder.response, None
-        if data is None:
-            await self._wait(request, responder.open_stream(), responder.connection, caller)
-        else:
-            self._spare = responder
-            await respond(request, data, modern=True)
+            await self._wait(request, responder.open_stream(), connection, caller)
 
     async def _listen(self, request: HttpRequest, body: bytes, caller: Caller) -> None:
         if not request.accepts(EVENT_STREAM):
