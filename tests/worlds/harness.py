@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 C = TypeVar("C")
 
-CASE_S = 120.0
+CASE_S = 600.0
 """A case that takes longer hangs, and is a violation."""
 _ROUND = 10
 """Cases between two fresh starts of hypothesis, which would soon repeat parts of earlier cases."""

@@ -29,6 +29,8 @@ PATIENT = msgspec.structs.replace(
     key_completion_s=30.0,
     search_s=30.0,
     search_count_s=30.0,
+    call_s=120.0,
+    listing_s=120.0,
     statement_interval_s=1e-6,
 )
 """Times with short caches, within which everything ends on a busy machine."""

@@ -60,6 +60,7 @@ def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]
 
 @asynccontextmanager
 async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator[SqliteEngine]:
+    others = set(connection_threads())
     engine = SqliteEngine(path) if readable is None else SqliteEngine(path, readable=readable)
     await engine.open()
     try:
@@ -67,7 +68,7 @@ async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator
     finally:
         await engine.close()
         # A stuck thread notifies its loop when it ends.
-        await until(lambda: not connection_threads())
+        await until(lambda: others.issuperset(connection_threads()))
 
 
 def connection_threads() -> list[threading.Thread]:

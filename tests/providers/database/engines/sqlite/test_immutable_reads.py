@@ -131,8 +131,7 @@ async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
             committed = writer.committed
             try:
                 low, high = await chance.choice((by_key, by_key, page, aggregate))(engine)
-            except ResourceBusy:
-                assert journal == "DELETE"  # there, a commit locks the file
+            except ResourceBusy:  # by a lock, or by so many writers within one statement
                 continue
             assert low == high, f"a torn read, seed {seed}"
             assert low >= committed, f"a stale read, seed {seed}"
@@ -142,12 +141,12 @@ async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
     with writing(path, seed) as writer:
         follow = asyncio.create_task(writer.follow())
         until = time.monotonic() + float(os.environ.get("STRESS_S", "4"))
-        while time.monotonic() < until:
-            async with opened(path) as engine:
-                some = min(until, time.monotonic() + chance.choice((0.1, 0.5, 1.0)))
-                await asyncio.gather(*(read(engine, writer, some) for _ in range(3)))
-        assert writer.committed > 10
-        assert reads > 100
+        while time.monotonic() < until or writer.committed <= 10 or reads <= 100:
+            some = time.monotonic() + chance.choice((0.1, 0.5, 1.0))
+            # Unlike `gather`, it leaves no read behind that would open a closed database again.
+            async with opened(path) as engine, asyncio.TaskGroup() as readers:
+                for _ in range(3):
+                    readers.create_task(read(engine, writer, some))
         follow.cancel()
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
