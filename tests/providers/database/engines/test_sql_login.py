@@ -62,7 +62,7 @@ TABLES: dict[str, TableOptions | Literal[False]] = {
     "secrets": False,
     "blocked": False,
     "leak": False,
-    "orders_of_2025": False,
+    "orders_of_2025": TableOptions(expose=False, optional=True),  # in one of the worlds
 }
 _COMMON = (
     "create table products (id int primary key, name varchar(20))",
