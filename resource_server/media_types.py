@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEAD_BYTES = 4096
 """Bytes at the beginning of a document that `from_content` examines."""
 
-BOMS = (
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -30,6 +30,7 @@ BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 """Byte order marks and their codecs; UTF-32 first, since its mark may begin with that of UTF-16."""
+_FIRST_OF_BOMS = frozenset(mark[:1] for mark, _ in _BOMS)
 
 TYPESCRIPT = "text/x-typescript"
 _PACKETS = ((188, 0), (192, 4), (204, 0))
@@ -387,7 +388,7 @@ def from_content(head: bytes) -> str:
     worker thread: the first call loads libmagic (about 50 ms), and any may take 0.3 ms.
     """
     head = head[:HEAD_BYTES]
-    if head.startswith(tuple(mark for mark, _ in BOMS)):
+    if marked(head) is not None:
         return _TEXT
     if begins_as_text(head):
         return _interpreted(head) or _sniffed(head) or _TEXT
@@ -457,6 +458,13 @@ _ENCODED = frozenset(
 def is_encoded(mime: str) -> bool:
     """Return whether the bytes of a document are not what it says, even if they are text."""
     return is_binary(mime) or mime.partition(";")[0].strip().lower() in _ENCODED
+
+
+def marked(head: bytes) -> str | None:
+    """Return the codec of the byte order mark that a document begins with; None without one."""
+    if head[:1] not in _FIRST_OF_BOMS:
+        return None
+    return next((codec for mark, codec in _BOMS if head.startswith(mark)), None)
 
 
 def begins_as_text(head: bytes, codec: str = "utf-8") -> bool:

@@ -1,14 +1,13 @@
-"""Messages between the server and a worker: MessagePack behind a length, over a socket pair."""
+"""Messages between the server and a worker, as MessagePack."""
 
 from __future__ import annotations
 
-import array
 import socket
-import struct
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 
+from resource_server.conversion import framing
 from resource_server.conversion.text_window import WindowPlace, WindowStart
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -20,9 +19,6 @@ _MAX_MEDIA_TYPE = 255
 _MAX_REASON = 300
 """Characters of a converter's own words."""
 _MAX_MESSAGE_BYTES = MAX_PART_BYTES + 64 * 1024
-_LENGTH = struct.Struct("!I")
-
-T = TypeVar("T")
 
 
 class ConversionJob(msgspec.Struct, frozen=True):
@@ -122,10 +118,7 @@ _decode_job = msgspec.msgpack.Decoder(ConversionJob).decode
 
 def send_job(channel: socket.socket, job: ConversionJob, fd: int) -> None:
     """Send a job with the descriptor of its document."""
-    message = _encode(job)
-    rights = array.array("i", [fd])
-    channel.sendmsg([_LENGTH.pack(len(message))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-    channel.sendall(message)
+    framing.send_with_fd(channel, _encode(job), fd)
 
 
 def take_job(channel: socket.socket) -> tuple[ConversionJob, int]:
@@ -134,21 +127,13 @@ def take_job(channel: socket.socket) -> tuple[ConversionJob, int]:
     Raises:
         EOFError: the server is gone.
     """
-    size = array.array("i").itemsize
-    head, ancillary, _, _ = channel.recvmsg(_LENGTH.size, socket.CMSG_LEN(size))
-    if len(head) < _LENGTH.size or not ancillary:
-        raise EOFError
-    received = array.array("i")
-    received.frombytes(ancillary[0][2][:size])
-    message = _take(channel, _LENGTH.unpack(head)[0])
-    return _decode_job(message), received[0]
+    message, fd = framing.take_with_fd(channel, _MAX_MESSAGE_BYTES)
+    return _decode_job(message), fd
 
 
 def send_answer(channel: socket.socket, answer: Answer) -> None:
     """Send an answer."""
-    message = _encode(answer)
-    channel.sendall(_LENGTH.pack(len(message)))
-    channel.sendall(message)
+    channel.sendall(framing.framed(_encode(answer)))
 
 
 def take_answer(channel: socket.socket) -> Answer:
@@ -159,17 +144,4 @@ def take_answer(channel: socket.socket) -> Answer:
         TimeoutError: it has taken longer than the timeout of the socket.
         msgspec.ValidationError, msgspec.DecodeError: it has sent something else.
     """
-    (length,) = _LENGTH.unpack(_take(channel, _LENGTH.size))
-    if length > _MAX_MESSAGE_BYTES:
-        raise EOFError
-    return _decode_answer(_take(channel, length))
-
-
-def _take(channel: socket.socket, count: int) -> bytes:
-    taken = bytearray()
-    while len(taken) < count:
-        some = channel.recv(min(count - len(taken), 1 << 20))
-        if not some:
-            raise EOFError
-        taken += some
-    return bytes(taken)
+    return _decode_answer(framing.take(channel, _MAX_MESSAGE_BYTES))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 import struct
 import zipfile
 import zlib
@@ -17,9 +18,10 @@ from typing import IO, BinaryIO, Final
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
+from resource_server import media_types
 from resource_server.errors import ConversionError
 
-__all__ = ["Archive", "Relation", "below", "copied", "parse_xml", "protection"]
+__all__ = ["Archive", "Relation", "below", "copied", "integer", "parse_xml", "protection"]
 
 MAX_FILES: Final = 10_000
 MAX_RATIO: Final = 100
@@ -44,8 +46,9 @@ _UNREADABLE: Final = (
     OSError,
     NotImplementedError,
 )
-_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_MAX_OLE_BYTES: Final = 64 * 1024 * 1024
+OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""The first bytes of a compound file, which holds an old or a protected document."""
+MAX_OLE_BYTES: Final = 64 * 1024 * 1024
 _PROTECTIONS: Final = {
     "\tDRMContent": "rights management",
     "DRMEncryptedTransform": "rights management",
@@ -234,9 +237,8 @@ def _refuse_protected(file: BinaryIO) -> None:
     Raises:
         ConversionError: it is protected by a password or by rights, or in an older format.
     """
-    data = file.read(len(_OLE))
-    if data == _OLE:
-        if cause := protection(file.read(_MAX_OLE_BYTES)):
+    if file.read(len(OLE)) == OLE:
+        if cause := protection(file.read(MAX_OLE_BYTES)):
             raise ConversionError(f"it is protected by {cause}")
         raise ConversionError("it is in an older format of Office, whatever its name says")
     file.seek(0)
@@ -285,8 +287,8 @@ def parse_xml(data: bytes) -> Element:
     Raises:
         ConversionError: it is damaged, has a document type or entities, or is too deep or large.
     """
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        data = data.decode("utf-16", "replace").encode()
+    if (codec := media_types.marked(data)) not in (None, "utf-8"):
+        data = data.decode(codec, "replace").encode()
     # Expat finds UTF-16 by itself, in which the names below would have other bytes.
     if b"\0" in data:
         raise ConversionError("it is damaged: its XML cannot be read")
@@ -315,6 +317,11 @@ def below(element: Element, *names: str) -> Element | None:
     for name in names:
         found = found.find(name) if found is not None else None
     return found
+
+
+def integer(text: str, otherwise: int = 0) -> int:
+    """Return a number from 0 on that an attribute has; if it has none, another one."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else otherwise
 
 
 def _refuse_depth(root: Element) -> None:

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from resource_server.conversion.formats.archives import below
+from resource_server.conversion.formats.archives import below, integer
 from resource_server.conversion.formats.blocks import Item, table_of
 
 _MAX_POINTS: Final = 1_000
@@ -83,7 +83,7 @@ def diagram_items(root: Element) -> Iterator[Item | str]:
     below_of: dict[str, list[tuple[int, str]]] = {}
     for link in root.iter("dgm:cxn"):
         if link.get("type", "parOf") == "parOf":
-            place = (_int(link.get("srcOrd", "")), link.get("destId", ""))
+            place = (integer(link.get("srcOrd", "")), link.get("destId", ""))
             below_of.setdefault(link.get("srcId", ""), []).append(place)
     # Labels of connections and points that nothing leads to come last.
     others = [(0, name) for name, each in points.items() if _is_text(each)]
@@ -138,7 +138,3 @@ def _numbered(points: Iterator[Element], value: str = "") -> _Points:
             text = point.findtext(value) if value else point.text
             found[int(index)] = escape(text or "", quote=False)
     return found
-
-
-def _int(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0

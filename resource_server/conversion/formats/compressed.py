@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import gzip
 import importlib
 import io
+import itertools
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 from resource_server.conversion import registry
 from resource_server.conversion.formats import encodings
-from resource_server.errors import ConversionError, InvalidParameter
+from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
 
 _MAX_BYTES = 200 * 1024 * 1024
@@ -24,6 +24,7 @@ _FREE_BYTES = 1024 * 1024
 """Bytes whose ratio does not count: a short file of spaces is no bomb."""
 _CHUNK_BYTES = 256 * 1024
 _PART_BYTES = 1024 * 1024
+
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF document"),
@@ -89,32 +90,21 @@ def _text(
 ) -> Iterator[Part]:
     blocks = _blocks(file, opener)
     block = next(blocks, b"")
-    encoding = _encoding_of(block, request.options.get("encoding"))
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    number = 1
-    while True:
-        following = next(blocks, None)
-        try:
-            text = decoder.decode(block, final=following is None)
-        except UnicodeError:  # in spite of `replace`, UTF-16 has to begin with a mark
-            raise InvalidParameter(f"the text is not {encoding}") from None
-        total = number if following is None else None
-        if number >= request.first:
-            yield Part(text.removeprefix("\ufeff"), number, total, "text/plain")
-        if following is None or number == request.last:
+    label = request.options.get("encoding")
+    name = _guess(block) if label is None else encodings.named_codec(label)
+    for part in encodings.text_parts(itertools.chain((block,), blocks), name, label):
+        if part.number >= request.first:
+            yield part
+        if part.number == request.last:
             return
-        block, number = following, number + 1
 
 
-def _encoding_of(block: bytes, label: str | None) -> str:
-    """Return the encoding that is asked for, or that of the first block.
+def _guess(block: bytes) -> str:
+    """Return the encoding of text from its first block.
 
     Raises:
-        ConversionError: there is none; says what the data is.
-        InvalidParameter: there is no such encoding.
+        ConversionError: it is no text; says what it is.
     """
-    if label is not None:
-        return encodings.named_codec(label)
     for mark, what in _SIGNATURES:
         if block.startswith(mark):
             raise ConversionError(f"there is {what} inside, no text")

@@ -5,13 +5,12 @@ They are those of slides, and of the drawings in text documents and sheets.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from resource_server.conversion.formats.archives import Archive, below
+from resource_server.conversion.formats.archives import Archive, below, integer
 from resource_server.conversion.formats.blocks import Item, flat, table_of
 from resource_server.conversion.formats.charts import chart_html, diagram_items
 from resource_server.conversion.formats.formulas import latex_of
@@ -84,7 +83,7 @@ class Drawing:
             properties = paragraph.find("a:pPr")
             level, is_item, numbering = 0, is_list, None
             if properties is not None:
-                level = min(_int(properties.get("lvl", "")), _MAX_LEVEL)
+                level = min(integer(properties.get("lvl", "")), _MAX_LEVEL)
                 numbering = properties.find("a:buAutoNum")
                 is_item = (
                     numbering is not None or properties.find("a:buChar") is not None or is_list
@@ -99,7 +98,7 @@ class Drawing:
                 continue
             number = None
             if numbering is not None:
-                number = counts.get(level, max(_int(numbering.get("startAt", "1")), 1) - 1) + 1
+                number = counts.get(level, max(integer(numbering.get("startAt", "1")), 1) - 1) + 1
                 counts[level] = number
             yield Item(level, number, text)
 
@@ -108,7 +107,7 @@ class Drawing:
             if child.tag in ("a:r", "a:fld"):
                 text = escape(child.findtext("a:t") or "", quote=False)
                 properties = child.find("a:rPr")
-                is_raised = properties is not None and _int(properties.get("baseline", "")) > 0
+                is_raised = properties is not None and integer(properties.get("baseline", "")) > 0
                 if text and is_raised:
                     text = f"<sup>{text}</sup>"
                 link = below(child, "a:rPr", "a:hlinkClick")
@@ -164,7 +163,3 @@ def picture_text(shape: Element) -> str:
 def _about(shape: Element) -> Element | None:
     names = ("cNvPr", "docPr", "shape")
     return next((element for element in shape.iter() if local_name(element) in names), None)
-
-
-def _int(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0

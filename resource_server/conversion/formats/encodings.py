@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import msgspec
+
+from resource_server import media_types
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 
@@ -20,13 +24,6 @@ _BLOCK_BYTES = 4 * 1024 * 1024
 _MAX_LINE_BYTES = 4096
 _MAX_SAMPLE_BYTES = 16 * 1024
 
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _CANDIDATES = (
     *("cp1252", "mac-roman", "cp1250", "iso-8859-2", "cp1254", "cp1253", "cp1257"),
     *("cp1251", "koi8-r", "koi8-u", "cp866", "cp1255", "cp1256", "cp874"),
@@ -154,27 +151,36 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the text of a document, from the encoding that is asked for or the guess."""
     head = file.read(_MAX_BYTES)
     label = request.options.get("encoding")
-    if label is not None:
-        name, errors = named_codec(label), "strict"
-    else:
-        name, errors = _guess_of_head(head), "replace"
-    decoder = codecs.getincrementaldecoder(name)(errors)
-    mime_type, before, number = f"text/plain; charset={name}", 0, 1
-    block = head
-    while True:
-        following = file.read(_BLOCK_BYTES)
+    name = _guess_of_head(head) if label is None else named_codec(label)
+    following = iter(lambda: file.read(_BLOCK_BYTES), b"")
+    for part in text_parts(itertools.chain((head,), following), name, label):
+        if label is None and "\0" in str(part.data):
+            raise ConversionError("it is no text in a known encoding")
+        yield msgspec.structs.replace(part, mime_type=f"text/plain; charset={name}")
+
+
+def text_parts(blocks: Iterator[bytes], name: str, label: str | None) -> Iterator[Part]:
+    """Yield the text of each block, from the encoding `name`; its URI parameter is the `label`.
+
+    Raises:
+        InvalidParameter: the text is not in the encoding that the label asks for.
+    """
+    decoder = codecs.getincrementaldecoder(name)("replace" if label is None else "strict")
+    block, before = next(blocks, b""), 0
+    for number in itertools.count(1):
+        following = next(blocks, None)
         try:
-            text = decoder.decode(block, final=not following)
+            text = decoder.decode(block, final=following is None)
         except UnicodeDecodeError as error:
             at = before + len(block) - len(error.object) + error.start + 1
             raise InvalidParameter(f"the text is not {label}: byte {at} does not fit") from None
-        if label is None and "\0" in text:
-            raise ConversionError("it is no text in a known encoding")
+        except UnicodeError:  # UTF-16 has to begin with a mark
+            raise InvalidParameter(f"the text is not {label or name}") from None
         text = text.removeprefix("\ufeff") if number == 1 else text
-        yield Part(text, number, None if following else number, mime_type)
-        if not following:
+        yield Part(text, number, number if following is None else None, "text/plain")
+        if following is None:
             return
-        before, number, block = before + len(block), number + 1, following
+        block, before = following, before + len(block)
 
 
 def _guess_of_head(head: bytes) -> str:
@@ -193,8 +199,9 @@ def _guess_of_head(head: bytes) -> str:
 
 
 def marked(data: bytes) -> str | None:
-    """Return the encoding of a byte order mark at the beginning; None without one."""
-    return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
+    """Return the encoding of the byte order mark at the beginning, which it drops, or None."""
+    codec = media_types.marked(data)
+    return "utf-8-sig" if codec == "utf-8" else codec and codec[: len("utf-16")]
 
 
 def _by_zeros(data: bytes) -> tuple[str, ...]:

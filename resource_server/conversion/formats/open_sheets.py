@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from xml.etree.ElementTree import Element
 
-from resource_server.conversion.formats.archives import Archive, below
+from resource_server.conversion.formats.archives import Archive, below, integer
 from resource_server.conversion.formats.blocks import Item, comment_of, sections_of
 from resource_server.conversion.formats.opendocument import MarkdownText, content_of, rows_of
 from resource_server.conversion.formats.row_tables import exact_number
@@ -52,7 +52,7 @@ class OpenSheets:
             raise ConversionError("it is damaged, or no ODS: it has no spreadsheet")
         self._tables = body.findall("table:table")
         self.names = [table.get("table:name", "") for table in self._tables]
-        self.chart_names: Sequence[str] = ()
+        self.charts: Mapping[str, str] = {}
         self._writer = MarkdownText(archive, content)
         self._hidden = {
             style.get("style:name", "")
@@ -85,10 +85,6 @@ class OpenSheets:
         return sections_of(
             ("Comments", comments), ("Drawings", drawings), ("Header and footer", margins)
         )
-
-    def chart(self, _: int) -> str:
-        """Return a sheet that is nothing but a chart; there is none."""
-        return ""
 
 
 def _open_places(table: Element) -> Iterator[tuple[str, Element]]:
@@ -173,4 +169,4 @@ def _shown(paragraph: Element) -> Iterator[str]:
 
 
 def _repeated(text: str) -> int:
-    return max(int(text), 1) if re.fullmatch("[0-9]{1,9}", text) else 1
+    return max(integer(text, 1), 1)

@@ -8,7 +8,7 @@ from html import escape
 from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element
 
-from resource_server.conversion.formats.archives import MAX_BYTES, Archive, below, copied
+from resource_server.conversion.formats.archives import MAX_BYTES, Archive, below, copied, integer
 from resource_server.conversion.formats.blocks import (
     Item,
     comment_line,
@@ -100,7 +100,7 @@ class MarkdownText:
                 self._styles[key] = style
             for style in root.iter("text:list-style"):
                 self._numbered[style.get("style:name", "")] = {
-                    _int(level.get("text:level", ""), 1)
+                    integer(level.get("text:level", ""), 1)
                     for level in style.iter("text:list-level-style-number")
                     if level.get("style:num-format")
                 }
@@ -202,7 +202,7 @@ class MarkdownText:
             return boxes
         if paragraph.tag == "text:p":
             return [f"<p>{text}</p>", *boxes]
-        level = min(max(_int(paragraph.get("text:outline-level", ""), 1), 1), 6)
+        level = min(max(integer(paragraph.get("text:outline-level", ""), 1), 1), 6)
         return [f"<h{level}>{text}</h{level}>", *boxes]
 
     def _inline(self, parent: Element) -> str:
@@ -223,7 +223,7 @@ class MarkdownText:
                     return text
                 return f'<a href="{escape(target)}">{text}</a>'
             case "text:s":
-                return " " * min(max(_int(element.get("text:c", ""), 1), 1), _MAX_SPACES)
+                return " " * min(max(integer(element.get("text:c", ""), 1), 1), _MAX_SPACES)
             case tag if tag in _CHARACTERS:
                 return _CHARACTERS[tag]
             case "text:ruby":
@@ -292,7 +292,7 @@ class MarkdownText:
         for entry in element:
             if entry.tag not in ("text:list-item", "text:list-header"):
                 continue
-            number = _int(entry.get("text:start-value", ""), number + 1)
+            number = integer(entry.get("text:start-value", ""), number + 1)
             lines: list[Item | str] = []
             deeper: list[Item | str] = []
             for child in entry:
@@ -317,7 +317,7 @@ class MarkdownText:
         for cell in row:
             if cell.tag in ("table:table-cell", "table:covered-table-cell"):
                 text = flat(self.blocks(cell)) if cell.tag == "table:table-cell" else ""
-                count = _int(cell.get("table:number-columns-repeated", ""), 1)
+                count = integer(cell.get("table:number-columns-repeated", ""), 1)
                 cells += [text] * min(max(count, 1), _MAX_REPEATED)
                 self._copies += min(max(count, 1), _MAX_REPEATED) - 1
                 if self._copies > _MAX_COPIES:
@@ -347,7 +347,3 @@ def _item_html(lines: Sequence[Item | str]) -> str:
 
 def _is_hidden_section(element: Element) -> bool:
     return element.tag == "text:section" and element.get("text:display") == "none"
-
-
-def _int(text: str, otherwise: int) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else otherwise

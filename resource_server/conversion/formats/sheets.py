@@ -10,9 +10,10 @@ import datetime
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
+from types import MappingProxyType
 from typing import BinaryIO, Final, TypeVar
 from urllib.parse import quote, urlencode
 from xml.etree.ElementTree import Element
@@ -26,8 +27,16 @@ from python_calamine import (
     SheetVisibleEnum,
 )
 
-from resource_server.conversion.formats import html
-from resource_server.conversion.formats.archives import Archive, Relation, below, copied
+from resource_server import media_types
+from resource_server.conversion.formats import encodings, html
+from resource_server.conversion.formats.archives import (
+    MAX_OLE_BYTES,
+    OLE,
+    Archive,
+    Relation,
+    below,
+    copied,
+)
 from resource_server.conversion.formats.blocks import lists_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.conversion.formats.open_sheets import Cell, OpenSheets, Sheet
@@ -52,8 +61,6 @@ from resource_server.runtime import markdown
 
 MAX_SHEET_BYTES: Final = 48 * 1024 * 1024
 """Maximum bytes of one sheet as Markdown, which is made in memory; rows are read on beyond it."""
-_MAX_OLE_BYTES: Final = 64 * 1024 * 1024
-_OLE: Final = b"\xd0\xcf\x11\xe0"
 _MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _RELATED: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE: Final = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -64,6 +71,12 @@ _ROW_REF = re.compile(rb'\sr="[A-Z]{0,3}([0-9]{1,7})"')
 _FAR_REF = re.compile(rb'\sr="(?:[A-Z]{4}|[A-Z]*[0-9]{8})')
 _ROW_RECORD: Final = 0
 _CELL_RECORDS: Final = range(1, 12)
+_NEEDED = re.compile(
+    r"(xl/)?_rels/(workbook\.bin)?\.rels|\[content_types\]\.xml"
+    r"|xl/((workbook|styles|sharedstrings)|worksheets/[^/]*)\.bin",
+    re.IGNORECASE,
+)
+"""Parts of an XLSB with its cells."""
 _MAX_ROW: Final = 1_048_576
 _MAX_COLUMN: Final = 16_384
 _BEFORE_DAY_ONE: Final = re.compile(
@@ -95,7 +108,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         yield from html.convert(file, request)
         return
     sheets = workbook(file)
-    names = [*sheets.names, *sheets.chart_names]
+    names = [*sheets.names, *sheets.charts]
     if request.format == SHEET_NAMES:
         yield from (Part(name, at, len(names), "text/plain") for at, name in enumerate(names, 1))
         return
@@ -135,9 +148,9 @@ def _csv_part(sheets: _Excel | OpenSheets, request: ConversionRequest) -> Part:
 def _part(sheets: _Excel | OpenSheets, index: int, request: ConversionRequest) -> str:
     """Return a sheet, with what it has beside its cells."""
     if index >= len(sheets.names):
-        at = index - len(sheets.names)
-        text = markdown_of(sheets.chart(at)) or "[This sheet is empty.]\n"
-        return f"{markdown.heading(sheets.chart_names[at], 2)}\n\n{text}"
+        name, html = list(sheets.charts.items())[index - len(sheets.names)]
+        text = markdown_of(html) or "[This sheet is empty.]\n"
+        return f"{markdown.heading(name, 2)}\n\n{text}"
     text = _markdown(sheets.sheet(index), request)
     remarks = sheets.remarks(index)
     if remarks and ("rows" in request.options or "columns" in request.options):
@@ -151,32 +164,38 @@ def workbook(file: BinaryIO) -> _Excel | OpenSheets:
     Raises:
         ConversionError: it is damaged, protected, too large or no workbook.
     """
-    head = file.read(len(_OLE))
+    head = file.read(len(OLE))
     file.seek(0)
-    if head == _OLE:
-        data = file.read(_MAX_OLE_BYTES + 1)
-        if len(data) > _MAX_OLE_BYTES:
-            raise ConversionError(f"it is larger than {_MAX_OLE_BYTES // 1024**2} MiB")
-        return _Excel(io.BytesIO(data), XlsRemarks(data))
+    if head == OLE:
+        data = encodings.read(file, MAX_OLE_BYTES)
+        return _Excel(io.BytesIO(data), XlsRemarks(data).of)
     archive = open_archive(file)
     if "content.xml" in archive:
         return OpenSheets(archive)
     main = archive.main_part(
         "xl/workbook.bin" if "xl/workbook.bin" in archive else "xl/workbook.xml"
     )
-    document = (
-        _BinaryWorkbook(archive) if main.lower().endswith(".bin") else _OpenXml(archive, main)
-    )
-    return _Excel(document.copy(), document)
+    if main.lower().endswith(".bin"):
+        return _binary(archive)
+    document = _OpenXml(archive, main)
+    return _Excel(document.copy(), document.remarks, document.charts, document.compacted)
 
 
 class _Excel:
     """A workbook that calamine reads."""
 
-    def __init__(self, file: BinaryIO, others: _OpenXml | _BinaryWorkbook | XlsRemarks) -> None:
-        self._others = others
-        self.chart_names = [chart.name for chart in others.charts]
-        self.remarks, self.chart = others.remarks, others.chart
+    def __init__(
+        self,
+        file: BinaryIO,
+        remarks: Callable[[int], str],
+        charts: Mapping[str, str] = MappingProxyType({}),
+        compacted: Collection[str] = (),
+    ) -> None:
+        self.remarks = remarks
+        """Returns what a sheet has beside its cells, as HTML."""
+        self.charts = charts
+        """Sheets that are nothing but a chart, as HTML."""
+        self._compacted = compacted
         self._book = _guarded(lambda: CalamineWorkbook.from_filelike(file))
         # Charts and macros are no tables.
         self._sheets = [
@@ -193,7 +212,7 @@ class _Excel:
             dropwhile(_is_empty, sheet.iter_rows()),  # those above the first cell, too
             sheet.height,
             is_hidden=about.visible != SheetVisibleEnum.Visible,
-            is_compacted=about.name in self._others.compacted,
+            is_compacted=about.name in self._compacted,
         )
 
 
@@ -216,38 +235,16 @@ def _guarded(read: Callable[[], T]) -> T:
         raise
 
 
-class _BinaryWorkbook:
-    """An XLSB: only its cells are read."""
-
-    charts = ()
-    compacted = frozenset[str]()
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        others = ("/comments", "/drawings/", "/charts/", "/threadedcomments/")
-        self._has_more = any(each in name.lower() for name in archive.names for each in others)
-
-    def remarks(self, index: int) -> str:
-        """Return a mark that not all is shown, at the first sheet."""
-        said = "<p>[Comments and drawings of XLSB workbooks are not shown]</p>"
-        return said if self._has_more and index == 0 else ""
-
-    def chart(self, _: int) -> str:
-        """Return a sheet that is nothing but a chart; there is none."""
-        return ""
-
-    def copy(self) -> BinaryIO:
-        """Return a copy of the parts that calamine needs."""
-        needed = re.compile(
-            r"(xl/)?_rels/(workbook\.bin)?\.rels|\[content_types\]\.xml"
-            r"|xl/((workbook|styles|sharedstrings)|worksheets/[^/]*)\.bin"
-        )
-        names = (name for name in self._archive.names if needed.fullmatch(name.lower()))
-        members = {name: self._archive.read(name) for name in names}
-        for name, data in members.items():
-            if "worksheets/" in name.lower():
-                _refuse_extent(data)
-        return copied(members)
+def _binary(archive: Archive) -> _Excel:
+    """Return an XLSB, of which only the cells are read: calamine gets the parts that it needs."""
+    members = {name: archive.read(name) for name in archive.names if _NEEDED.fullmatch(name)}
+    for name, data in members.items():
+        if "worksheets/" in name.lower():
+            _refuse_extent(data)
+    others = ("/comments", "/drawings/", "/charts/", "/threadedcomments/")
+    has_more = any(each in name.lower() for name in archive.names for each in others)
+    said = "<p>[Comments and drawings of XLSB workbooks are not shown]</p>" if has_more else ""
+    return _Excel(copied(members), lambda index: said if index == 0 else "")
 
 
 def _refuse_extent(data: bytes) -> None:
@@ -291,7 +288,7 @@ class _OpenXml:
         self._parts = SheetParts(archive, main)
         relations, folder = archive.relations(main), posixpath.dirname(main)
         self.sheets: list[_About] = []
-        self.charts: list[_About] = []
+        self.charts: dict[str, str] = {}
         for at, sheet in enumerate(self._root.iter("x:sheet"), 1):
             usual = Relation("worksheet", f"{folder}/worksheets/sheet{at}.xml", False)
             relation = relations.get(sheet.get("r:id", ""), usual)
@@ -299,8 +296,10 @@ class _OpenXml:
                 raise ConversionError("it is damaged: a sheet is missing")
             state = sheet.get("state", "visible")
             about = _About(sheet.get("name", ""), relation.target, state)
-            if relation.kind in ("worksheet", "chartsheet"):
-                (self.sheets if relation.kind == "worksheet" else self.charts).append(about)
+            if relation.kind == "worksheet":
+                self.sheets.append(about)
+            elif relation.kind == "chartsheet":
+                self.charts[about.name] = lists_of(self._parts.drawings(about.part))
         self._others: dict[str, str] = {}
         for kind in ("styles", "sharedStrings"):
             usual_name = f"{folder}/{kind}.xml"
@@ -314,10 +313,6 @@ class _OpenXml:
         """Return what a sheet has beside its cells, as HTML."""
         part = self.sheets[index].part
         return self._parts.remarks(part, self._tails[part])
-
-    def chart(self, index: int) -> str:
-        """Return a sheet that is nothing but a chart, as HTML."""
-        return lists_of(self._parts.drawings(self.charts[index].part))
 
     def copy(self) -> BinaryIO:
         """Return the copy; sheets whose cells are moved together are `compacted` then."""
@@ -369,7 +364,7 @@ def _checked(data: bytes) -> bytes:
 
 def _mended(data: bytes) -> tuple[bytes, bool]:
     """Return a sheet whose errors are text, and whether its cells had to move together."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if media_types.marked(data) not in (None, "utf-8"):
         raise ConversionError("its sheets are not in UTF-8")
     if b't="e"' in data:
         data = _ERROR.sub(rb'\1"str"', data)

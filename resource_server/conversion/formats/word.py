@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats import opendocument
-from resource_server.conversion.formats.archives import Archive, Relation, below
+from resource_server.conversion.formats.archives import Archive, Relation, below, integer
 from resource_server.conversion.formats.blocks import (
     Item,
     comment_line,
@@ -222,7 +222,7 @@ class _WordDocument:
         if properties is not None and _is_deleted(properties.find("w:rPr")):
             self._joined = text
             return ()
-        level = _int(_value(properties, "w:outlineLvl"), -1) + 1
+        level = integer(_value(properties, "w:outlineLvl"), -1) + 1
         heading = level if 1 <= level <= 9 else style.heading
         if not text.strip():
             return ()
@@ -237,10 +237,10 @@ class _WordDocument:
         number = style.number
         if properties is not None and (own := properties.find("w:numPr")) is not None:
             number_id = _value(own, "w:numId") or (number[0] if number else "")
-            number = (number_id, _int(_value(own, "w:ilvl"), number[1] if number else 0))
+            number = (number_id, integer(_value(own, "w:ilvl"), number[1] if number else 0))
         if number is None or number[0] in ("", "0"):
             return f"<p>{text}</p>"
-        number_id, level = number[0], min(max(number[1], 0), _MAX_LEVEL)
+        number_id, level = number[0], min(number[1], _MAX_LEVEL)
         is_numbered, first = self._levels.get(number_id, {}).get(level, (False, 1))
         count = self._counts.get((number_id, level), first - 1) + 1
         self._counts[number_id, level] = count
@@ -372,8 +372,8 @@ class _WordDocument:
             return self._blocks(cells[0][0])
         texts: list[list[str]] = []
         for row, in_row in zip(rows, cells, strict=True):
-            before = _int(_value(row.find("w:trPr"), "w:gridBefore"), 0)
-            texts.append([""] * min(max(before, 0), _MAX_SPAN))
+            before = integer(_value(row.find("w:trPr"), "w:gridBefore"), 0)
+            texts.append([""] * min(before, _MAX_SPAN))
             for cell in in_row:
                 texts[-1] += self._cells(cell)
         return [table_of(texts)]
@@ -381,7 +381,7 @@ class _WordDocument:
     def _cells(self, cell: Element) -> Iterable[str]:
         """Return the text of a cell, and empty ones for the other columns that it spans."""
         properties = cell.find("w:tcPr")
-        span = min(max(_int(_value(properties, "w:gridSpan"), 1), 1), _MAX_SPAN)
+        span = min(max(integer(_value(properties, "w:gridSpan"), 1), 1), _MAX_SPAN)
         if properties is None:
             return [self._cell(cell)]
         merged = properties.find("w:vMerge")
@@ -437,10 +437,6 @@ def _value(properties: Element | None, name: str) -> str:
     return "" if found is None else found.get("w:val", "")
 
 
-def _int(text: str, otherwise: int) -> int:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else otherwise
-
-
 def _formula(formula: Element) -> str:
     text = escape(latex_of(formula), quote=False)
     return f"<code>{text}</code>" if "\\" in text or "{" in text else text
@@ -490,7 +486,7 @@ def _heading(style: Element) -> int | None:
         return 1
     if found := _HEADING.match(name):
         return int(found[1])
-    level = _int(_value(style.find("w:pPr"), "w:outlineLvl"), 9)
+    level = integer(_value(style.find("w:pPr"), "w:outlineLvl"), 9)
     return level + 1 if 0 <= level < 9 else None
 
 
@@ -505,7 +501,7 @@ def _inherited_number(chain: Iterable[Element | None]) -> tuple[str, int] | None
     for properties in chain:
         number = properties.find("w:numPr") if properties is not None else None
         if number is not None and (number_id := _value(number, "w:numId")):
-            return number_id, _int(_value(number, "w:ilvl"), 0)
+            return number_id, integer(_value(number, "w:ilvl"), 0)
     return None
 
 
@@ -518,8 +514,8 @@ def _levels(root: Element | None) -> Mapping[str, Mapping[int, tuple[bool, int]]
         levels: dict[int, tuple[bool, int]] = {}
         for level in definition.iter("w:lvl"):
             is_numbered = _value(level, "w:numFmt") not in ("bullet", "none", "")
-            first = _int(_value(level, "w:start"), 1)
-            levels[_int(level.get("w:ilvl", ""), 0)] = (is_numbered, max(first, 0))
+            first = integer(_value(level, "w:start"), 1)
+            levels[integer(level.get("w:ilvl", ""), 0)] = (is_numbered, first)
         abstract[definition.get("w:abstractNumId", "")] = levels
     return {
         number.get("w:numId", ""): abstract.get(_value(number, "w:abstractNumId"), {})

@@ -43,9 +43,6 @@ class XlsRemarks:
         ConversionError: it is protected by a password.
     """
 
-    charts = ()
-    compacted = frozenset[str]()
-
     def __init__(self, data: bytes) -> None:
         if cause := protection(data):
             raise ConversionError(f"it is protected by {cause}")
@@ -58,7 +55,7 @@ class XlsRemarks:
                 begins.append(int.from_bytes(record[:4], "little"))
         self._sheets = [list(_records(stream, begin)) for begin in begins]
 
-    def remarks(self, index: int) -> str:
+    def of(self, index: int) -> str:
         """Return what a sheet has beside its cells, as HTML."""
         if index >= len(self._sheets):
             return ""
@@ -84,10 +81,6 @@ class XlsRemarks:
         return sections_of(
             ("Comments", comments), ("Drawings", drawings), ("Header and footer", margins)
         )
-
-    def chart(self, _: int) -> str:
-        """Return a sheet that is nothing but a chart; there is none."""
-        return ""
 
 
 def _records(stream: bytes, begin: int) -> Iterator[_Record]:

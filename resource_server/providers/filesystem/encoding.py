@@ -50,11 +50,8 @@ class TextEncoding(Struct, frozen=True):
     @staticmethod
     def detect(head: bytes, encoding: str) -> TextEncoding:
         """Return the encoding of a byte order mark at the start of `head`, or else `encoding`."""
-        if head[:1] in _FIRST_OF_MARKS:
-            for mark, codec in media_types.BOMS:
-                if head.startswith(mark):
-                    return _text_encoding(codec, has_mark=True)
-        return _text_encoding(encoding, has_mark=False)
+        codec = media_types.marked(head)
+        return _text_encoding(codec or encoding, has_mark=codec is not None)
 
     def decode(self, data: bytes, *, at_start: bool = True) -> str | None:
         """Return the text, or None if the bytes do not decode or contain a NUL."""
@@ -109,7 +106,6 @@ class TextEncoding(Struct, frozen=True):
         return len(decoder.getstate()[0])
 
 
-_FIRST_OF_MARKS = frozenset(mark[:1] for mark, _ in media_types.BOMS)
 _WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
 
 

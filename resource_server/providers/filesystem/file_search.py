@@ -54,7 +54,6 @@ _LOOK_AHEAD = 20
 _SMALL_BYTES = 64 * 1024
 """Maximum bytes that are read or decoded in one step, within which no other thread runs."""
 _BLOCK_BYTES = 1024 * 1024
-_FIRST_OF_MARKS = frozenset(mark[:1] for mark, _ in media_types.BOMS)
 
 
 class FileSearch:
@@ -475,7 +474,7 @@ class DocumentSearcher:
 
     def _may_match(self, data: bytes, *, is_utf8: bool) -> bool:
         """Return whether a document may match, by its bytes."""
-        if not is_utf8 or data[:1] in _FIRST_OF_MARKS:
+        if not is_utf8 or media_types.marked(data) is not None:
             # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
             return True
         if self._query.may_be_in(data, self._check):
@@ -534,7 +533,7 @@ class DocumentSearcher:
 
 
 def _has_nul(head: bytes) -> bool:
-    return b"\0" in head and head[:1] not in _FIRST_OF_MARKS
+    return b"\0" in head and media_types.marked(head) is None
 
 
 def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:

@@ -1,4 +1,4 @@
-"""Messages between the DuckDB engine and its worker: MessagePack behind a length, over a socket.
+"""Messages between the DuckDB engine and its worker, as MessagePack.
 
 MessagePack has no decimals, large integers, dates, times and UUIDs: their texts travel as
 extensions, in both directions.
@@ -6,7 +6,6 @@ extensions, in both directions.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -16,6 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec.msgpack import Ext
 
+from resource_server.conversion import framing
 from resource_server.providers.database.masks import MaskKind
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024
@@ -25,7 +25,6 @@ MAX_VALUE_BYTES = 16 * 1024 * 1024
 MAX_MESSAGE_BYTES = 3 * MAX_RESULT_BYTES
 VISIBLE_BYTES = 384 * 1024 * 1024
 """Memory of what callers may read, if it is copied; the rest is for their statements."""
-LENGTH = struct.Struct("!I")
 
 LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
 """Endings of the files beside a database that hold its last changes."""
@@ -225,6 +224,5 @@ decode_request = msgspec.msgpack.Decoder(Request, ext_hook=_read).decode
 
 
 def framed(message: Request | Answer) -> bytes:
-    """Return a message with its length."""
-    data = _encode(message)
-    return LENGTH.pack(len(data)) + data
+    """Return a message as it is sent."""
+    return framing.framed(_encode(message))

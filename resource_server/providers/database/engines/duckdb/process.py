@@ -9,9 +9,8 @@ from contextlib import suppress
 
 import msgspec
 
-from resource_server.conversion import process
+from resource_server.conversion import framing, process
 from resource_server.providers.database.engines.duckdb.messages import (
-    LENGTH,
     MAX_MESSAGE_BYTES,
     Answer,
     Cancel,
@@ -81,7 +80,7 @@ class WorkerProcess:
 
     async def _answer(self, reader: asyncio.StreamReader, within: float | None = None) -> Answer:
         async with asyncio.timeout(within):
-            return decode_answer(await _message(reader))
+            return decode_answer(await framing.read(reader, MAX_MESSAGE_BYTES))
 
     async def run(self, job: Run) -> Result | Failed:
         """Run a statement; cancelling this stops it.
@@ -121,7 +120,7 @@ class WorkerProcess:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                answer = decode_answer(await _message(reader))
+                answer = decode_answer(await framing.read(reader, MAX_MESSAGE_BYTES))
                 if not isinstance(answer, Result | Failed):
                     break
                 waiting = self._waiting.pop(answer.id, None)
@@ -161,13 +160,3 @@ class WorkerProcess:
             self._channel.close()
         with suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self.process.wait, _END_S)
-
-
-async def _message(reader: asyncio.StreamReader) -> bytes:
-    try:
-        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-        if length > MAX_MESSAGE_BYTES:
-            raise EOFError
-        return await reader.readexactly(length)
-    except asyncio.IncompleteReadError:
-        raise EOFError from None

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import duckdb
 import msgspec
 
-from resource_server.conversion import sandbox
+from resource_server.conversion import framing, sandbox
 from resource_server.providers.database.engines.duckdb import (
     caller_errors,
     caller_tables,
@@ -36,8 +36,8 @@ from resource_server.providers.database.engines.duckdb import (
     value_readers,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
-    LENGTH,
     LOGS,
+    MAX_MESSAGE_BYTES,
     MAX_RESULT_BYTES,
     MAX_VALUE_BYTES,
     NUMBERED,
@@ -312,17 +312,7 @@ class _Prepared(NamedTuple):
 
 
 def _take(channel: socket.socket) -> Request:
-    def exactly(count: int) -> bytes:
-        taken = bytearray()
-        while len(taken) < count:
-            some = channel.recv(count - len(taken))
-            if not some:
-                raise EOFError
-            taken += some
-        return bytes(taken)
-
-    (length,) = LENGTH.unpack(exactly(LENGTH.size))
-    return decode_request(exactly(length))
+    return decode_request(framing.take(channel, MAX_MESSAGE_BYTES))
 
 
 def _opened(opening: Open, begin: Callable[[int], None] = lambda _: None) -> _Database | Refused:
