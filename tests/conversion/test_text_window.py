@@ -14,7 +14,8 @@ from resource_server.provider import Content
 from resource_server.provider.conversion import ConversionRequest, Part
 from resource_server.providers.filesystem import converted_range
 from resource_server.providers.filesystem.conversion_query import Wanted
-from resource_server.providers.filesystem.ranges import Range, parse_range
+from resource_server.providers.filesystem.ranges import wanted_range
+from resource_server.runtime.document_range import Range
 
 PARTS = st.lists(st.text("a\n\0éx😀\ud800", max_size=60), min_size=1, max_size=5)
 ROOM = st.integers(24, 60)
@@ -27,7 +28,7 @@ def window(parts: Sequence[str], start: WindowStart, room: int, mime_type: str) 
 
 
 def read(parts: Sequence[str], room: int, query: Mapping[str, str], mime_type: str) -> Content:
-    range = parse_range(query)
+    range = wanted_range(query)
     assert range is not None
     start = WindowStart(range.unit, 0 if range.unit == "tail" else range.first)
     found = window(parts, start, room, mime_type)

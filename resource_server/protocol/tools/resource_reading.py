@@ -24,16 +24,14 @@ from resource_server.protocol.tools import resource_listing
 from resource_server.protocol.tools.budget import Budget, characters
 from resource_server.protocol.tools.results import tool_result
 from resource_server.protocol.tools.text_range import (
-    UNITS,
     WHOLE,
     TextPart,
-    TextRange,
     count_lines,
     lines_of,
-    parse_range,
     part_of,
 )
 from resource_server.provider import Content, Truncation
+from resource_server.runtime.document_range import UNITS, Range, parse_range
 
 _RECODED = "text"
 """The format of text in another encoding than the one it is expected in."""
@@ -175,7 +173,7 @@ class _Reader:
             if not self._native:
                 raise
             # More bytes than the budget has characters, whatever the encoding.
-            return await self._fetch(TextRange("bytes", 0, 5 * self._limit + 64))
+            return await self._fetch(Range("bytes", 0, 5 * self._limit + 64))
         if self._is_recoded(reading):
             self._parameters["format"] = _RECODED
             self._uri = self._with(self._parameters)
@@ -209,7 +207,7 @@ class _Reader:
         media_type = item.entry.resource.mime_type
         return media_type is not None and media_types.is_text(media_type)
 
-    async def _fetch(self, range: TextRange | None) -> ReadResult:
+    async def _fetch(self, range: Range | None) -> ReadResult:
         uri = self._uri
         if range is not None and self._native:
             uri = self._with({**self._parameters, range.unit: range.value})
@@ -314,9 +312,9 @@ class _Reader:
         first = range.first + shown.count("\n")
         of = "" if part.total is None else f" of {part.total}"
         what = f"lines {range.first}-{first - 1}{of}"
-        return shown, self._notice(what, TextRange("lines", first, range.last))
+        return shown, self._notice(what, Range("lines", first, range.last))
 
-    def _offset(self, content: Content, range: TextRange) -> int:
+    def _offset(self, content: Content, range: Range) -> int:
         """Return the offset of a range of lines in bytes."""
         if self._native or isinstance(content.data, bytes):
             return content.offset or 0
@@ -326,7 +324,7 @@ class _Reader:
     async def _bytes(self, first: int, last: int | None, room: int) -> tuple[str, str]:
         """Return the characters of at most `room` bytes: part of a line that is too long."""
         until = first + room - 1 if last is None else min(last, first + room - 1)
-        range = TextRange("bytes", first, until)
+        range = Range("bytes", first, until)
         reading = await self._fetch(range)
         content = reading.items[0].content
         data = "" if content is None else content.data
@@ -342,7 +340,7 @@ class _Reader:
         if last is not None and part.next.first > last:
             return part.text, ""
         of = "" if part.total is None else f" of {part.total}"
-        following = TextRange("bytes", part.next.first, last)
+        following = Range("bytes", part.next.first, last)
         return part.text, self._notice(f"bytes {first}-{part.next.first - 1}{of}", following)
 
     async def _last(
@@ -357,10 +355,10 @@ class _Reader:
             if not shown or len(shown) > room:
                 total = part.total or await self._line_count()
                 if total is None and offset is not None:
-                    all_lines = TextRange("bytes", offset)
+                    all_lines = Range("bytes", offset)
                 else:
                     total = total or 1
-                    all_lines = TextRange("lines", max(1, total - asked + 1), total)
+                    all_lines = Range("lines", max(1, total - asked + 1), total)
                 return whole[-room:], self._notice(
                     "the end of a long line", all_lines, "From its beginning"
                 )
@@ -370,17 +368,17 @@ class _Reader:
         total = part.total if part.total is not None else await self._line_count()
         if total is None:
             return shown, await self._bytes_before(count)
-        before = TextRange("lines", max(1, total - asked + 1), total - count)
+        before = Range("lines", max(1, total - asked + 1), total - count)
         what = f"lines {total - count + 1}-{total} of {total}"
         return shown, self._notice(what, before, "Those before")
 
     async def _bytes_before(self, count: int) -> str:
         """Return a notice of what is before the last lines of a document too long to count."""
-        content = (await self._fetch(TextRange("tail", count))).items[0].content
+        content = (await self._fetch(Range("tail", count))).items[0].content
         what = f"only the last {count} lines fit"
         if content is None or not content.offset:
             return f"[Truncated: {what}.]"
-        before = TextRange("bytes", max(0, content.offset - self._limit), content.offset - 1)
+        before = Range("bytes", max(0, content.offset - self._limit), content.offset - 1)
         return self._notice(what, before, "What is before")
 
     async def _first_of_tail(self, part: TextPart) -> int:
@@ -392,7 +390,7 @@ class _Reader:
     async def _line_count(self) -> int | None:
         """Return the number of lines of a document that the provider reads in ranges."""
         with suppress(InvalidParameter):
-            (item, *_) = (await self._fetch(TextRange("lines", 10**15 - 1))).items
+            (item, *_) = (await self._fetch(Range("lines", 10**15 - 1))).items
             if item.content is not None and item.content.truncated is not None:
                 return item.content.truncated.total
         return None
@@ -405,14 +403,14 @@ class _Reader:
         if part.next is not None and part.limited:
             last = range.last if range.unit == part.next.unit else None
             what = f"{part.next.unit} up to {part.next.first - 1}"
-            return self._notice(what, TextRange(part.next.unit, part.next.first, last))
+            return self._notice(what, Range(part.next.unit, part.next.first, last))
         if part.next is not None:
             return f"[More follows: {part.next.unit}={part.next.first}-]"
         if range.first <= 1 or part.total is None:
             return ""
         return f"[The end: {part.total} {range.unit} in all.]"
 
-    def _notice(self, what: str, following: TextRange, words: str = "Read on") -> str:
+    def _notice(self, what: str, following: Range, words: str = "Read on") -> str:
         value: str | int = following.first if following.unit == "tail" else following.value
         more: dict[str, Any] = {"uri": self._uri, following.unit: value}
         if self._numbered and following.unit == "lines":
@@ -459,7 +457,7 @@ class _Reader:
         notice = ""
         if len(shown) < len(data):
             of = "" if total is None else f" of {total}"
-            following = TextRange("bytes", first + room, last)
+            following = Range("bytes", first + room, last)
             notice = self._notice(f"bytes {first}-{first + room - 1}{of}", following)
         elif content.truncated is not None and item.next_uri is not None:
             notice = _read_on(content.truncated, item.next_uri)
@@ -523,7 +521,7 @@ def _rows(rows: str | int | None, *, are_of_table: bool) -> str | None:
     return text
 
 
-def _check_begin(range: TextRange | None, part: TextPart) -> None:
+def _check_begin(range: Range | None, part: TextPart) -> None:
     """Refuse a range that begins behind the end.
 
     Raises:
@@ -536,7 +534,7 @@ def _check_begin(range: TextRange | None, part: TextPart) -> None:
         raise _beyond(range, part.total)
 
 
-def _beyond(range: TextRange, total: int) -> InvalidParameter:
+def _beyond(range: Range, total: int) -> InvalidParameter:
     """Return the error for a range that begins behind the end, with that of the whole document."""
     first, last = (1, total) if range.unit == "lines" else (0, total - 1)
     return InvalidParameter(

@@ -13,8 +13,9 @@ from resource_server import media_types
 from resource_server.errors import ResourceTooLarge
 from resource_server.provider import Content
 from resource_server.providers.filesystem.encoding import TextEncoding
-from resource_server.providers.filesystem.ranges import Range, RangeReader, read_all
+from resource_server.providers.filesystem.ranges import RangeReader, read_all
 from resource_server.providers.filesystem.root import resource_error
+from resource_server.runtime.document_range import Range
 
 LOOP_BYTES = 512 * 1024
 """Maximum bytes read on the event loop, cached or not: copying and decoding more takes too long."""

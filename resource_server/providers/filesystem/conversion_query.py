@@ -16,10 +16,10 @@ from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem.ranges import (
     PARAMETERS,
-    Range,
-    parse_range,
     refuse_unknown,
+    wanted_range,
 )
+from resource_server.runtime.document_range import Range
 from resource_server.runtime.extras import operator_hint
 
 FORMAT = "format"
@@ -90,7 +90,7 @@ def parse_wanted(
         options=given,
     )
     rest = {each: value for each, value in query.items() if each not in registry.PARAMETERS}
-    range = parse_range(rest) if rest else None
+    range = wanted_range(rest)
     if is_picture and range is not None:
         raise InvalidParameter(f"{format} is read whole; leave out {', '.join(rest)}")
     whole = {each: value for each, value in query.items() if each in registry.PARAMETERS}

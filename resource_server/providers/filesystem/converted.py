@@ -39,7 +39,7 @@ from resource_server.providers.filesystem.conversion_query import (
     parse_wanted,
 )
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
-from resource_server.providers.filesystem.ranges import Range
+from resource_server.runtime.document_range import Range
 
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""

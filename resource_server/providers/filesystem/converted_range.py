@@ -13,7 +13,8 @@ from resource_server.conversion.text_window import MARGIN_BYTES, WindowPlace, be
 from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem.conversion_query import ROWS, SHEET, Wanted
 from resource_server.providers.filesystem.encoding import TextEncoding
-from resource_server.providers.filesystem.ranges import Range, RangeReader, parse_range
+from resource_server.providers.filesystem.ranges import RangeReader, wanted_range
+from resource_server.runtime.document_range import Range
 
 _ROW_STARTS = ("|", "[")
 """How a row begins, in Markdown and in JSON."""
@@ -102,7 +103,7 @@ def content(conversion: Conversion, mime_type: str, wanted: Wanted) -> Content:
         unit = "bytes" if range.unit == "bytes" else "lines"
         truncated = Truncation("limit" if is_limit else "requested", unit)
     following: Mapping[str, str] | None = truncated.next
-    if following is not None and (rest := parse_range(following)) is not None:
+    if following is not None and (rest := wanted_range(following)) is not None:
         rest = _moved(rest, place.bytes_before, place.lines_before)
         following = {**wanted.parameters, **rest.following(rest.first)}
     total = place.total_bytes if truncated.unit == "bytes" else place.total_lines

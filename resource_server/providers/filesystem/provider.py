@@ -81,10 +81,11 @@ from resource_server.providers.filesystem.options import (
     directory_keys,
     offered_converters,
 )
-from resource_server.providers.filesystem.ranges import Range, parse_range
+from resource_server.providers.filesystem.ranges import wanted_range
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime import extras
+from resource_server.runtime.document_range import Range
 from resource_server.runtime.near_name import as_typed
 from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
@@ -342,7 +343,7 @@ class Filesystem:
             except ResourceNotFound:
                 location = None
             return self._fetch_converted(path, query, location, collections=collections)
-        part = parse_range(query) if query else None
+        part = wanted_range(query)
         location = self._location(path)
         try:
             return self._read_now(path, location, part)

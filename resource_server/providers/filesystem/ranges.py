@@ -7,10 +7,8 @@ consecutive ranges of lines make up the document.
 from __future__ import annotations
 
 import os
-import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -18,6 +16,7 @@ from resource_server import media_types
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem.encoding import TextEncoding
+from resource_server.runtime.document_range import UNITS, Range, parse_range
 
 _BLOCK_BYTES = 256 * 1024
 SCAN_BYTES = 256 * 1024 * 1024
@@ -28,48 +27,23 @@ _COUNTED_BYTES = 4 * 1024 * 1024
 """Maximum bytes scanned for the number of all lines, beside the range: about a millisecond."""
 
 
-class Range(msgspec.Struct, frozen=True):
-    """The requested part of a document.
-
-    `lines` count from 1, `bytes` from 0; `first` and `last` are both included, and without `last`
-    the range reaches to the end. `tail` is the last `first` lines.
-    """
-
-    unit: Literal["lines", "bytes", "tail"]
-    first: int
-    last: int | None = None
-
-    def following(self, first: int) -> Mapping[str, str]:
-        """Return the URI parameters of a range of the same length that begins at `first`."""
-        last = "" if self.last is None else first + self.last - self.first
-        return {self.unit: f"{first}-{last}"}
-
-
-# Fifteen digits suffice for a petabyte, and sums of them fit into a file offset.
-_INTERVAL = re.compile(r"([0-9]{1,15})-([0-9]{1,15})?")
-_COUNT = re.compile(r"[0-9]{1,15}")
-_EXAMPLES = {
-    "lines": "lines=10-40 or lines=10-, counted from 1",
-    "bytes": "bytes=0-65535 or bytes=100-, counted from 0",
-    "tail": "tail=100",
-}
-PARAMETERS = frozenset(_EXAMPLES)
+PARAMETERS: frozenset[str] = frozenset(UNITS)
 """URI parameters of ranges."""
 
 
 def refuse_unknown(names: Iterable[str], others: Sequence[str]) -> None:
     """Raise `InvalidParameter` if a document takes neither ranges nor `others` by such a name."""
     for name in sorted(names):
-        if name not in _EXAMPLES and name not in others:
-            *taken, last = *others, *_EXAMPLES
+        if name not in UNITS and name not in others:
+            *taken, last = *others, "lines", "bytes", "tail"
             raise InvalidParameter(
                 f"unknown query parameter {name[:40]!r};"
                 f" this document takes {', '.join(taken)} or {last}"
             )
 
 
-def parse_range(query: Mapping[str, str]) -> Range | None:
-    """Parse `lines=10-40`, `bytes=0-65535` or `tail=100`; None without parameters.
+def wanted_range(query: Mapping[str, str]) -> Range | None:
+    """Return the range that URI parameters ask for; None without parameters.
 
     Raises:
         InvalidParameter: unknown or more than one parameter, or not a range; with an example.
@@ -77,17 +51,7 @@ def parse_range(query: Mapping[str, str]) -> Range | None:
     if not query:
         return None
     refuse_unknown(query, ())
-    if len(query) > 1:
-        raise InvalidParameter(f"{' and '.join(query)} exclude each other; ask for one of them")
-    [(unit, value)] = query.items()
-    if unit == "tail":
-        if _COUNT.fullmatch(value) and int(value):
-            return Range("tail", int(value))
-    elif match := _INTERVAL.fullmatch(value):
-        first, last = int(match[1]), int(match[2]) if match[2] else None
-        if (last is None or first <= last) and (first or unit == "bytes"):
-            return Range("lines" if unit == "lines" else "bytes", first, last)
-    raise InvalidParameter(f"{unit} cannot be {value[:40]!r}; write {_EXAMPLES[unit]}")
+    return parse_range(query, is_uri=True)
 
 
 # Longer than any character, and a multiple of every code unit.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from resource_server.provider import Content
 from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.ranges import parse_range
+from resource_server.providers.filesystem.ranges import wanted_range
 
 TEXT = "text/plain"
 
@@ -36,7 +36,7 @@ def read(
             fd,
             os.fstat(fd),
             mime_type,
-            parse_range(query or {}),
+            wanted_range(query or {}),
             encoding=encoding,
             max_size=max_size,
         )

@@ -12,7 +12,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import Content
 from resource_server.providers.filesystem import content, ranges
-from resource_server.providers.filesystem.ranges import parse_range
+from resource_server.providers.filesystem.ranges import wanted_range
 from tests.providers.filesystem.documents import TEXT, opened, read, read_now
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_shrank_after_its_status_is_read_as_it_is(
         status = os.fstat(fd)
         file.write_bytes(b"b\n")
         answer = content.read_content(
-            fd, status, TEXT, parse_range(query), encoding="utf-8", max_size=10_000
+            fd, status, TEXT, wanted_range(query), encoding="utf-8", max_size=10_000
         )
         assert content.read_content_now(fd, status, TEXT, encoding="utf-8", max_size=10_000) is None
     assert answer.data in ("b\n", "")

@@ -12,7 +12,8 @@ from resource_server.errors import (
 )
 from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem import ranges
-from resource_server.providers.filesystem.ranges import Range, parse_range
+from resource_server.providers.filesystem.ranges import wanted_range
+from resource_server.runtime.document_range import Range
 from tests.providers.filesystem.documents import TEXT, read
 
 
@@ -57,7 +58,7 @@ def file(tmp_path: Path) -> Path:
     ],
 )
 def test_a_range_is_read_from_the_query(query: dict[str, str], expected: Range | None) -> None:
-    assert parse_range(query) == expected
+    assert wanted_range(query) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_a_range_is_read_from_the_query(query: dict[str, str], expected: Range |
 )
 def test_an_invalid_range_is_refused_with_advice(query: dict[str, str]) -> None:
     with pytest.raises(InvalidParameter, match=r"lines|bytes|tail") as refused:
-        parse_range(query)
+        wanted_range(query)
     message = str(refused.value)
     assert len(message) < 200
     assert message.isprintable()
