@@ -65,7 +65,8 @@ def test_a_promise_that_is_proved_in_part_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["test_promises.py"], ["-k", "kept"], ["-m", "not deep and not kept"]]
+    "options",
+    [["test_promises.py"], ["-k", "kept"], ["-m", "not deep and not kept"], ["--ignore", "worlds"]],
 )
 def test_a_selection_proves_nothing_and_does_not_fail(tmp_path: Path, options: list[str]) -> None:
     status, output = run(tmp_path, KEPT, *options)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pytest
 
-_PARTIAL = ("failedfirst", "file_or_dir", "keyword", "lf", "collectonly")
+_PARTIAL = (
+    "collectonly",
+    "deselect",
+    "file_or_dir",
+    "ignore",
+    "ignore_glob",
+    "keyword",
+    "lf",
+    "stepwise",
+)
 """Options with which pytest runs a selection; marks other than `not deep` select, too."""
 
 
@@ -73,5 +82,7 @@ class WholeRun:
     def _is_whole(config: pytest.Config) -> bool:
         if hasattr(config, "workerinput"):
             return False  # of xdist, whose controller has the reports of all workers
+        if config.invocation_params.dir != config.rootpath:
+            return False  # of a folder of tests
         selects = any(config.getoption(option, None) for option in _PARTIAL)
         return not selects and config.getoption("markexpr") in {"", "not deep"}
