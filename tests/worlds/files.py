@@ -178,7 +178,7 @@ def _document(path: Path, file: Written) -> list[list[Any]] | None:
 # -- compared
 
 
-def _same(shown: object, other: object) -> bool:
+def _same(shown: Any, other: object) -> bool:
     """Return whether values are the same, as their types spell them."""
     if shown == other and isinstance(shown, bool) == isinstance(other, bool):
         return True
