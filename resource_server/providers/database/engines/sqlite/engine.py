@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import ResourceBusy, ResourceNotFound
 from resource_server.providers.database.engines.causes import failure, unavailable
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
@@ -33,7 +33,11 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 )
 from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
 from resource_server.providers.database.engines.sqlite.policy_workers import PolicyWorkers
-from resource_server.providers.database.engines.sqlite.workers import SqliteWorker, WorkerPool
+from resource_server.providers.database.engines.sqlite.workers import (
+    CLOSING,
+    SqliteWorker,
+    WorkerPool,
+)
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -73,6 +77,7 @@ class SqliteEngine(Engine):
         self._dialect: Dialect | None = None
         self._retiring: dict[asyncio.Task[None], PolicyWorkers] = {}
         """Workers with an earlier policy, until their last statements end."""
+        self._is_closed = False
         self._make_workers()
 
     def _make_workers(self) -> None:
@@ -105,14 +110,17 @@ class SqliteEngine(Engine):
 
     async def open(self) -> None:
         """Check that the database can be read. Other connections are opened when needed."""
+        if self._is_closed:
+            self._make_workers()
+            self._is_closed = False
         await self._ask(self._catalog.version, _OPEN_TIMEOUT_S)
 
     async def close(self) -> None:
-        """Stop running statements and close all connections. The engine may be opened again."""
+        """Stop running statements and close all connections. Only `open` makes others."""
+        self._is_closed = True
         workers = [self._hot, self._slow, self._catalog_worker, *self._confined.values()]
         retiring = dict(self._retiring)
         self._inline.close()
-        self._make_workers()
         for worker in (*workers, *retiring.values()):
             await worker.close(_CLOSE_TIMEOUT_S)
         if retiring:
@@ -192,6 +200,8 @@ class SqliteEngine(Engine):
             if known.policy is policy:
                 return known
             self._retire(known)
+        if self._is_closed:
+            raise ResourceBusy(CLOSING)
         size, waiting = _DECLARED if policy.is_declared else _ASKED
         workers = PolicyWorkers(self._file, policy, self._readable, size=size, max_waiting=waiting)
         self._confined[policy.is_declared] = workers

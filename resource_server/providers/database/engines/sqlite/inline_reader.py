@@ -7,6 +7,7 @@ after one slow read (a lock, a slow disk) the event loop reads nothing for a whi
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -91,7 +92,8 @@ class InlineReader:
         return rows or "hot"
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and open no other."""
+        self._rests_until = math.inf
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None

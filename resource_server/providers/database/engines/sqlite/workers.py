@@ -36,8 +36,9 @@ T = TypeVar("T")
 _GRACE_S = 0.25
 """Time in which an interrupted statement must end."""
 _OPEN_TIMEOUT_S = 30.0
-_MAX_ATTEMPTS = 5
-"""How often a statement is moved to another connection."""
+CLOSING = "the database is being closed"
+_MAX_ATTEMPTS = 20
+"""How often a statement is moved to another connection: a busy writer outdates several."""
 _MAX_RECENTLY_STUCK = 3
 """Threads stuck within `_STUCK_WINDOW_S` that open the circuit breaker for `_BREAK_S`."""
 _STUCK_WINDOW_S = 60.0
@@ -295,7 +296,7 @@ class SqliteWorker:
 
     async def _opened_thread(self, deadline: float) -> _ConnectionThread:
         if self._is_closed:
-            raise ResourceBusy("the database is being closed")
+            raise ResourceBusy(CLOSING)
         thread = self._current
         if thread is not None and not (
             self._file.is_current(thread.identity) and thread.is_current

@@ -26,6 +26,7 @@ from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
+    connection_threads,
     contents,
     opened,
     queried,
@@ -143,7 +144,7 @@ async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
         until = time.monotonic() + float(os.environ.get("STRESS_S", "4"))
         while time.monotonic() < until or writer.committed <= 10 or reads <= 100:
             some = time.monotonic() + chance.choice((0.1, 0.5, 1.0))
-            # Unlike `gather`, it leaves no read behind that would open a closed database again.
+            # Unlike `gather`, it leaves no read behind.
             async with opened(path) as engine, asyncio.TaskGroup() as readers:
                 for _ in range(3):
                     readers.create_task(read(engine, writer, some))
@@ -311,3 +312,16 @@ def test_a_command_leaves_a_database_as_before(tmp_path: Path, words: list[str])
     )
     assert done.returncode == 0, done.stderr
     assert contents(tmp_path) == before
+
+
+async def test_no_statement_opens_a_closed_database(tmp_path: Path) -> None:
+    path = write(tmp_path / "n.db", TABLE)
+    async with opened(path) as engine:
+        await queried(engine, SUMMARY)
+    for ask in (queried(engine, SUMMARY), rows(engine, ALL), engine.tables()):
+        with pytest.raises(ResourceBusy, match="being closed"):
+            await ask
+    assert not connection_threads()
+    await engine.open()
+    assert len(await rows(engine, ALL)) == 100
+    await engine.close()
