@@ -1,27 +1,29 @@
 """The provider contract: every name that a plugin imports."""
 
-from resource_server.provider.core import (
-    Annotations,
-    ByteSize,
-    Change,
-    Content,
+from resource_server.errors import (
+    CannotElicit,
     DeadlineExceeded,
-    Format,
-    Interest,
     InvalidParameter,
-    Link,
-    MaybeAwaitable,
     MountUnavailable,
     NotACollection,
-    Path,
-    Provider,
-    Resource,
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
-    ResourceType,
     ResourceUnreadable,
-    ServerKey,
+    ToolFailed,
+)
+from resource_server.provider.core import (
+    Annotations,
+    Change,
+    Content,
+    Format,
+    Interest,
+    Link,
+    MaybeAwaitable,
+    Path,
+    Provider,
+    Resource,
+    ResourceType,
     SupportsAccess,
     SupportsCheck,
     SupportsComplete,
@@ -45,7 +47,6 @@ from resource_server.provider.search import (
 from resource_server.provider.skills import Skill, SkillFile, SupportsSkills
 from resource_server.provider.tools import (
     Block,
-    CannotElicit,
     ClientRoot,
     ElicitationAnswer,
     EmbeddedBlock,
@@ -58,10 +59,11 @@ from resource_server.provider.tools import (
     SupportsTools,
     TextBlock,
     Tool,
-    ToolFailed,
     ToolRequest,
     ToolResult,
 )
+from resource_server.runtime.option_types import ByteSize
+from resource_server.runtime.server_key import ServerKey
 
 __all__ = [
     "Annotations",

@@ -19,8 +19,6 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
-__all__ = ["ConversionRequest", "Converter", "Part"]
-
 MARKDOWN = "text/markdown"
 
 

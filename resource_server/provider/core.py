@@ -74,53 +74,7 @@ from typing import (
 
 import msgspec
 
-from resource_server.errors import (
-    DeadlineExceeded,
-    InvalidParameter,
-    MountUnavailable,
-    NotACollection,
-    ResourceBusy,
-    ResourceNotFound,
-    ResourceTooLarge,
-    ResourceUnreadable,
-)
-from resource_server.runtime.option_types import ByteSize
 from resource_server.runtime.server_key import ServerKey
-
-__all__ = [
-    "Annotations",
-    "ByteSize",
-    "Change",
-    "Content",
-    "DeadlineExceeded",
-    "Format",
-    "Interest",
-    "InvalidParameter",
-    "Link",
-    "MaybeAwaitable",
-    "MountUnavailable",
-    "NotACollection",
-    "Path",
-    "Provider",
-    "Resource",
-    "ResourceBusy",
-    "ResourceNotFound",
-    "ResourceTooLarge",
-    "ResourceType",
-    "ResourceUnreadable",
-    "ServerKey",
-    "SupportsAccess",
-    "SupportsCheck",
-    "SupportsComplete",
-    "SupportsFetch",
-    "SupportsLevels",
-    "SupportsMount",
-    "SupportsParameters",
-    "SupportsTimeout",
-    "SupportsWatch",
-    "Template",
-    "Truncation",
-]
 
 T = TypeVar("T")
 

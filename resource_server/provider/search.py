@@ -13,8 +13,6 @@ import msgspec
 
 from resource_server.provider.core import MaybeAwaitable, Path, Resource
 
-__all__ = ["Hit", "MatchedLine", "SearchPage", "SearchRequest", "SupportsSearch", "Where"]
-
 Where: TypeAlias = Literal["names", "text"]
 Together: TypeAlias = Literal["line", "document", "most"]
 """How several words have to occur: all on one line; all in the document, but not on one line; or

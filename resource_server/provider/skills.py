@@ -14,8 +14,6 @@ import msgspec
 
 from resource_server.provider.core import MaybeAwaitable, Path
 
-__all__ = ["SKILL_FILE", "Skill", "SkillFile", "SupportsSkills"]
-
 SKILL_FILE = "SKILL.md"
 """Name of the document that makes its collection a skill."""
 

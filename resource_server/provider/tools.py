@@ -23,28 +23,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from resource_server.errors import CannotElicit, ToolFailed
 from resource_server.provider.core import Content, MaybeAwaitable, Path
-
-__all__ = [
-    "Block",
-    "CannotElicit",
-    "ClientRoot",
-    "ElicitationAnswer",
-    "EmbeddedBlock",
-    "LinkBlock",
-    "LogLevel",
-    "MediaBlock",
-    "SamplingAnswer",
-    "SamplingMessage",
-    "Schema",
-    "SupportsTools",
-    "TextBlock",
-    "Tool",
-    "ToolFailed",
-    "ToolRequest",
-    "ToolResult",
-]
 
 Schema: TypeAlias = Mapping[str, Any]
 """JSON Schema (2020-12) of an object."""
