@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import msgspec
 
@@ -94,8 +94,6 @@ if TYPE_CHECKING:
     from resource_server.providers.filesystem.converted import ConvertedDocuments
     from resource_server.providers.filesystem.file_search import FileSearch
     from resource_server.providers.filesystem.skills.skill_index import FileDigest, SkillIndex
-
-T = TypeVar("T")
 
 _MANY_ENTRIES = 1001
 """Maximum entries of a page made on the event loop; longer ones are made in a thread."""
@@ -321,56 +319,41 @@ class Filesystem:
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
-        fetched = self._fetch(path, query)
-        return fetched[1] if isinstance(fetched, tuple) else _content(fetched)
+        fetched = self.fetch(path, query)
+        return _contents(fetched) if isinstance(fetched, tuple) else _later_contents(fetched)
 
     def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         """Return a file's metadata and content from a single open. See `SupportsFetch`."""
+        # The query is checked first: a later error would reveal that a hidden document exists.
+        if query and self._converters and not ranges.PARAMETERS.issuperset(query):
+            return self._fetch_converted(path, query)
+        part = wanted_range(query)
         try:
-            return self._fetch(path, query, collections=True)
+            location = self._location(path)
+            try:
+                return self._read_now(path, location, part)
+            except BlockingIOError:
+                return self.threads.run(lambda: self._read_blocking(path, location, part))
         except ResourceNotFound:
             return self._collection(path)
 
-    def _fetch(
-        self, path: Path, query: Mapping[str, str], *, collections: bool = False
-    ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        # The query is checked first: a later error would reveal that a hidden document exists.
-        if query and self._converters and not ranges.PARAMETERS.issuperset(query):
-            try:
-                location = self._location(path)
-            except ResourceNotFound:
-                location = None
-            return self._fetch_converted(path, query, location, collections=collections)
-        part = wanted_range(query)
-        location = self._location(path)
-        try:
-            return self._read_now(path, location, part)
-        except BlockingIOError:
-            return self.threads.run(
-                lambda: self._read_blocking(path, location, part, collections=collections)
-            )
-
     async def _fetch_converted(
-        self,
-        path: Path,
-        query: Mapping[str, str],
-        location: DocumentLocation | None,
-        *,
-        collections: bool,
+        self, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]]:
         """Read a document in another format. Conversions keep no other reads waiting."""
-
-        def read(*, is_now: bool) -> tuple[Resource, Sequence[Content]]:
-            return self._read_converted(
-                path, query, location, collections=collections, is_now=is_now
-            )
-
+        location = None
+        with suppress(ResourceNotFound):
+            location = self._location(path)
         try:
-            return await self.threads.run(lambda: read(is_now=True))
+            return await self.threads.run(
+                lambda: self._read_converted(path, query, location, is_now=True)
+            )
         except BlockingIOError:
-            return await self.conversions.run(lambda: read(is_now=False))
+            return await self.conversions.run(
+                lambda: self._read_converted(path, query, location, is_now=False)
+            )
 
     def _location(self, path: Path) -> DocumentLocation:
         location = self._tree.document(path)
@@ -439,9 +422,9 @@ class Filesystem:
         return self._with_formats(self._described(resource)), (found,)
 
     def _read_blocking(
-        self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
+        self, path: Path, location: DocumentLocation, part: Range | None
     ) -> tuple[Resource, Sequence[Content]]:
-        """Read a document or a range of it; with `collections`, a directory has no content."""
+        """Read a document or a range of it; a directory has no content."""
         rules = location.rules
         try:
             with self._opened(location) as (fd, status):
@@ -456,9 +439,7 @@ class Filesystem:
                 if part is None and self._is_recoded(found) and self._skills.covers(path):
                     found = content.read_exact(fd, found.mime_type, max_size=rules.max_size)
         except ResourceNotFound:
-            if collections:
-                return self._collection(path)
-            raise
+            return self._collection(path)
         resource = self._described(self.document(path, status, rules))
         return self._with_formats(resource), (found,)
 
@@ -468,7 +449,6 @@ class Filesystem:
         query: Mapping[str, str],
         location: DocumentLocation | None,
         *,
-        collections: bool,
         is_now: bool,
     ) -> tuple[Resource, Sequence[Content]]:
         """Read a document in another format. Blocks, with the packages of converters, too.
@@ -476,7 +456,7 @@ class Filesystem:
         Raises:
             BlockingIOError: with `is_now`, it has to be converted first.
         """
-        if location is None and collections:
+        if location is None:
             with suppress(ResourceNotFound):
                 return self._collection(path)
         wanted = self._converted.wanted(query, *self._type_and_name(path))
@@ -859,9 +839,17 @@ class Filesystem:
         return found
 
 
-async def _content(fetched: Awaitable[tuple[Resource, T]]) -> T:
-    _, found = await fetched
-    return found
+def _contents(fetched: tuple[Resource, Sequence[Content]]) -> Sequence[Content]:
+    resource, contents = fetched
+    if resource.type == "collection":
+        raise ResourceNotFound
+    return contents
+
+
+async def _later_contents(
+    fetched: Awaitable[tuple[Resource, Sequence[Content]]],
+) -> Sequence[Content]:
+    return _contents(await fetched)
 
 
 def _version(status: Status, reading: int) -> str:
