@@ -188,7 +188,7 @@ class _TextSearch:
 
     async def _search_batch(self, resources: Sequence[Resource]) -> int:
         """Search some resources; return how many were done, in order, before the deadline."""
-        tasks = [asyncio.create_task(self._text(resource)) for resource in resources]
+        tasks = [asyncio.create_task(self._text_of(resource)) for resource in resources]
         try:
             left = max(self._deadline - time.monotonic(), _MIN_READ_S)
             await asyncio.wait(tasks, timeout=left)
@@ -218,7 +218,7 @@ class _TextSearch:
         self._request.report_progress(done)
         return done
 
-    async def _text(self, resource: Resource) -> bytes | None:
+    async def _text_of(self, resource: Resource) -> bytes | None:
         """Return the text of a document as UTF-8, nothing for a collection; None if it has none."""
         if resource.type == "collection" or not self._is_sought(resource.path):
             return b""

@@ -82,7 +82,7 @@ async def _in_any_mount(catalog: Catalog, uri: str) -> Sequence[str]:
         found: list[str] = []
         for mount in mounts:
             try:
-                found += await _named(mount, path)
+                found += await _in_mount(mount, path)
             except Exception as error:  # it must not hide what others have
                 log_failure(error, "looking for similar resources failed")
         if found:
@@ -91,7 +91,7 @@ async def _in_any_mount(catalog: Catalog, uri: str) -> Sequence[str]:
     return await _near(uri, [*roots])
 
 
-async def _named(mount: Mount, path: Path) -> Sequence[str]:
+async def _in_mount(mount: Mount, path: Path) -> Sequence[str]:
     """Return what a path names in a mount, whose own name may be its first segment."""
     await mount.start()
     return [mount.uri(below) for below in (path, path[1:]) if below and await _found(mount, below)]

@@ -214,27 +214,20 @@ class DocumentTree:
     Every method takes time for its result only, never for the whole tree.
     """
 
-    def __init__(self, name: str, description: str | None = None) -> None:
-        self._name = name
-        self._description = description
-        self._collections: dict[Path, _Collection] = {(): _Collection()}
-        self._levels: list[Sequence[Path]] = []
-        """Collections by depth, sorted."""
-        self._holders: list[Sequence[Path]] = []
-        """Collections with documents, by depth, sorted."""
-
-    @staticmethod
-    def of(
+    def __init__(
+        self,
         entries: Mapping[str, Contents] | Iterable[tuple[str, Contents]],
         name: str,
         description: str | None = None,
-    ) -> DocumentTree:
-        """Return the tree of a mapping or of pairs.
+    ) -> None:
+        """Build the tree of a mapping or of pairs.
 
         Raises:
             UnusableDocuments: paths or contents cannot be served.
         """
-        tree = DocumentTree(name, description)
+        self._name = name
+        self._description = description
+        self._collections: dict[Path, _Collection] = {(): _Collection()}
         problems: list[str] = []
         total = 0
         for count, (path, contents) in enumerate(_pairs(entries)):
@@ -244,7 +237,7 @@ class DocumentTree:
                 segments = split_path(path)
                 document = store(path, contents)
                 total += document.size
-                tree._place(segments, document)
+                self._place(segments, document)
             except UnusableDocuments as problem:
                 problems.append(str(problem))
             if len(problems) == _MAX_PROBLEMS:
@@ -254,8 +247,18 @@ class DocumentTree:
                 raise UnusableDocuments(f"the documents have more than {MAX_BYTES} bytes in all")
         if problems:
             raise UnusableDocuments("\n".join(problems))
-        tree._finish()
-        return tree
+        levels: list[list[Path]] = []
+        for path in sorted(self._collections):
+            while len(levels) <= len(path):
+                levels.append([])
+            levels[len(path)].append(path)
+            self._collections[path].finish()
+        self._levels: Sequence[Sequence[Path]] = levels
+        """Collections by depth, sorted."""
+        self._holders = [
+            [path for path in level if self._collections[path].documents] for level in levels
+        ]
+        """Collections with documents, by depth, sorted."""
 
     def _place(self, segments: Path, document: StoredDocument) -> None:
         path = "/".join(segments)
@@ -272,18 +275,6 @@ class DocumentTree:
             kind = "a collection" if entries[segments[-1]] is None else "there"
             raise UnusableDocuments(f"{path!r}: it is {kind} already")
         entries[segments[-1]] = document
-
-    def _finish(self) -> None:
-        levels: list[list[Path]] = []
-        for path in sorted(self._collections):
-            while len(levels) <= len(path):
-                levels.append([])
-            levels[len(path)].append(path)
-            self._collections[path].finish()
-        self._levels = list(levels)
-        self._holders = [
-            [path for path in level if self._collections[path].documents] for level in levels
-        ]
 
     def find(self, path: Path) -> StoredDocument | None:
         """Return a document; None for a collection.

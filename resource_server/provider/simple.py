@@ -19,7 +19,6 @@ after increasing delays. The whole contract is in `resource_server.provider.core
 from __future__ import annotations
 
 import asyncio
-import copy
 import functools
 import inspect
 import logging
@@ -188,7 +187,8 @@ def template(
             raise TypeError(f"{uri_template!r}: the function has no parameter '{name}'")
         members = {"refresh_s": refresh}
         made = _provider_class(TemplateProvider, function, members, pattern.variables)
-        made.pattern = pattern.typed(get_type_hints(made.__init__))
+        made.pattern = pattern
+        made.numbers = pattern.numbers(get_type_hints(made.__init__))
         return made
 
     return made
@@ -521,7 +521,7 @@ class FunctionProvider(_FromFunction):
 
     def _build(self, found: Any) -> DocumentTree:
         pairs = found if self.only_path is None else {self.only_path: found}
-        return DocumentTree.of(pairs, self._function.name, self._function.description)
+        return DocumentTree(pairs, self._function.name, self._function.description)
 
 
 def _body(found: StoredDocument | None, query: Mapping[str, str]) -> Sequence[Content]:
@@ -536,6 +536,8 @@ class TemplateProvider(_FromFunction):
     """The documents that a function returns for the variables of a path."""
 
     pattern: ClassVar[_PathPattern]
+    numbers: ClassVar[Set[str]]
+    """The variables of the path that are numbers."""
     at_once = _MAX_CALLS
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -594,7 +596,7 @@ class TemplateProvider(_FromFunction):
         return Resource(path=path, name=name, description=description, type="collection")
 
     async def _document(self, path: Path) -> StoredDocument:
-        variables = self.pattern.match(path)
+        variables = self.pattern.match(path, self.numbers)
 
         def stored(found: Any) -> StoredDocument | None:
             return None if found is None else store("/".join(path), found)
@@ -735,10 +737,9 @@ class _PathPattern:
             re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(each)), re.DOTALL)
             for each in segments
         ]
-        self._numbers: frozenset[str] = frozenset()
 
-    def typed(self, hints: Mapping[str, Any]) -> Self:
-        """Return this pattern with the types of its variables.
+    def numbers(self, hints: Mapping[str, Any]) -> frozenset[str]:
+        """Return the variables that are numbers by the types of parameters.
 
         Raises:
             TypeError: a type is neither `str` nor `int`.
@@ -747,12 +748,10 @@ class _PathPattern:
         for name in types:
             if types[name] not in (str, int):
                 raise TypeError(f"parameter '{name}' is in the path; its type is str or int")
-        typed = copy.copy(self)
-        typed._numbers = frozenset(name for name in types if types[name] is int)
-        return typed
+        return frozenset(name for name in types if types[name] is int)
 
-    def match(self, path: Path) -> dict[str, str | int]:
-        """Return the variables of a path.
+    def match(self, path: Path, numbers: Set[str]) -> dict[str, str | int]:
+        """Return the variables of a path, those in `numbers` as such.
 
         Raises:
             ResourceNotFound: the template has no such path.
@@ -765,11 +764,12 @@ class _PathPattern:
             if found is None:
                 raise ResourceNotFound
             for name, value in found.groupdict().items():
-                values[name] = self._number(value) if name in self._numbers else value
+                values[name] = _number(value) if name in numbers else value
         return values
 
-    def _number(self, text: str) -> int:
-        # One number has one path: neither `+7` nor `007`.
-        if not re.fullmatch(r"0|-?[1-9]\d{0,17}", text, re.ASCII):
-            raise ResourceNotFound
-        return int(text)
+
+def _number(text: str) -> int:
+    # One number has one path: neither `+7` nor `007`.
+    if not re.fullmatch(r"0|-?[1-9]\d{0,17}", text, re.ASCII):
+        raise ResourceNotFound
+    return int(text)

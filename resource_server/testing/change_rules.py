@@ -24,11 +24,11 @@ from resource_server.testing.provider_calls import (
 
 MakeChange: TypeAlias = Callable[[], MaybeAwaitable[Path]]
 
-_ARMED = "a Change is yielded for every path added to the interest"
-_BESIDE = "concurrent watches are independent of each other"
-_QUIET = "nothing is yielded while the interest is empty"
-_TOLD = "every change is reported by a Change"
-_VERSION = "a changed resource has a new version"
+_EVERY_PATH = "a Change is yielded for every path added to the interest"
+_INDEPENDENT = "concurrent watches are independent of each other"
+_NO_INTEREST = "nothing is yielded while the interest is empty"
+_REPORTED = "every change is reported by a Change"
+_NEW_VERSION = "a changed resource has a new version"
 
 _MAX_SUBSCRIBED = 24
 _NOWHERE: Sequence[Path] = (("no-such-3f9c",), ("no-such-3f9c", "below"))
@@ -51,25 +51,25 @@ async def check_watch(calls: Calls, resources: Sequence[Resource], within_s: flo
     some = [(), *_NOWHERE, *(resource.path for resource in resources[::every])]
     async with RunningWatch(calls, watches, within_s) as watcher:
         watcher.subscribe(some[::2], listing=True)
-        if not await watcher.is_armed(_ARMED):
+        if not await watcher.is_armed(_EVERY_PATH):
             return False
         watcher.subscribe(some[1::2])
-        if not await watcher.is_armed(_ARMED):
+        if not await watcher.is_armed(_EVERY_PATH):
             return False
         watcher.unsubscribe()
         if not await watcher.is_quiet(within_s):
-            calls.broken(_QUIET, f"changes still came after {within_s:g} s")
+            calls.broken(_NO_INTEREST, f"changes still came after {within_s:g} s")
         watcher.subscribe(some)
-        if not await watcher.is_armed(_ARMED):
+        if not await watcher.is_armed(_EVERY_PATH):
             return False
         async with RunningWatch(calls, watches, within_s) as other:
             other.subscribe(some)
-            if await other.is_armed(_BESIDE):
+            if await other.is_armed(_INDEPENDENT):
                 watcher.subscribe([_LATER[0]])
-                await watcher.is_armed(_BESIDE)
+                await watcher.is_armed(_INDEPENDENT)
                 await other.close_at(_LATER[0])
         watcher.subscribe([_LATER[1]])
-        return await watcher.is_armed(_BESIDE)
+        return await watcher.is_armed(_INDEPENDENT)
 
 
 async def check_change(
@@ -77,7 +77,7 @@ async def check_change(
     resources: Sequence[Resource],
     make_change: MakeChange | None,
     within_s: float,
-    rule: str = _ARMED,
+    rule: str = _EVERY_PATH,
 ) -> None:
     """Subscribe to everything, make a change, and check that it is reported and visible.
 
@@ -128,9 +128,9 @@ async def _check_told(
         if await _state(calls, path, until=end) != state:
             return
     if was_told:
-        calls.broken(_VERSION, f"{brief(path)} has {brief(state)} before and after")
+        calls.broken(_NEW_VERSION, f"{brief(path)} has {brief(state)} before and after")
     else:
-        calls.broken(_TOLD, f"no Change for {brief(path)} within {watcher.within_s:g} s")
+        calls.broken(_REPORTED, f"no Change for {brief(path)} within {watcher.within_s:g} s")
 
 
 def _concerns(change: Change, path: Path, depth: int) -> bool:
@@ -161,7 +161,7 @@ def _watches(calls: Calls) -> SupportsWatch | None:
     return provider if can_watch and isinstance(provider, SupportsWatch) else None
 
 
-_GOES_ON = "changes runs until it is closed"
+_RUNS_ON = "changes runs until it is closed"
 _ENDS = "changes stops promptly and without an error when closed"
 _LONGEST_END_S = 5.0
 _QUIET_S = 0.3
@@ -256,9 +256,9 @@ class RunningWatch:
             async with _closing(iterator):
                 await self._iterate(iterator)
             if not self._is_closing:
-                self._calls.broken(_GOES_ON, "it ended")
+                self._calls.broken(_RUNS_ON, "it ended")
         except Exception as error:
-            rule = _ENDS if self._is_closing else _GOES_ON
+            rule = _ENDS if self._is_closing else _RUNS_ON
             self._calls.broken(rule, f"it raised {type(error).__name__}: {error}")
         finally:
             self._news.set()

@@ -20,12 +20,12 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 
 
 def made(*pairs: tuple[Any, Any]) -> DocumentTree:
-    return DocumentTree.of(pairs, "notes")
+    return DocumentTree(pairs, "notes")
 
 
 def problem(*pairs: Any) -> str:
     with pytest.raises(UnusableDocuments) as caught:
-        DocumentTree.of(pairs, "notes")
+        DocumentTree(pairs, "notes")
     return str(caught.value)
 
 
@@ -144,7 +144,7 @@ def test_what_is_no_pair_is_refused() -> None:
     pairs: Any
     for pairs, found in ((7, "int"), ("ab", "str"), (None, "NoneType")):
         with pytest.raises(UnusableDocuments, match=f"returned {found}; return a mapping of paths"):
-            DocumentTree.of(pairs, "notes")
+            DocumentTree(pairs, "notes")
     assert "the function gave str, which is no pair" in problem("ab")
     assert "the function gave tuple, which is no pair" in problem(("a", "b", "c"))
 
