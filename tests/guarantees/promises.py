@@ -65,12 +65,13 @@ PROMISES = (
     Promise(
         "own-files-withheld",
         (
-            "A root never serves its own manifest, the key of the server, nor a SQLite database "
-            "that the manifest serves, with its journals, under any name: hard links, followed "
-            "symbolic links and other roots included.",
+            "A root never serves its own manifest, the key of the server, nor a SQLite or DuckDB "
+            "database that the manifest serves, with its journals, under any name: hard links, "
+            "followed symbolic links and other roots included.",
         ),
         ("providers/filesystem/exposure/withheld.py",),
-        "A copy of such a file is another file.",
+        "A copy of such a file is another file. Data files (`files:data/*.csv`) are served by a "
+        "root around them, whatever is hidden in their tables: `exclude` hides them.",
     ),
     Promise(
         "rules-that-hide-nothing-stop",

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from resource_server.catalog.catalog import Catalog
@@ -106,6 +107,16 @@ async def test_the_manifest_and_its_databases_are_not_listed(folder: Path) -> No
             children = (await catalog.list(f"file:///all/{name}")).entries
             names = {f"{name}/{each.resource.name}" for each in children}
             assert names == {each for each in SHOWN if each.startswith(name)}
+
+
+@pytest.mark.guarantee("own-files-withheld")
+async def test_a_duckdb_database_is_not_listed_and_another_one_is(tmp_path: Path) -> None:
+    for name in ("served.duckdb", "other.duckdb"):
+        duckdb.connect(tmp_path / name).close()
+    (tmp_path / "mcp-resources.yaml").write_text(
+        "roots: {all: {path: .}}\ndatabases: {sales: {url: 'duckdb:///served.duckdb'}}\n"
+    )
+    assert await listed(serve(tmp_path)) == {"other.duckdb"}
 
 
 @pytest.mark.guarantee("own-files-withheld")
