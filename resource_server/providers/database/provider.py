@@ -70,17 +70,17 @@ from resource_server.providers.database.queries.caller_sql import (
     DIALECTS,
     TOOL_NAME,
     CallerSql,
-    RunsSql,
+    ConfinedSql,
     sql_tool,
 )
 from resource_server.providers.database.queries.confinement import (
     ConfinedByEngine,
     ConfinedByRewriting,
+    EngineConfinedSql,
     rewriter_for,
 )
 from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
 from resource_server.providers.database.queries.query_scopes import scopes_of
-from resource_server.providers.database.queries.visible_sql import VisibleSql
 from resource_server.providers.database.reading.documents import (
     PAGE_PARAMETERS,
     SUMMARY_PARAMETERS,
@@ -208,9 +208,9 @@ class Database:
             timing=self.timing,
         )
         self._caller_sql: CallerSql | None = None
-        visible: RunsSql | None = self._sql_login
+        visible: ConfinedSql | None = self._sql_login
         if visible is None and isinstance(engine, SqlEngine):
-            visible = VisibleSql(engine, self._policy, self._exposed, is_declared=False)
+            visible = EngineConfinedSql(engine, self._policy, self._exposed, is_author=False)
         if self.sql and visible is not None:
             self._caller_sql = CallerSql(
                 visible,
@@ -229,7 +229,7 @@ class Database:
             rewriter = rewriter_for(self._engine, policy, self._exposed)
             return ConfinedByRewriting(engine, rewriter)
         if isinstance(engine, PolicyEngine):
-            sql = VisibleSql(engine, policy, self._exposed, is_declared=True)
+            sql = EngineConfinedSql(engine, policy, self._exposed, is_author=True)
             return ConfinedByEngine(self._engine, engine, policy, sql)
         return None
 

@@ -10,8 +10,8 @@ from resource_server.providers.database.engines.contract import Engine, SqlEngin
 from resource_server.providers.database.engines.sql_login import SqlLogin
 from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.policy import Policy
-from resource_server.providers.database.queries.caller_sql import CallerSql, RunsSql
-from resource_server.providers.database.queries.visible_sql import VisibleSql
+from resource_server.providers.database.queries.caller_sql import CallerSql, ConfinedSql
+from resource_server.providers.database.queries.confinement import EngineConfinedSql
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.timing import Timing
 
@@ -28,10 +28,10 @@ def caller_sql(
     timing = Timing(statement_interval_s=1e-6, schema_cache_s=0.0)
     policy = Policy(tables, engine.name)
     exposed = ExposedTableCache(engine, policy, limits, timing, "refuse")
-    visible: RunsSql | None = login
+    visible: ConfinedSql | None = login
     if visible is None:
         assert isinstance(engine, SqlEngine)
-        visible = VisibleSql(engine, policy, exposed, is_declared=False)
+        visible = EngineConfinedSql(engine, policy, exposed, is_author=False)
     return CallerSql(
         visible,
         engine.name,

@@ -12,9 +12,9 @@ import pytest
 
 from resource_server.providers.database.engines.contract import (
     Rows,
-    SqlPolicy,
     Statement,
     VisibleTable,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
@@ -84,15 +84,15 @@ async def rows(
     return found.rows
 
 
-_policies: WeakKeyDictionary[SqliteEngine, SqlPolicy] = WeakKeyDictionary()
+_policies: WeakKeyDictionary[SqliteEngine, VisibleTables] = WeakKeyDictionary()
 
 
-async def whole(engine: SqliteEngine) -> SqlPolicy:
+async def whole(engine: SqliteEngine) -> VisibleTables:
     """Return the policy of a manifest that exposes everything."""
     tables = tuple([VisibleTable(info.name) for info in await engine.tables()])
     known = _policies.get(engine)
     if known is None or known.tables != tables:
-        known = _policies[engine] = SqlPolicy(tables, is_declared=True)
+        known = _policies[engine] = VisibleTables(tables, is_author=True)
     return known
 
 

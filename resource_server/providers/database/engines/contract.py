@@ -84,12 +84,12 @@ class VisibleTable(NamedTuple):
     """The manifest's condition, in the engine's SQL, without parentheses around it."""
 
 
-class SqlPolicy(NamedTuple):
+class VisibleTables(NamedTuple):
     """What SQL may read: the same object as long as neither schema nor policy changes."""
 
     tables: tuple[VisibleTable, ...]
     """All other tables and views do not exist for the statements."""
-    is_declared: bool = False
+    is_author: bool = False
     """Whether the statements are the manifest's; those of callers never keep them waiting."""
     schema_state: object = None
     """The `Engine.schema_state` that it fits, or None for any."""
@@ -305,7 +305,7 @@ class SqlEngine(Protocol):
     """An engine that confines SQL to a policy."""
 
     async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+        self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
         """Run a statement, for which only `policy` exists; may be stepped like `Engine.fetch`.
 
@@ -320,7 +320,7 @@ class SqlEngine(Protocol):
 class PolicyEngine(SqlEngine, Protocol):
     """An engine that confines the manifest's queries, too, as they are written."""
 
-    async def check(self, statement: Statement, policy: SqlPolicy) -> None:
+    async def check(self, statement: Statement, policy: VisibleTables) -> None:
         """Prepare a statement without running it; its parameters are of no account.
 
         Raises:

@@ -17,9 +17,9 @@ from resource_server.errors import MountUnavailable
 from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Rows,
-    SqlPolicy,
     Statement,
     VisibleTable,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.server_base import DriverConnection, ServerEngine
@@ -44,7 +44,7 @@ _PROOF_S: Final = 60.0
 """Time after which the rights of the login are proved again."""
 
 
-class PolicyViews(NamedTuple):
+class LoginViews(NamedTuple):
     """What a login finds beside its views, and their columns by their names, in order."""
 
     digest: str | None
@@ -62,7 +62,7 @@ class SqlLogin(ServerEngine):
         super().__init__(url, interval=1.0)
         self._digest = digest
         self._proved = -_PROOF_S
-        self._visible = SqlPolicy(())
+        self._visible = VisibleTables(())
         self._whole = frozenset[str]()
 
     async def open(self) -> None:
@@ -74,7 +74,7 @@ class SqlLogin(ServerEngine):
         await super().open()
         await self._prove()
 
-    async def visible(self) -> SqlPolicy:
+    async def visible(self) -> VisibleTables:
         """Return the views with their columns; callers see them as tables.
 
         Raises:
@@ -108,7 +108,7 @@ class SqlLogin(ServerEngine):
         columns: dict[str, list[str]] = {}
         for view, column in found.columns:
             columns.setdefault(view, []).append(column)
-        visible = SqlPolicy(
+        visible = VisibleTables(
             tuple(
                 VisibleTable(TableName(None, view), tuple(names))
                 for view, names in columns.items()
@@ -124,7 +124,7 @@ class SqlLogin(ServerEngine):
         """Return the first right that the login should not have."""
 
     @abstractmethod
-    async def _policy_views(self) -> PolicyViews:
+    async def _policy_views(self) -> LoginViews:
         """Return the views that the login finds."""
 
     @abstractmethod

@@ -25,8 +25,8 @@ from resource_server.providers.database.engines.contract import (
     EngineName,
     RefusedStatement,
     Rows,
-    SqlPolicy,
     Statement,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.slots import Slots
@@ -91,10 +91,10 @@ def sql_tool(title: str) -> Tool:
     )
 
 
-class RunsSql(Protocol):
+class ConfinedSql(Protocol):
     """Runs statements for which only a policy exists."""
 
-    async def visible(self) -> SqlPolicy:
+    async def visible(self) -> VisibleTables:
         """Return what statements see; the same object while it is the same."""
         ...
 
@@ -112,7 +112,7 @@ class CallerSql:
 
     def __init__(
         self,
-        sql: RunsSql,
+        sql: ConfinedSql,
         name: EngineName,
         exposed_tables: ExposedTableCache,
         limits: ReadLimits,
@@ -164,7 +164,7 @@ class CallerSql:
         return None
 
     async def _statement(
-        self, sql: str, given: Mapping[str, Any], visible: SqlPolicy, most: int
+        self, sql: str, given: Mapping[str, Any], visible: VisibleTables, most: int
     ) -> Statement:
         try:
             sql.encode()
@@ -204,7 +204,7 @@ class CallerSql:
         return parsed
 
     def _confined(
-        self, sql: str, given: Mapping[str, Any], visible: SqlPolicy, most: int
+        self, sql: str, given: Mapping[str, Any], visible: VisibleTables, most: int
     ) -> Statement:
         """Return a statement for what is visible, written anew."""
         from resource_server.providers.database.queries.sql_tree import SqlTree
@@ -245,7 +245,7 @@ class CallerSql:
             raise InvalidParameter(f":{name} is not Unicode") from None
         return parameters.driver_value(value, self._name)
 
-    async def _advised(self, error: RefusedStatement, sql: str, visible: SqlPolicy) -> str:
+    async def _advised(self, error: RefusedStatement, sql: str, visible: VisibleTables) -> str:
         """Return the refusal with near names, and the tables that the statement names."""
         tables = {name.casefold(): table for name, table in visible.by_name.items()}
         if error.table is not None:

@@ -1,42 +1,126 @@
-"""Confinement of declared queries to what the manifest exposes: by the engine, or by rewriting."""
+"""Confinement of SQL to what the manifest exposes: by the engine, or by rewriting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from resource_server.errors import InvalidParameter
+from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.providers.database.engines.contract import (
     Engine,
+    OutdatedPolicy,
     PolicyEngine,
     QueryEngine,
     RefusedStatement,
     Rows,
+    SqlEngine,
     Statement,
+    VisibleTable,
+    VisibleTables,
 )
-from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.reflection import TableInfo, TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.declared import (
     BoundQuery,
     Confinement,
     DeclaredQuery,
 )
-from resource_server.providers.database.queries.visible_sql import VisibleSql
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
     from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 
+T = TypeVar("T")
+
+_MAX_ATTEMPTS: Final = 5
+"""How often a statement begins again because the schema has changed."""
 _REFUSED = "the database refuses this query"
 """The message for clients, which tells nothing of the SQL or of what is hidden."""
+
+
+class EngineConfinedSql:
+    """Runs statements of callers, or of the manifest (`is_author`), on one database."""
+
+    def __init__(
+        self,
+        engine: SqlEngine,
+        policy: Policy,
+        exposed_tables: ExposedTableCache,
+        *,
+        is_author: bool,
+    ) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._exposed = exposed_tables
+        self._is_author = is_author
+        self._infos: Sequence[TableInfo] | None = None
+        self._visible = VisibleTables((), is_author)
+        self._collecting = asyncio.Lock()
+
+    async def rows(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Return the rows of a statement.
+
+        Raises:
+            RefusedStatement: as `SqlEngine.ask`.
+        """
+        return await self._fitting(
+            lambda visible: self._engine.ask(statement, visible, limit=limit, within=within)
+        )
+
+    async def check(self, statement: Statement, engine: PolicyEngine) -> None:
+        """Prepare a statement on the engine without running it. Raises as `rows`."""
+        await self._fitting(lambda visible: engine.check(statement, visible))
+
+    async def _fitting(self, work: Callable[[VisibleTables], Awaitable[T]]) -> T:
+        """Return the result of work with the policy of the present schema."""
+        for _ in range(_MAX_ATTEMPTS):
+            try:
+                return await work(await self.visible())
+            except OutdatedPolicy:
+                await self._exposed.state()
+        raise ResourceBusy("the schema of the database changes all the time")
+
+    async def visible(self) -> VisibleTables:
+        """Return what statements see in the current schema; the same object while it is the same.
+
+        Those of the manifest also see tables without documents (`rows: false`).
+        """
+        if await self._exposed.infos() is not self._infos:
+            await settle(self._collect())
+        return self._visible
+
+    async def _collect(self) -> None:
+        async with self._collecting:
+            infos = await self._exposed.infos()
+            if infos is self._infos:
+                return
+            # If the schema changes meanwhile, no connection takes this for its policy.
+            state = self._exposed.known_state
+            found = [await self._table(info.name) for info in infos]
+            tables = tuple([table for table in found if table is not None])
+            self._visible = VisibleTables(tables, self._is_author, state)
+            self._infos = infos
+
+    async def _table(self, name: TableName) -> VisibleTable | None:
+        options = self._policy.of(name)
+        if options is None or not (options.rows or self._is_author):
+            return None
+        if not self._policy.restricts(name):
+            return VisibleTable(name)
+        try:
+            view = (await self._exposed.get(name)).view
+        except ResourceNotFound:
+            return None
+        return VisibleTable(name, view.table.column_names, view.maskers, options.where)
 
 
 class ConfinedByEngine:
     """Declared queries on an engine in which only the policy exists for them. A `Confinement`."""
 
     def __init__(
-        self, engine: Engine, confining: PolicyEngine, policy: Policy, sql: VisibleSql
+        self, engine: Engine, confining: PolicyEngine, policy: Policy, sql: EngineConfinedSql
     ) -> None:
         self._engine = engine
         self._confining = confining

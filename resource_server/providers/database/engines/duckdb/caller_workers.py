@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import Final
 
-from resource_server.providers.database.engines.contract import SqlPolicy
+from resource_server.providers.database.engines.contract import VisibleTables
 from resource_server.providers.database.engines.duckdb.current_worker import CurrentWorker
 from resource_server.providers.database.engines.duckdb.data_files import (
     DatabaseSource,
@@ -31,14 +31,14 @@ class CallerWorkers:
     def __init__(self, source: DatabaseSource | FilesSource) -> None:
         self._source = source
         self._workers: OrderedDict[CallerTables, CurrentWorker] = OrderedDict()
-        self._known: deque[tuple[SqlPolicy, CallerTables]] = deque(maxlen=MAX_POLICIES)
+        self._known: deque[tuple[VisibleTables, CallerTables]] = deque(maxlen=MAX_POLICIES)
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def run(self, policy: SqlPolicy, job: Run) -> Result | Failed:
+    async def run(self, policy: VisibleTables, job: Run) -> Result | Failed:
         """Run a statement. Raises as `CurrentWorker.run`."""
         return await self._worker(policy).run(job)
 
-    def is_copying(self, policy: SqlPolicy) -> bool:
+    def is_copying(self, policy: VisibleTables) -> bool:
         """Return whether what a policy shows is being copied."""
         return self._worker(policy).is_copying
 
@@ -50,7 +50,7 @@ class CallerWorkers:
         if self._closing:
             await asyncio.wait(tuple(self._closing))
 
-    def _worker(self, policy: SqlPolicy) -> CurrentWorker:
+    def _worker(self, policy: VisibleTables) -> CurrentWorker:
         visible = self._visible(policy)
         worker = self._workers.get(visible)
         if worker is None:
@@ -61,7 +61,7 @@ class CallerWorkers:
             self._close_later(self._workers.pop(key))
         return worker
 
-    def _visible(self, policy: SqlPolicy) -> CallerTables:
+    def _visible(self, policy: VisibleTables) -> CallerTables:
         for known, visible in self._known:
             if known is policy:
                 return visible
@@ -74,7 +74,7 @@ class CallerWorkers:
         task.add_done_callback(self._closing.discard)
 
 
-def caller_tables(policy: SqlPolicy) -> CallerTables:
+def caller_tables(policy: VisibleTables) -> CallerTables:
     """Return a policy as the worker takes it."""
     tables: list[CallerTable] = []
     key = b""

@@ -29,10 +29,10 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Rows,
     SqlEngine,
-    SqlPolicy,
     Statement,
     TruncatedValue,
     ViewReads,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.duckdb import catalog, causes, syntax
 from resource_server.providers.database.engines.duckdb.caller_workers import CallerWorkers
@@ -276,7 +276,7 @@ class DuckdbEngine:
             raise ValueError(str(error)) from None
 
     async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+        self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
         """Run a caller's statement, in a process that has what it may see. See `SqlEngine.ask`."""
         if not self._users:
@@ -286,12 +286,17 @@ class DuckdbEngine:
         return _rows(await self._run(job, within=within, slots=slots, policy=policy))
 
     async def _run(
-        self, job: Run, *, within: float, slots: Sequence[Slots], policy: SqlPolicy | None = None
+        self,
+        job: Run,
+        *,
+        within: float,
+        slots: Sequence[Slots],
+        policy: VisibleTables | None = None,
     ) -> Result:
         return await settle(self._run_in_task(job, within, slots, policy))
 
     async def _run_in_task(
-        self, job: Run, within: float, slots: Sequence[Slots], policy: SqlPolicy | None
+        self, job: Run, within: float, slots: Sequence[Slots], policy: VisibleTables | None
     ) -> Result:
         """Run a statement with a timeout, which needs a task: callers may be stepped without."""
         held: list[Slots] = []

@@ -22,7 +22,7 @@ from resource_server.providers.database.engines.sql_login import (
     DIGEST,
     MAX_RESULT_BYTES,
     MAX_ROW_BYTES,
-    PolicyViews,
+    LoginViews,
     SqlLogin,
     size_of,
     too_large,
@@ -71,16 +71,16 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
             return f"a right on the table {name}"
         return None
 
-    async def _policy_views(self) -> PolicyViews:
+    async def _policy_views(self) -> LoginViews:
         (found,) = await self._ask((catalog.HAS_VIEW, DIGEST))
         if not found:
-            return PolicyViews(None)
+            return LoginViews(None)
         rows, columns = await self._ask(
             (f"SELECT digest, DATABASE() FROM `{DIGEST}`",),  # noqa: S608 - a constant
             (catalog.VIEW_COLUMNS,),
         )
         ((digest, database),) = rows
-        return PolicyViews(digest, database, columns)
+        return LoginViews(digest, database, columns)
 
     async def _prepare_session(self, connection: DriverConnection) -> None:
         await super()._prepare_session(connection)

@@ -25,7 +25,7 @@ from resource_server.providers.database.engines.sql_login import (
     DIGEST,
     MAX_RESULT_BYTES,
     MAX_ROW_BYTES,
-    PolicyViews,
+    LoginViews,
     SqlLogin,
     size_of,
     too_large,
@@ -60,14 +60,14 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
                 return str(name)
         return None
 
-    async def _policy_views(self) -> PolicyViews:
+    async def _policy_views(self) -> LoginViews:
         if not await self._ask(catalog.HAS_DIGEST, DIGEST):
-            return PolicyViews(None)
+            return LoginViews(None)
         rows = await self._ask(f'SELECT digest, whole FROM "{DIGEST}"')  # noqa: S608 - a constant
         ((digest, whole),) = rows
         columns = await self._ask(catalog.VIEW_COLUMNS)
         ((schema,),) = await self._ask("SELECT pg_catalog.current_schema()::text")
-        return PolicyViews(digest, schema, columns, frozenset(whole))
+        return LoginViews(digest, schema, columns, frozenset(whole))
 
     async def _answer(
         self, connection: DriverConnection, statement: Statement, limit: int, within: float

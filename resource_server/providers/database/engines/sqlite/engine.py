@@ -15,9 +15,9 @@ from resource_server.providers.database.engines.contract import (
     EngineName,
     Rows,
     SqlEngine,
-    SqlPolicy,
     Statement,
     ViewReads,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import MAX_WAITING
@@ -184,27 +184,27 @@ class SqliteEngine(Engine):
         return None
 
     async def ask(
-        self, statement: Statement, policy: SqlPolicy, *, limit: int, within: float
+        self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
         """Run a statement for which only a policy exists. See `SqlEngine.ask`."""
         return await self._confined_to(policy).ask(statement, limit=limit, within=within)
 
-    async def check(self, statement: Statement, policy: SqlPolicy) -> None:
+    async def check(self, statement: Statement, policy: VisibleTables) -> None:
         """Prepare a statement without running it. See `SqlEngine.check`."""
         await self._confined_to(policy).check(statement, _CATALOG_TIMEOUT_S)
 
-    def _confined_to(self, policy: SqlPolicy) -> PolicyWorkers:
+    def _confined_to(self, policy: VisibleTables) -> PolicyWorkers:
         """Return the workers for a policy, which replaces an earlier one of the same kind."""
-        known = self._confined.get(policy.is_declared)
+        known = self._confined.get(policy.is_author)
         if known is not None:
             if known.policy is policy:
                 return known
             self._retire(known)
         if self._is_closed:
             raise ResourceBusy(CLOSING)
-        size, waiting = _DECLARED if policy.is_declared else _ASKED
+        size, waiting = _DECLARED if policy.is_author else _ASKED
         workers = PolicyWorkers(self._file, policy, self._readable, size=size, max_waiting=waiting)
-        self._confined[policy.is_declared] = workers
+        self._confined[policy.is_author] = workers
         return workers
 
     def _retire(self, workers: PolicyWorkers) -> None:

@@ -21,8 +21,8 @@ from resource_server.providers.database.engines.contract import (
     OutdatedPolicy,
     RefusedStatement,
     Rows,
-    SqlPolicy,
     Statement,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.engines.sqlite.authorizer import (
@@ -86,12 +86,12 @@ class PolicyConnection(SqliteConnection):
         self,
         file: DatabaseFile,
         identity: FileIdentity,
-        policy: SqlPolicy,
+        policy: VisibleTables,
         *,
         busy_timeout_s: float | None = None,
     ) -> None:
         self._file, self._identity = file, identity
-        self._is_declared = policy.is_declared
+        self._is_author = policy.is_author
         self._proved: dict[str, _Proof] = {}
         """Statements whose every access the authorizer has allowed, in the same schema."""
         self._version: object = None
@@ -182,7 +182,7 @@ class PolicyConnection(SqliteConnection):
         known = self._proved.get(sql)
         if known is not None:
             return known
-        if not self._is_declared and (found := _INTERNAL_TABLE.search(sql)):
+        if not self._is_author and (found := _INTERNAL_TABLE.search(sql)):
             raise _no_table(found[0])  # whether or not the file has it
         authorizer = self._authorizer
         authorizer.is_direct, authorizer.is_plain, authorizer.denied = True, True, ""

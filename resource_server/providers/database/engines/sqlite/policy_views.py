@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from resource_server.providers.database.engines.contract import Masker, SqlPolicy, VisibleTable
+from resource_server.providers.database.engines.contract import Masker, VisibleTable, VisibleTables
 from resource_server.providers.database.engines.reflection import quoted
 from resource_server.providers.database.engines.sqlite.authorizer import folded
 from resource_server.providers.database.engines.sqlite.schema_names import (
@@ -39,7 +39,7 @@ class PolicyViews:
         encoding: that of text in the file.
     """
 
-    def __init__(self, schema: SqliteSchema, policy: SqlPolicy, encoding: str) -> None:
+    def __init__(self, schema: SqliteSchema, policy: VisibleTables, encoding: str) -> None:
         self._schema = schema
         self._encoding = encoding
         visible = {table.name.name: table for table in policy.tables}

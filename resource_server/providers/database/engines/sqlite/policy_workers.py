@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from resource_server.providers.database.engines.contract import Rows, SqlPolicy, Statement
+from resource_server.providers.database.engines.contract import Rows, Statement, VisibleTables
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
 from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
 from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
@@ -27,7 +27,7 @@ class PolicyWorkers:
     def __init__(
         self,
         file: DatabaseFile,
-        policy: SqlPolicy,
+        policy: VisibleTables,
         readable: Readable,
         *,
         size: int,

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from resource_server.errors import DeadlineExceeded, MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.contract import SqlPolicy
+from resource_server.providers.database.engines.contract import VisibleTables
 from resource_server.providers.database.engines.slots import MAX_WAITING, Slots
 from resource_server.providers.database.engines.sqlite.authorizer import Readable, Role
 from resource_server.providers.database.engines.sqlite.connection import (
@@ -245,7 +245,7 @@ class SqliteWorker:
         role: Role,
         readable: Readable,
         breaker: CircuitBreaker | None = None,
-        policy: SqlPolicy | None = None,
+        policy: VisibleTables | None = None,
     ) -> None:
         self._file = file
         self._policy = policy
@@ -369,7 +369,7 @@ class WorkerPool:
         *,
         size: int = 4,
         max_waiting: int = MAX_WAITING,
-        policy: SqlPolicy | None = None,
+        policy: VisibleTables | None = None,
     ) -> None:
         breaker = CircuitBreaker()
         self._workers = [

@@ -18,9 +18,9 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engines.contract import (
     RefusedStatement,
-    SqlPolicy,
     Statement,
     VisibleTable,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 VISIBLE = ("id", "status", "price", "doc", "mail", "phone", "pin")
 CONDITION = "status <> 'draft' and not exists (select 1 from blocked where blocked.id = orders.id)"
 MASKS = {"mail": Masker("redact", b""), "phone": Masker("last4", b""), "pin": Masker("redact", b"")}
-POLICY = SqlPolicy(
+POLICY = VisibleTables(
     (
         VisibleTable(TableName(None, "orders"), VISIBLE, MASKS, CONDITION),
         VisibleTable(TableName(None, "products")),
@@ -42,7 +42,7 @@ POLICY = SqlPolicy(
         VisibleTable(TableName(None, "keyed"), ("id", "a")),
     )
 )
-DECLARED = POLICY._replace(is_declared=True)
+DECLARED = POLICY._replace(is_author=True)
 _COMMON = """
 create table products (id integer primary key, name text);
 insert into products values (1, 'tea'), (2, 'pot');
@@ -294,7 +294,7 @@ async def test_masks_and_text_hold_in_every_encoding(tmp_path: Path, encoding: s
         database.execute("insert into t values (cast(x'ff41424344454647ff' as text), 'x')")
     database.close()
     engine = SqliteEngine(path)
-    policy = SqlPolicy(
+    policy = VisibleTables(
         (VisibleTable(TableName(None, "t"), ("a", "b"), {"a": Masker("last4", b"")}),)
     )
     await engine.open()

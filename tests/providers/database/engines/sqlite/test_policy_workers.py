@@ -12,9 +12,9 @@ import pytest
 from resource_server.providers.database.engines.contract import (
     OutdatedPolicy,
     Rows,
-    SqlPolicy,
     Statement,
     VisibleTable,
+    VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sqlite.connection import SchemaChanged
@@ -42,7 +42,7 @@ insert into articles values ('tea time');
 create view shouted as select upper(name) as name from plain;
 """
 MASKS = {"mail": Masker("redact", b"")}
-POLICY = SqlPolicy(
+POLICY = VisibleTables(
     (
         VisibleTable(TableName(None, "orders"), ("id", "status", "mail"), MASKS, "status <> 'x'"),
         *[VisibleTable(TableName(None, n)) for n in ("plain", "computed", "articles", "shouted")],
@@ -72,7 +72,7 @@ UNEVEN = (
 )
 
 
-def connected(path: Path, policy: SqlPolicy = POLICY) -> PolicyConnection:
+def connected(path: Path, policy: VisibleTables = POLICY) -> PolicyConnection:
     file = DatabaseFile(path)
     return PolicyConnection(file, file.identify(), policy)
 
