@@ -116,7 +116,9 @@ async def test_a_duckdb_database_is_not_listed_and_another_one_is(tmp_path: Path
     (tmp_path / "mcp-resources.yaml").write_text(
         "roots: {all: {path: .}}\ndatabases: {sales: {url: 'duckdb:///served.duckdb'}}\n"
     )
-    assert await listed(serve(tmp_path)) == {"other.duckdb"}
+    server = serve(tmp_path)
+    async with server.catalog:
+        assert await listed(server) == {"other.duckdb"}
 
 
 @pytest.mark.guarantee("own-files-withheld")
