@@ -47,29 +47,6 @@ class Topic:
     called to start a comparison; it must end in `compared`, `failed` or `cancelled`.
     """
 
-    __slots__ = (
-        "_backoff",
-        "_compare",
-        "_is_certain",
-        "_is_misread",
-        "_is_missing",
-        "_is_suspected_again",
-        "_misreads",
-        "_rests_until",
-        "_snapshot_state",
-        "_state",
-        "_timer",
-        "_timing",
-        "is_truncated",
-        "listeners",
-        "path",
-        "query",
-        "read_digest",
-        "runner",
-        "scopes",
-        "uri",
-    )
-
     def __init__(
         self,
         uri: str,

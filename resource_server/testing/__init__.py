@@ -49,20 +49,26 @@ __all__ = [
 ]
 
 
-class ProviderViolations(AssertionError):
-    """A provider breaks the contract; `violations` has a sentence for each rule and place."""
+class _Violations(AssertionError):
+    """Broken rules of a contract; `violations` has a sentence for each rule and place."""
+
+    subject = ""
 
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = tuple(violations)
-        super().__init__("\n".join(("the provider breaks its contract", *self.violations)))
+        super().__init__("\n".join((f"the {self.subject} breaks its contract", *self.violations)))
 
 
-class ConverterViolations(AssertionError):
-    """A converter breaks the contract; `violations` has a sentence for each rule and document."""
+class ProviderViolations(_Violations):
+    """A provider breaks its contract."""
 
-    def __init__(self, violations: Sequence[str]) -> None:
-        self.violations = tuple(violations)
-        super().__init__("\n".join(("the converter breaks its contract", *self.violations)))
+    subject = "provider"
+
+
+class ConverterViolations(_Violations):
+    """A converter breaks its contract."""
+
+    subject = "converter"
 
 
 def check_converter(
@@ -127,7 +133,7 @@ async def check_provider(
     calls = Calls(provider)
     for each in incomplete_abilities(provider):
         calls.broken("an ability has all of its methods", each)
-    restrictions = access_rules.restrictions_before_entry(calls)
+    restrictions = await access_rules.restrictions_before_entry(calls)
     offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)

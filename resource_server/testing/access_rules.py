@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from inspect import getattr_static
 from typing import TypeAlias
 
 from resource_server.access import MAX_SCOPES
 from resource_server.errors import ResourceNotFound
-from resource_server.provider import SupportsAccess
+from resource_server.provider import Provider, SupportsAccess
 from resource_server.testing.listing_rules import ListedTree
 from resource_server.testing.provider_calls import Calls, brief
 
@@ -19,12 +20,12 @@ Enter: TypeAlias = Callable[[Calls], AbstractAsyncContextManager[ListedTree]]
 _MAX_ABSENT = 100
 
 
-def restrictions_before_entry(calls: Calls) -> Restrictions:
+async def restrictions_before_entry(calls: Calls) -> Restrictions:
     """Return the restrictions of a provider that is not entered yet, as the server does."""
-    restricts = calls.provider
-    if not isinstance(restricts, SupportsAccess):
+    # `isinstance` would read the property, which may raise.
+    if getattr_static(calls.provider, "restrictions", None) is None:
         return {}
-    found = calls.restrictions(restricts)
+    found: Restrictions = await calls.call("restrictions") or {}
     if len(every := _scopes_of(found)) > MAX_SCOPES:
         rule = f"restrictions name at most {MAX_SCOPES} different scopes"
         calls.broken(rule, f"there are {len(every)}")
@@ -38,10 +39,9 @@ async def check_narrowed(
 
     `before` are the restrictions before the provider was entered.
     """
-    restricts = calls.provider
-    if not isinstance(restricts, SupportsAccess):
+    if not isinstance(calls.provider, SupportsAccess):
         return
-    now = calls.restrictions(restricts)
+    now: Restrictions = await calls.call("restrictions") or {}
     if now != before:
         rule = "restrictions do not change"
         calls.broken(rule, f"they were {brief(before)}, then {brief(now)}")
@@ -50,7 +50,7 @@ async def check_narrowed(
     choices = {frozenset[str](), *(frozenset((scope,)) for scope in every), every}
     for scopes in sorted(choices, key=sorted) if 0 < len(every) <= MAX_SCOPES else ():
         held = f"with {_list(scopes) or 'no scope'}"
-        narrowed = calls.narrowed(restricts, scopes)
+        narrowed: Provider | None = await calls.call("narrowed", scopes)
         if narrowed is calls.provider:
             rule = "narrowed returns a new provider, which is entered and left on its own"
             calls.broken(rule, f"{held}, it returns the same one")

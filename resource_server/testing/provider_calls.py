@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, cast
 
 from resource_server import uris
 from resource_server.errors import ResourceError
@@ -17,13 +17,11 @@ from resource_server.provider import (
     Resource,
     SearchPage,
     Skill,
-    SupportsAccess,
     Tool,
     ToolResult,
 )
 
-T = TypeVar("T")
-
+_NEVER_RAISE = ("narrowed", "restrictions")
 SIGNATURE = "methods return the types declared in resource_server.provider"
 SEGMENTS = (
     "a path segment is not empty, '.' or '..', has no '/' or NUL, and can be encoded in a URI"
@@ -67,17 +65,21 @@ class Calls:
         return await self.call("read", path, dict(query or {}))
 
     async def call(self, method: str, /, *given: object, **options: Any) -> Any:
-        """Return the result of any method, or the `ResourceError` that it raised.
+        """Return the result of a method or the value of a property, or the `ResourceError` raised.
 
         Any other outcome is recorded as a broken rule and returned as None.
         """
         shown = [f"{name}={brief(each)}" for name, each in options.items() if name != "deadline"]
         call = f"{method}({', '.join([*map(brief, given), *shown])})"
         try:
-            found = getattr(self.provider, method)(*given, **options)
+            member: Any = getattr(self.provider, method)
+            found: Any = member(*given, **options) if callable(member) else member
             found = await found if isawaitable(found) else found
         except ResourceError as error:
-            return error
+            if method not in _NEVER_RAISE:
+                return error
+            self.broken("restrictions and narrowed do not raise", f"{call} raised {error!r}")
+            return None
         except Exception as error:
             rule = "a provider raises only errors from resource_server.errors"
             self.broken(rule, f"{call} raised {type(error).__name__}: {one_line(error)}")
@@ -96,32 +98,6 @@ class Calls:
         """Return the result of a method that returns a sequence; nothing on failure."""
         found = await self.call(method, *given, **options)
         return () if found is None or isinstance(found, ResourceError) else found
-
-    def restrictions(self, restricts: SupportsAccess) -> Mapping[str, frozenset[str]]:
-        """Return the required scopes by option; none on failure."""
-        found = self._ask("restrictions", lambda: restricts.restrictions, _are_restrictions)
-        return {} if found is None else found
-
-    def narrowed(self, restricts: SupportsAccess, scopes: frozenset[str]) -> Provider | None:
-        """Return the provider narrowed to a caller's scopes."""
-        return self._ask(
-            f"narrowed({sorted(scopes)})", lambda: restricts.narrowed(scopes), _is_provider
-        )
-
-    def _ask(self, call: str, method: Callable[[], T], valid: Callable[[object], bool]) -> T | None:
-        """Return the result of a synchronous method that must not raise."""
-        try:
-            found = method()
-        except Exception as error:
-            self.broken(
-                "restrictions and narrowed do not raise",
-                f"{call} raised {type(error).__name__}: {one_line(error)}",
-            )
-            return None
-        if valid(found):
-            return found
-        self.broken(SIGNATURE, f"{call} returned {brief(found)}")
-        return None
 
 
 def is_below(path: Path, parents: Iterable[Path]) -> bool:
@@ -209,7 +185,9 @@ _RESULTS: Mapping[str, Callable[[object], bool]] = {
     "list": _are(Resource),
     "list_skills": _are(Skill),
     "metadata": _is(Resource),
+    "narrowed": _is_provider,
     "read": _are(Content),
+    "restrictions": _are_restrictions,
     "search": lambda found: isinstance(found, SearchPage) and _are(Hit)(found.hits),
     "tools": _are(Tool),
     "warnings": _are_pairs(_is(str)),
