@@ -468,7 +468,12 @@ class Statements:
         type = self._ranked.get(aggregate.column)
         is_bits = type is not None and "sum" in type.functions
         of = (self._ordered if is_bits else self._value)(aggregate.column)
-        return getattr(sa.func, aggregate.function)(of)
+        found = getattr(sa.func, aggregate.function)(of)
+        type = self._types.get(aggregate.column)
+        if self._dialect.name == "postgresql" and type is not None and type.sql_type:
+            # PostgreSQL's `min` of cidr is inet, which is spelt otherwise.
+            return sa.cast(found, _SqlType(type.sql_type))
+        return found
 
     def _filtered(self, selected: _Select, selection: Selection) -> _Select:
         """Add the conditions of a client."""
@@ -658,11 +663,11 @@ class _SqlType(sa.types.UserDefinedType[Any]):
     cache_ok = True
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name  # by this name SQLAlchemy copies it
 
     def get_col_spec(self, **_: Any) -> str:
         """Return the type in SQL."""
-        return self._name
+        return self.name
 
 
 class _Compiler:

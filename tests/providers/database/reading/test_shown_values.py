@@ -100,6 +100,19 @@ async def test_an_aggregate_that_postgresql_lacks_is_refused_by_name(owner: Owne
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_the_least_network_is_spelt_as_its_row_has_it(owner: Owner) -> None:
+    await owner.run(
+        "create table t (id integer primary key, c cidr)",
+        "insert into t values (1, '10.0.0.1'), (2, '::/0'), (3, null)",
+    )
+    async with served(owner) as it:
+        (found,) = (await it.json("t/~summary?min=c&max=c"))["rows"]
+        assert found == {"count": 3, "min.c": "10.0.0.1/32", "max.c": "::/0"}
+        for name, row in {"min.c": 1, "max.c": 2}.items():
+            assert await _ids(it, f"where.c={found[name]}") == [row]
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 async def test_values_beyond_the_calendar_of_python_find_their_rows(owner: Owner) -> None:
     await owner.run(
         "create table t (id integer primary key,"

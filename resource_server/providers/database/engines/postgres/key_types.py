@@ -240,7 +240,7 @@ _TYPES: Mapping[str, KeyType] = {
     "interval": _Intervals(),
     "uuid": Uuids(functions=()),
     "inet": _Networks(is_network=False, has_text=False),
-    "cidr": _Networks(is_network=True),
+    "cidr": _Networks(is_network=True, sql_type="cidr"),
     "macaddr": _HardwareAddresses(size=6, functions=()),
     "macaddr8": _HardwareAddresses(size=8, functions=()),
     **{
