@@ -10,28 +10,20 @@ import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from resource_server.cli.hosts import folders, json_edit, toml_edit, yaml_edit
+from resource_server.cli.hosts import folders
 from resource_server.cli.hosts.folders import Folders
 from resource_server.cli.hosts.host import Place
-from resource_server.cli.hosts.text_edit import CannotEdit, Edit, applied
+from resource_server.cli.hosts.json_edit import JsonText
+from resource_server.cli.hosts.text_edit import CannotEdit, ConfigText, Edit, applied
+from resource_server.cli.hosts.toml_edit import TomlText
+from resource_server.cli.hosts.yaml_edit import YamlText
 
 MAX_BYTES = 32 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
-class _Editor(Protocol):
-    def entries(self, text: str, keys: Sequence[str]) -> dict[str, object]: ...
-
-    def put(
-        self, text: str, keys: Sequence[str], name: str, value: dict[str, object]
-    ) -> list[Edit]: ...
-
-    def remove(self, text: str, keys: Sequence[str], name: str) -> list[Edit]: ...
-
-
-_EDITORS: dict[str, Any] = {".toml": toml_edit, ".yaml": yaml_edit}
+_FORMATS: dict[str, type[ConfigText]] = {".toml": TomlText, ".yaml": YamlText}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +42,8 @@ class ConfigFile:
     """None if the file does not exist."""
     text: str
 
-    @property
-    def _editor(self) -> _Editor:
-        return _EDITORS.get(self.suffix, json_edit)
+    def _content(self) -> ConfigText:
+        return _FORMATS.get(self.suffix, JsonText)(self.text, self.keys)
 
     def entries(self) -> dict[str, object]:
         """Return the servers by name.
@@ -61,17 +52,17 @@ class ConfigFile:
             CannotEdit: the file is invalid.
         """
         with _naming(self.name):
-            return self._editor.entries(self.text, self.keys)
+            return self._content().entries()
 
     def put(self, name: str, value: dict[str, object]) -> list[Edit]:
         """Return the edits that set a server."""
         with _naming(self.name):
-            return self._editor.put(self.text, self.keys, name, value)
+            return self._content().put(name, value)
 
     def remove(self, name: str) -> list[Edit]:
         """Return the edits that remove a server."""
         with _naming(self.name):
-            return self._editor.remove(self.text, self.keys, name)
+            return self._content().remove(name)
 
     def write(self, edits: Sequence[Edit]) -> pathlib.Path | None:
         """Replace the file by its edited text; return the backup, None if there was no file.

@@ -5,9 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
-from resource_server.cli.hosts.text_edit import CannotEdit, Edit, json_text, line_number, newline_of
+from typing_extensions import override
+
+from resource_server.cli.hosts.text_edit import (
+    CannotEdit,
+    ConfigText,
+    Edit,
+    json_text,
+    line_number,
+    without,
+)
 from resource_server.manifest.wording import one_line, quoted_value
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
@@ -38,54 +47,62 @@ class _Object(NamedTuple):
     members: Sequence[_Member]
 
 
-def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
-    """Return the members of the object at a path of keys; nothing if it does not exist.
+class JsonText(ConfigText):
+    """A configuration in JSON, with comments and trailing commas (JSONC)."""
 
-    Raises:
-        CannotEdit: the text is invalid, or has something else there.
-    """
-    found, missing = _descend(text, keys)
-    if found is None or missing:
-        return {}
-    return {member.name: member.value for member in found.members}
+    @override
+    def entries(self) -> dict[str, object]:
+        found, missing = _descend(self.text, self.keys)
+        if found is None or missing:
+            return {}
+        return {member.name: member.value for member in found.members}
 
+    @override
+    def rest(self, name: str) -> str:
+        root, _ = _descend(self.text, ())
+        members = {} if root is None else {each.name: each.value for each in root.members}
+        return repr(without(members, (*self.keys, name)))
 
-def put(text: str, keys: Sequence[str], name: str, value: object) -> list[Edit]:
-    """Return the edits that set a member of the object at a path of keys, made if missing."""
-    found, missing = _descend(text, [*keys, name], value_of_last=False)
-    first, *inner = missing
-    for key in reversed(inner):
-        value = {key: value}
-    newline = newline_of(text)
-    if found is None:
-        return [Edit(len(text), len(text), _written({first: value}, "  ", "", newline) + newline)]
-    for member in found.members:
-        if member.name == first:
-            margin = _indentation(text, member.start)
-            return [
-                Edit(member.value_start, member.end, _value(text, found, value, margin, newline))
-            ]
-    return _added(text, found, _new_member(text, found, first, value, newline), newline)
+    @override
+    def added(self, name: str, value: object) -> list[Edit]:
+        text = self.text
+        found, missing = _descend(text, self.keys)
+        first, *inner = [*missing, name]
+        for key in reversed(inner):
+            value = {key: value}
+        if found is None:
+            written = _written({first: value}, "  ", "", self.newline)
+            return [Edit(len(text), len(text), written + self.newline)]
+        return _added(
+            text, found, _new_member(text, found, first, value, self.newline), self.newline
+        )
 
+    @override
+    def replaced(self, name: str, value: object) -> list[Edit]:
+        found, member, _ = self._member(name)
+        margin = _indentation(self.text, member.start)
+        written = _value(self.text, found, value, margin, self.newline)
+        return [Edit(member.value_start, member.end, written)]
 
-def remove(text: str, keys: Sequence[str], name: str) -> list[Edit]:
-    """Return the edits that remove a member of the object at a path of keys."""
-    found, missing = _descend(text, [*keys, name], value_of_last=False)
-    if found is None or missing != [name]:
-        return []
-    members = found.members
-    place = next((i for i, member in enumerate(members) if member.name == name), None)
-    if place is None:
-        return []
-    member = members[place]
-    start, end = member.start, member.comma or member.end
-    begin, end = _lines_of(text, start, end, above=_end_above(found, place))
-    if member.comma or not place:
-        return [Edit(begin, end, "")]
-    comma = members[place - 1].comma
-    if comma == begin:
-        return [Edit(comma - 1, end, "")]
-    return [Edit(comma - 1, comma, ""), Edit(begin, end, "")]
+    @override
+    def removed(self, name: str) -> list[Edit]:
+        found, member, place = self._member(name)
+        start, end = member.start, member.comma or member.end
+        above = found.members[place - 1].comma if place else found.start + 1
+        begin, end = _lines_of(self.text, start, end, above=above)
+        if member.comma or not place:
+            return [Edit(begin, end, "")]
+        if above == begin:
+            return [Edit(above - 1, end, "")]
+        return [Edit(above - 1, above, ""), Edit(begin, end, "")]
+
+    def _member(self, name: str) -> tuple[_Object, _Member, int]:
+        """Return a server that is there, and its place in its object."""
+        found = cast("_Object", _descend(self.text, self.keys)[0])
+        same = [at for at, member in enumerate(found.members) if member.name == name]
+        if len(same) > 1:
+            raise _twice(self.text, found.members[same[1]])
+        return found, found.members[same[0]], same[0]
 
 
 def _lines_of(text: str, start: int, end: int, *, above: int) -> tuple[int, int]:
@@ -98,13 +115,6 @@ def _lines_of(text: str, start: int, end: int, *, above: int) -> tuple[int, int]
     if below and (below.startswith("//") or "//" in text[above:newline]):
         return start, end
     return newline, end
-
-
-def _end_above(found: _Object, place: int) -> int:
-    """Return the end of what stands before a member."""
-    if not place:
-        return found.start + 1
-    return found.members[place - 1].comma
 
 
 def _added(text: str, found: _Object, member: str, newline: str) -> list[Edit]:
@@ -181,13 +191,8 @@ def _indentation_of_line(text: str, position: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _descend(
-    text: str, keys: Sequence[str], *, value_of_last: bool = True
-) -> tuple[_Object | None, Sequence[str]]:
-    """Return the innermost object that exists on a path, and the keys that are missing.
-
-    Without `value_of_last` it is the object that has the last key, if any, which counts as missing.
-    """
+def _descend(text: str, keys: Sequence[str]) -> tuple[_Object | None, Sequence[str]]:
+    """Return the innermost object that exists on a path, and the keys that are missing."""
     start = _after_trivia(text, 0)
     if start == len(text):
         return None, keys
@@ -196,12 +201,16 @@ def _descend(
     for depth, key in enumerate(keys):
         same = [member for member in found.members if member.name == key]
         if len(same) > 1:
-            line = line_number(text, same[1].start)
-            raise CannotEdit(f"line {line}: '{key}' is there twice; remove one of them")
-        if not same or (depth == len(keys) - 1 and not value_of_last):
+            raise _twice(text, same[1])
+        if not same:
             return found, keys[depth:]
         found = _object(text, plain, same[0].value_start, same[0].value, f"'{key}'")
     return found, ()
+
+
+def _twice(text: str, member: _Member) -> CannotEdit:
+    line = line_number(text, member.start)
+    return CannotEdit(f"line {line}: '{member.name}' is there twice; remove one of them")
 
 
 def _blanked(match: re.Match[str]) -> str:

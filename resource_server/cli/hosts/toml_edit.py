@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
+
+from typing_extensions import override
 
 from resource_server.cli.hosts.text_edit import (
     BY_HAND,
     CannotEdit,
+    ConfigText,
     Edit,
-    applied,
     json_text,
-    newline_of,
+    without,
 )
 from resource_server.manifest.wording import one_line, quoted_value
 
@@ -35,43 +37,56 @@ class _TableText(NamedTuple):
     end: int
 
 
-def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
-    """Return the members of the table at a path of keys; nothing if it does not exist.
+class TomlText(ConfigText):
+    """A configuration in TOML; each server is a table with a header."""
 
-    Raises:
-        CannotEdit: the text is invalid, or has something else there.
-    """
-    return dict(_members(_parsed(text), keys))
+    @override
+    def entries(self) -> dict[str, object]:
+        found = _parsed(self.text)
+        for key in self.keys:
+            inner: object = found.get(key, {})
+            if not isinstance(inner, dict):
+                reason = f"'{key}' must be a table, not {quoted_value(inner)}"
+                raise CannotEdit(f"{reason}; mend it first")
+            found = cast("dict[str, object]", inner)
+        return found
 
+    @override
+    def rest(self, name: str) -> str:
+        # In this form numbers that are none are equal.
+        return repr(without(_parsed(self.text), (*self.keys, name)))
 
-def put(text: str, keys: Sequence[str], name: str, value: Mapping[str, object]) -> list[Edit]:
-    """Return the edits that set a member of the table at a path of keys, made if missing."""
-    newline = newline_of(text)
-    block = _block((*keys, name), value, newline)
-    if name in entries(text, keys):
-        first, *others = _own(text, (*keys, name))
-        edits = [Edit(first.start, first.end, block)]
-        edits += [Edit(other.start, other.end, "") for other in others]
-    else:
-        last_line = "" if not text or text.endswith("\n") else newline
-        edits = [Edit(len(text), len(text), f"{last_line}{newline if text else ''}{block}")]
-    return _checked(text, edits, keys, name, value)
+    @override
+    def added(self, name: str, value: dict[str, object]) -> list[Edit]:
+        end = len(self.text)
+        last_line = "" if not self.text or self.text.endswith("\n") else self.newline
+        start = f"{last_line}{self.newline if self.text else ''}"
+        return [Edit(end, end, start + self._block(name, value))]
 
+    @override
+    def replaced(self, name: str, value: dict[str, object]) -> list[Edit]:
+        first, *others = _own(self.text, (*self.keys, name))
+        edits = [Edit(other.start, other.end, "") for other in others]
+        return [Edit(first.start, first.end, self._block(name, value)), *edits]
 
-def remove(text: str, keys: Sequence[str], name: str) -> list[Edit]:
-    """Return the edits that remove a member of the table at a path of keys."""
-    if name not in entries(text, keys):
-        return []
-    edits: list[Edit] = []
-    for table in _own(text, (*keys, name)):
-        start, end = table.start, table.end
-        blank = re.compile(r"[ \t]*\r?\n").match(text, end)
-        if blank is not None:
-            end = blank.end()
-        elif not text[end:].strip() and (above := re.search(r"\n\r?\n\Z", text[:start])):
-            start = above.start() + 1
-        edits.append(Edit(start, end, ""))
-    return _checked(text, edits, keys, name, None)
+    @override
+    def removed(self, name: str) -> list[Edit]:
+        text = self.text
+        edits: list[Edit] = []
+        for table in _own(text, (*self.keys, name)):
+            start, end = table.start, table.end
+            blank = re.compile(r"[ \t]*\r?\n").match(text, end)
+            if blank is not None:
+                end = blank.end()
+            elif not text[end:].strip() and (above := re.search(r"\n\r?\n\Z", text[:start])):
+                start = above.start() + 1
+            edits.append(Edit(start, end, ""))
+        return edits
+
+    def _block(self, name: str, value: Mapping[str, object]) -> str:
+        lines = [f"[{'.'.join(map(_key, (*self.keys, name)))}]"]
+        lines += [f"{_key(key)} = {_value(member)}" for key, member in value.items()]
+        return "".join(f"{line}{self.newline}" for line in lines)
 
 
 def _own(text: str, path: tuple[str, ...]) -> list[_TableText]:
@@ -120,12 +135,6 @@ def _path(header: str) -> tuple[str, ...]:
     return tuple(path)
 
 
-def _block(path: Sequence[str], value: Mapping[str, object], newline: str) -> str:
-    lines = [f"[{'.'.join(map(_key, path))}]"]
-    lines += [f"{_key(key)} = {_value(member)}" for key, member in value.items()]
-    return "".join(f"{line}{newline}" for line in lines)
-
-
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json_text(name)
 
@@ -141,40 +150,8 @@ def _value(value: object) -> str:
     return json_text(value)
 
 
-def _checked(
-    text: str, edits: list[Edit], keys: Sequence[str], name: str, value: object
-) -> list[Edit]:
-    """Return the edits if they change the one member and nothing else."""
-    before, after = _parsed(text), _parsed(applied(text, edits), BY_HAND)
-    if _members(after, keys).get(name) != value or _rest(before, keys, name) != _rest(
-        after, keys, name
-    ):
-        raise CannotEdit(BY_HAND)
-    return edits
-
-
-def _rest(document: dict[str, Any], keys: Sequence[str], name: str) -> str:
-    """Return all but one member, in a form in which numbers that are none are equal."""
-    table = _members(document, keys)
-    table.pop(name, None)
-    if not table and keys:
-        _members(document, keys[:-1]).pop(keys[-1], None)
-    return repr(document)
-
-
-def _parsed(text: str, refusal: str | None = None) -> dict[str, Any]:
+def _parsed(text: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = f"not valid TOML: {one_line(error)}; mend it first"
-        raise CannotEdit(refusal or problem) from None
-
-
-def _members(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    for key in keys:
-        found: object = document.get(key, {})
-        if not isinstance(found, dict):
-            reason = f"'{key}' must be a table, not {quoted_value(found)}"
-            raise CannotEdit(f"{reason}; mend it first")
-        document = cast("dict[str, Any]", found)
-    return document
+        raise CannotEdit(f"not valid TOML: {one_line(error)}; mend it first") from None

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import yaml
+from typing_extensions import override
 
 from resource_server.cli.hosts.text_edit import (
     BY_HAND,
     CannotEdit,
+    ConfigText,
     Edit,
-    applied,
     json_text,
     line_number,
     newline_of,
@@ -26,84 +27,83 @@ _MAX_DEPTH = 4
 _Pair: TypeAlias = "tuple[yaml.Node, yaml.Node]"
 
 
-def entries(text: str, keys: Sequence[str]) -> dict[str, object]:
-    """Return the members of the mapping at a path of keys; nothing if it does not exist."""
-    node, missing = _descend(text, keys)
-    return (
-        {}
-        if node is None or missing
-        else {str(key.value): _plain(value) for key, value in _pairs(node)}
-    )
+class YamlText(ConfigText):
+    """A configuration in YAML, of blocks or of flow style."""
 
+    @override
+    def entries(self) -> dict[str, object]:
+        node, missing = _descend(self.text, self.keys)
+        return {} if missing else {str(key.value): _plain(value) for key, value in _pairs(node)}
 
-def put(text: str, keys: Sequence[str], name: str, value: dict[str, object]) -> list[Edit]:
-    """Return the edits that set a member of the mapping at a path of keys, made if missing."""
-    if name not in entries(text, keys):
-        return _checked(
-            text, text, _added(text, keys, name, value), keys=keys, name=name, value=value
-        )
-    without = applied(text, remove(text, keys, name))
-    return _checked(
-        text, without, _replaced(text, keys, name, value), keys=keys, name=name, value=value
-    )
+    @override
+    def rest(self, name: str) -> str:
+        root = node = _composed(self.text)
+        way: list[tuple[yaml.MappingNode, str]] = []
+        for key in (*self.keys, name):
+            if isinstance(node, yaml.MappingNode):
+                way.append((node, key))
+            node = next((value for each, value in _pairs(node) if each.value == key), None)
+        for at, (holder, key) in reversed([*enumerate(way)]):
+            is_kept = at < len(self.keys)
+            holder.value = [
+                (each, value)
+                for each, value in holder.value
+                if each.value != key or (is_kept and not _is_nothing(value) and value.value != [])
+            ]
+        pyyaml: Any = yaml
+        return pyyaml.serialize(root) if root is not None and root.value else ""
 
+    @override
+    def added(self, name: str, value: object) -> list[Edit]:
+        text, newline = self.text, self.newline
+        node, missing = _descend(text, self.keys)
+        first, *inner = [*missing, name]
+        for key in reversed(inner):
+            value = {key: value}
+        if node is None:
+            start = "" if not text or text.endswith("\n") else newline
+            return [Edit(len(text), len(text), start + _block({first: value}, "", newline))]
+        if not isinstance(node, yaml.MappingNode):  # nothing after the colon
+            margin = " " * (_column_of(text, node) + 2)
+            block = _block({first: value}, margin, newline)
+            return [_after_line(text, node.start_mark.index, block)]
+        pairs = _pairs(node)
+        if node.flow_style:
+            written = f"{json_text(first)}: {json_text(value)}"
+            if not pairs:
+                return [Edit(node.start_mark.index + 1, node.start_mark.index + 1, written)]
+            end = _end(*pairs[-1])
+            return [Edit(end, end, f", {written}")]
+        margin = " " * pairs[0][0].start_mark.column
+        return [_after_line(text, _end(*pairs[-1]), _block({first: value}, margin, newline))]
 
-def remove(text: str, keys: Sequence[str], name: str) -> list[Edit]:
-    """Return the edits that remove a member of the mapping at a path of keys."""
-    if name not in entries(text, keys):
-        return []
-    return _checked(text, text, _removed(text, keys, name), keys=keys, name=name, value=None)
+    @override
+    def replaced(self, name: str, value: object) -> list[Edit]:
+        node, _ = _descend(self.text, self.keys)
+        key, present = next(pair for pair in _pairs(node) if pair[0].value == name)
+        if isinstance(node, yaml.MappingNode) and node.flow_style:
+            start, end = present.start_mark.index, present.end_mark.index
+            return [Edit(start, end, json_text(value))]
+        start, end = _lines_of(self.text, key, present)
+        margin = " " * key.start_mark.column
+        return [Edit(start, end, _block({name: value}, margin, self.newline))]
 
-
-def _added(text: str, keys: Sequence[str], name: str, value: object) -> list[Edit]:
-    node, missing = _descend(text, keys)
-    first, *inner = [*missing, name]
-    for key in reversed(inner):
-        value = {key: value}
-    newline = newline_of(text)
-    if node is None:
-        start = "" if not text or text.endswith("\n") else newline
-        return [Edit(len(text), len(text), start + _block({first: value}, "", newline))]
-    if not isinstance(node, yaml.MappingNode):  # nothing after the colon
-        margin = " " * (_column_of(text, node) + 2)
-        return [_after_line(text, node.start_mark.index, _block({first: value}, margin, newline))]
-    pairs = _pairs(node)
-    if node.flow_style:
-        written = f"{json_text(first)}: {json_text(value)}"
-        if not pairs:
-            return [Edit(node.start_mark.index + 1, node.start_mark.index + 1, written)]
-        end = _end(*pairs[-1])
-        return [Edit(end, end, f", {written}")]
-    margin = " " * pairs[0][0].start_mark.column
-    return [_after_line(text, _end(*pairs[-1]), _block({first: value}, margin, newline))]
-
-
-def _replaced(text: str, keys: Sequence[str], name: str, value: object) -> list[Edit]:
-    node, _ = _descend(text, keys)
-    key, present = next(pair for pair in _pairs(node) if pair[0].value == name)
-    if isinstance(node, yaml.MappingNode) and node.flow_style:
-        start, end = present.start_mark.index, present.end_mark.index
-        return [Edit(start, end, json_text(value))]
-    start, end = _lines_of(text, key, present)
-    margin = " " * key.start_mark.column
-    return [Edit(start, end, _block({name: value}, margin, newline_of(text)))]
-
-
-def _removed(text: str, keys: Sequence[str], name: str) -> list[Edit]:
-    node, _ = _descend(text, keys)
-    pairs = _pairs(node)
-    place = next(i for i, (key, _) in enumerate(pairs) if key.value == name)
-    if isinstance(node, yaml.MappingNode) and node.flow_style:
-        start = _end(*pairs[place - 1]) if place else pairs[place][0].start_mark.index
-        is_followed = not place and len(pairs) > 1
-        end = pairs[1][0].start_mark.index if is_followed else _end(*pairs[place])
-        return [Edit(start, end, "")]
-    start, end = _lines_of(text, *pairs[place])
-    if len(pairs) > 1:
-        return [Edit(start, end, "")]
-    # Nothing in its place would be null.
-    margin = " " * pairs[place][0].start_mark.column
-    return [Edit(start, end, f"{margin}{{}}{newline_of(text)}")]
+    @override
+    def removed(self, name: str) -> list[Edit]:
+        node, _ = _descend(self.text, self.keys)
+        pairs = _pairs(node)
+        place = next(i for i, (key, _) in enumerate(pairs) if key.value == name)
+        if isinstance(node, yaml.MappingNode) and node.flow_style:
+            start = _end(*pairs[place - 1]) if place else pairs[place][0].start_mark.index
+            is_followed = not place and len(pairs) > 1
+            end = pairs[1][0].start_mark.index if is_followed else _end(*pairs[place])
+            return [Edit(start, end, "")]
+        start, end = _lines_of(self.text, *pairs[place])
+        if len(pairs) > 1:
+            return [Edit(start, end, "")]
+        # Nothing in its place would be null.
+        margin = " " * pairs[place][0].start_mark.column
+        return [Edit(start, end, f"{margin}{{}}{self.newline}")]
 
 
 def _lines_of(text: str, key: yaml.Node, value: yaml.Node) -> tuple[int, int]:
@@ -114,54 +114,19 @@ def _lines_of(text: str, key: yaml.Node, value: yaml.Node) -> tuple[int, int]:
     return key.start_mark.index - key.start_mark.column, end
 
 
-def _checked(
-    text: str, other: str, edits: list[Edit], *, keys: Sequence[str], name: str, value: object
-) -> list[Edit]:
-    """Return the edits if they change one entry; of `other`, they change no other token."""
-    after = applied(text, edits)
-    expected = {**entries(text, keys), name: value}
-    if value is None:
-        del expected[name]
-    try:
-        is_right = entries(after, keys) == expected and _is_one_change(other, after)
-    except (CannotEdit, yaml.YAMLError):
-        is_right = False
-    if not is_right:
-        raise CannotEdit(BY_HAND)
-    return edits
-
-
-def _is_one_change(before: str, after: str) -> bool:
-    """Return whether tokens were only added or removed, in one place; `{}` may take theirs."""
-    first, second = _tokens(before), _tokens(after)
-    shorter = min(len(first), len(second))
-    start = 0
-    while start < shorter and first[start] == second[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and first[-1 - end] == second[-1 - end]:
-        end += 1
-    return start + end >= shorter - 2
-
-
-def _tokens(text: str) -> list[tuple[str, object]]:
-    loader: Any = yaml.SafeLoader(text)
-    found: list[tuple[str, object]] = []
-    while loader.check_token():
-        token = loader.get_token()
-        found.append((token.id, getattr(token, "value", None)))
-    return found
-
-
-def _descend(text: str, keys: Sequence[str]) -> tuple[yaml.Node | None, Sequence[str]]:
-    """Return the innermost mapping, or nothing in its place, on a path; and the missing keys."""
+def _composed(text: str) -> yaml.Node | None:
     if len(text) > _MAX_CHARACTERS:
         raise CannotEdit(f"over {_MAX_CHARACTERS:,} characters; {BY_HAND}")
     try:
         loader: Any = yaml.SafeLoader(text)
-        node: yaml.Node | None = loader.get_single_node()
+        return loader.get_single_node()
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise CannotEdit(f"not valid YAML: {one_line(error)}; mend it first") from None
+
+
+def _descend(text: str, keys: Sequence[str]) -> tuple[yaml.Node | None, Sequence[str]]:
+    """Return the innermost mapping, or nothing in its place, on a path; and the missing keys."""
+    node = _composed(text)
     if node is None or _is_nothing(node):
         return None, keys
     _require(text, node, "the file")

@@ -30,7 +30,7 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN, Identity
-from resource_server.providers.filesystem.root import Root, resource_error
+from resource_server.providers.filesystem.root import Root, Stamp, resource_error
 from resource_server.runtime.clock import TICK_NS
 
 MAX_NAMES = 500_000
@@ -47,36 +47,6 @@ _NO_STAMPS: Mapping[str, Stamp | None] = MappingProxyType({})
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-
-class Stamp(msgspec.Struct, frozen=True, gc=False):
-    """The fields of `os.stat` that differ when a file has changed or was replaced."""
-
-    st_ino: int
-    st_mtime_ns: int
-    st_ctime_ns: int
-    st_size: int
-    st_dev: int
-
-    def is_unchanged(self, status: os.stat_result) -> bool:
-        """Return whether the same file or directory, open all the while, is unchanged."""
-        return (
-            self.st_ctime_ns == status.st_ctime_ns
-            and self.st_mtime_ns == status.st_mtime_ns
-            and self.st_size == status.st_size
-        )
-
-    def is_of(self, status: os.stat_result) -> bool:
-        """Return whether the stamp is that of a status."""
-        return (
-            self.st_ino == status.st_ino
-            and self.st_dev == status.st_dev
-            and self.is_unchanged(status)
-        )
-
-    def is_same_file(self, other: Stamp) -> bool:
-        """Return whether both stamps are of the same file or directory, changed or not."""
-        return self.st_ino == other.st_ino and self.st_dev == other.st_dev
 
 
 def stamp(status: os.stat_result) -> Stamp:

@@ -14,7 +14,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from resource_server.providers.filesystem.directory import (
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN
 from resource_server.providers.filesystem.lookahead import Lookahead
-from resource_server.providers.filesystem.root import Root, resource_error
+from resource_server.providers.filesystem.root import Root, Status, resource_error
 from resource_server.providers.filesystem.worker_threads import Steps, finish
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -65,9 +65,6 @@ class TreeEntry(msgspec.Struct, frozen=True, gc=False):
     """Those of a document's directory, or inside a directory."""
     directory: Directory | None = None
     """None for a document."""
-
-
-Status: TypeAlias = os.stat_result | Stamp
 
 
 class DocumentLocation(msgspec.Struct):

@@ -65,7 +65,6 @@ from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.file_tree import (
     DocumentLocation,
     FileTree,
-    Status,
     TreeEntry,
 )
 from resource_server.providers.filesystem.options import (
@@ -82,7 +81,7 @@ from resource_server.providers.filesystem.options import (
     offered_converters,
 )
 from resource_server.providers.filesystem.ranges import wanted_range
-from resource_server.providers.filesystem.root import Root
+from resource_server.providers.filesystem.root import Root, Status
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime import extras
 from resource_server.runtime.document_range import Range

@@ -18,6 +18,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
+
 from resource_server import uris
 from resource_server.errors import (
     MountUnavailable,
@@ -30,7 +32,7 @@ from resource_server.errors import (
 from resource_server.provider import Path
 from resource_server.runtime import openat2
 
-__all__ = ["ResolverName", "Root", "is_unsafe_on_windows", "resource_error"]
+__all__ = ["ResolverName", "Root", "Stamp", "Status", "is_unsafe_on_windows", "resource_error"]
 
 ResolverName: TypeAlias = Literal["openat2", "walk"]
 
@@ -57,6 +59,39 @@ _BUSY = frozenset(
 
 
 _NO_PERMISSION = "cannot be read: this server has no permission for it"
+
+
+class Stamp(msgspec.Struct, frozen=True, gc=False):
+    """The fields of `os.stat` that differ when a file has changed or was replaced."""
+
+    st_ino: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+    st_size: int
+    st_dev: int
+
+    def is_unchanged(self, status: os.stat_result) -> bool:
+        """Return whether the same file or directory, open all the while, is unchanged."""
+        return (
+            self.st_ctime_ns == status.st_ctime_ns
+            and self.st_mtime_ns == status.st_mtime_ns
+            and self.st_size == status.st_size
+        )
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Return whether the stamp is that of a status."""
+        return (
+            self.st_ino == status.st_ino
+            and self.st_dev == status.st_dev
+            and self.is_unchanged(status)
+        )
+
+    def is_same_file(self, other: Stamp) -> bool:
+        """Return whether both stamps are of the same file or directory, changed or not."""
+        return self.st_ino == other.st_ino and self.st_dev == other.st_dev
+
+
+Status: TypeAlias = os.stat_result | Stamp
 
 
 def resource_error(error: OSError) -> ResourceError:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.cli.hosts import toml_edit
 from resource_server.cli.hosts.text_edit import CannotEdit, applied
+from resource_server.cli.hosts.toml_edit import TomlText
 
 KEYS = ("mcp_servers",)
 VALUE: dict[str, object] = {"command": "/opt/x y", "args": ["serve", 'a "b" é']}
@@ -38,16 +38,16 @@ def documents(draw: st.DrawFn) -> str:
 def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> None:
     before = tomllib.loads(text)
     servers = before.get("mcp_servers", {})
-    assert toml_edit.entries(text, KEYS) == servers
-    [edit] = toml_edit.put(text, KEYS, "ours", VALUE)
+    assert TomlText(text, KEYS).entries() == servers
+    [edit] = TomlText(text, KEYS).put("ours", VALUE)
     assert edit.start == edit.end, "something was replaced"
     after = applied(text, [edit])
     assert tomllib.loads(after) == {**before, "mcp_servers": {**servers, "ours": VALUE}}
     assert ("\r\n" in after) == ("\r\n" in text)
-    changed = applied(after, toml_edit.put(after, KEYS, "ours", {"command": "n"}))
+    changed = applied(after, TomlText(after, KEYS).put("ours", {"command": "n"}))
     assert tomllib.loads(changed)["mcp_servers"]["ours"] == {"command": "n"}
     for with_ours in after, changed:
-        removed = applied(with_ours, toml_edit.remove(with_ours, KEYS, "ours"))
+        removed = applied(with_ours, TomlText(with_ours, KEYS).remove("ours"))
         assert removed.rstrip() == text.rstrip()
         assert tomllib.loads(removed).get("mcp_servers", {}) == servers
 
@@ -55,20 +55,20 @@ def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> No
 def test_a_server_between_others_is_replaced_and_removed() -> None:
     above, below = "[mcp_servers.a]\ncommand = 'a'\n\n", "# about b\n[mcp_servers.b]\nurl = 'b'\n"
     text = f"{above}[mcp_servers.n] # ours\ncommand = 'x'\n[mcp_servers.n.env]\nA = 'b'\n\n{below}"
-    assert applied(text, toml_edit.remove(text, KEYS, "n")) == above + below
+    assert applied(text, TomlText(text, KEYS).remove("n")) == above + below
     value: dict[str, object] = {"command": "y", "env": {"A": "b", "é": "\x7f"}, "n": [1, True, 1.5]}
-    changed = applied(text, toml_edit.put(text, KEYS, "n", value))
-    assert toml_edit.entries(changed, KEYS)["n"] == value
-    assert applied(changed, toml_edit.remove(changed, KEYS, "n")) == above + below
+    changed = applied(text, TomlText(text, KEYS).put("n", value))
+    assert TomlText(changed, KEYS).entries()["n"] == value
+    assert applied(changed, TomlText(changed, KEYS).remove("n")) == above + below
 
 
 def test_a_string_that_looks_like_a_table_is_none() -> None:
     text = (
         "a = \"\"\"\n[mcp_servers.n]\n\\\"\"\"\"\nb = [\n'[mcp_servers.n]',\n]\nc = '''\n[x]'''\n"
     )
-    after = applied(text, toml_edit.put(text, KEYS, "n", VALUE))
+    after = applied(text, TomlText(text, KEYS).put("n", VALUE))
     assert after.startswith(text)
-    assert applied(after, toml_edit.remove(after, KEYS, "n")) == text
+    assert applied(after, TomlText(after, KEYS).remove("n")) == text
 
 
 def test_what_cannot_be_edited_is_refused() -> None:
@@ -82,5 +82,5 @@ def test_what_cannot_be_edited_is_refused() -> None:
         "[mcp_servers.n.env]\n[mcp_servers.n]\nd = 2020-01-01\n": "needs an editor",
     }.items():
         with pytest.raises(CannotEdit) as refused:
-            toml_edit.put(text, KEYS, "n", {**VALUE, "at": object()} if "2020" in text else VALUE)
+            TomlText(text, KEYS).put("n", {**VALUE, "at": object()} if "2020" in text else VALUE)
         assert reason in refused.value.message

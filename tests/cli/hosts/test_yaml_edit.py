@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.cli.hosts import yaml_edit
 from resource_server.cli.hosts.text_edit import CannotEdit, applied
+from resource_server.cli.hosts.yaml_edit import YamlText
 
 KEYS = ("extensions",)
 VALUE: dict[str, object] = {"cmd": "/opt/x y", "args": ["serve", 'a "b" é: #'], "timeout": 300}
@@ -66,14 +66,14 @@ def documents(draw: st.DrawFn) -> str:
 def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> None:
     before: Any = yaml.safe_load(text) or {}
     servers: Any = before.get("extensions") or {}
-    [edit] = yaml_edit.put(text, KEYS, "ours", VALUE)
+    [edit] = YamlText(text, KEYS).put("ours", VALUE)
     assert edit.start == edit.end, "something was replaced"
     after = applied(text, [edit])
     assert yaml.safe_load(after) == {**before, "extensions": {**servers, "ours": VALUE}}
-    changed = applied(after, yaml_edit.put(after, KEYS, "ours", {"cmd": "n"}))
+    changed = applied(after, YamlText(after, KEYS).put("ours", {"cmd": "n"}))
     assert yaml.safe_load(changed)["extensions"]["ours"] == {"cmd": "n"}
     for with_ours in after, changed:
-        removed = applied(with_ours, yaml_edit.remove(with_ours, KEYS, "ours"))
+        removed = applied(with_ours, YamlText(with_ours, KEYS).remove("ours"))
         assert (yaml.safe_load(removed)["extensions"] or {}) == servers
         if servers:
             assert removed in (text, f"{text}\n", f"{text}\r\n")
@@ -95,11 +95,11 @@ def test_what_cannot_be_edited_is_refused() -> None:
         "[" * 5000: "not valid YAML",
     }.items():
         with pytest.raises(CannotEdit) as refused:
-            yaml_edit.put(text, KEYS, "n", VALUE)
+            YamlText(text, KEYS).put("n", VALUE)
         assert reason in refused.value.message
 
 
 def test_an_anchor_in_an_entry_that_others_use_keeps_the_entry() -> None:
     text = "extensions:\n  n: &x {cmd: y}\n  o: *x\n"
     with pytest.raises(CannotEdit, match="needs an editor"):
-        yaml_edit.remove(text, KEYS, "n")
+        YamlText(text, KEYS).remove("n")

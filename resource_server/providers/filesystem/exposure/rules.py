@@ -31,8 +31,9 @@ from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
 from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
 from resource_server.providers.filesystem.exposure.secrets import SecretDenyList, deny_list
-from resource_server.providers.filesystem.exposure.withheld import FileStatus, WithheldFiles
+from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.providers.filesystem.root import Status
 from resource_server.runtime.near_name import as_typed
 
 EVERYTHING = ("**",)
@@ -234,7 +235,7 @@ class ExposureRules:
                 ]
         return found
 
-    def withholds(self, prefix: str, name: str, status: FileStatus) -> str | None:
+    def withholds(self, prefix: str, name: str, status: Status) -> str | None:
         """Return why a file is withheld under this name; None if it is not."""
         if self.withheld is None or (reason := self.withheld.reason(status)) is None:
             return None

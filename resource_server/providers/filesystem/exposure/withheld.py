@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from resource_server.providers.filesystem.root import Status
 from resource_server.runtime.clock import TICK_NS
 
 Identity: TypeAlias = tuple[int, int]
@@ -17,25 +18,6 @@ _JOURNALS = ("-wal", "-shm", "-journal", ".wal", ".wal.checkpoint", ".wal.recove
 """Files that SQLite and DuckDB keep beside a database; they hold its rows."""
 _TTL_NS = TICK_NS
 """How long identities are cached; a file that has changed since is looked at again."""
-
-
-class FileStatus(Protocol):
-    """The fields of a status that tell a file."""
-
-    @property
-    def st_dev(self) -> int:
-        """The device."""
-        ...
-
-    @property
-    def st_ino(self) -> int:
-        """The inode."""
-        ...
-
-    @property
-    def st_ctime_ns(self) -> int:
-        """The time of the last change of the inode, in nanoseconds."""
-        ...
 
 
 class KnownFiles(NamedTuple):
@@ -80,7 +62,7 @@ class WithheldFiles:
         """Those that exist, without journals, which come and go; the same object while the same."""
         return self.known.lasting
 
-    def reason(self, status: FileStatus) -> str | None:
+    def reason(self, status: Status) -> str | None:
         """Return why a file is withheld; None if it is not."""
         seen = self.known
         if status.st_ctime_ns > seen.settled_ns:

@@ -27,9 +27,9 @@ from resource_server.providers.filesystem.file_tree import (
     FileTree,
     NameRun,
     ResourceFactory,
-    Status,
 )
 from resource_server.providers.filesystem.ranges import pread
+from resource_server.providers.filesystem.root import Status
 from resource_server.providers.filesystem.skills.frontmatter import (
     HEAD_BYTES,
     SkillProblem,
