@@ -80,7 +80,6 @@ from resource_server.providers.database.queries.confinement import (
     rewriter_for,
 )
 from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
-from resource_server.providers.database.queries.query_scopes import scopes_of
 from resource_server.providers.database.reading.documents import (
     PAGE_PARAMETERS,
     SUMMARY_PARAMETERS,
@@ -144,7 +143,7 @@ class Database:
         self._needed: dict[str, frozenset[str]] = {}
         """Scopes that make a query visible: its own and those of its tables."""
         for query, each in self.queries.items():
-            read = scopes_of(self._queries.get(query).references, self._policy, name)
+            read = self._queries.get(query).scopes(self._policy)
             rules[f"queries.{query}.access"] = each.access
             rules[f"queries.{query}.sql"] = Access(
                 scopes=tuple(read.difference(each.access.scopes))

@@ -10,8 +10,10 @@ from resource_server.errors import InvalidParameter, MountUnavailable, ResourceN
 from resource_server.provider import Template
 from resource_server.provider.tools import Schema, Tool
 from resource_server.providers.database.engines.contract import EngineName, Rows, Statement
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Query, ReadLimits
+from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.parameters import Parameter, ParameterValue, echo
 from resource_server.providers.database.queries.sql_tokenizer import SqlToken
@@ -43,6 +45,17 @@ _FIRST_WORDS = ("select", "with", "values", "table")
 _AFTER_ORDER = frozenset(("limit", "fetch", "offset", "for", "lock", "into", "procedure"))
 """What may follow ORDER BY and cannot follow a LIMIT."""
 
+_BEFORE_TABLES = frozenset(("from", "join", "only", "straight_join", "table"))
+"""Words before the name of a table, and rarely before the name of a column."""
+_AMONG_TABLES = frozenset((*_BEFORE_TABLES, ",", "(", "in"))
+"""Every word or sign that can precede the name of a table."""
+_BEGINNINGS = frozenset(("select", "with", "values", "where", "group", "having", "order", "window"))
+"""Words that begin a clause in which no comma precedes the name of a table."""
+_HOMES: Mapping[EngineName, Sequence[str | None]] = {
+    "postgresql": ("public",),
+    "duckdb": ("main", None),
+}
+"""Schemas of unqualified names, as far as a statement alone can tell."""
 
 ParameterReader: TypeAlias = Callable[[str, Parameter, Any], ParameterValue]
 """Converts a client's value: `parameters.value_from_text` or `value_from_json`."""
@@ -182,6 +195,25 @@ class DeclaredQuery:
             name: parameters.driver_value(value, self._engine) for name, value in values.items()
         }
         return BoundQuery(Statement(self.sql, tuple([for_driver[n] for n in self.order])), limit)
+
+    def scopes(self, policy: Policy) -> frozenset[str]:
+        """Return the scopes that it requires by the tables after FROM and JOIN.
+
+        Works from the names in its SQL, without a connection. PostgreSQL's search path
+        is unknown then, so unqualified names are assumed to be in `public`.
+        """
+        scopes = set[str]()
+        among_tables = False
+        for reference in self.references:
+            parts, word, before = reference.parts, reference.parts[0].lower(), reference.before
+            is_table = before in _BEFORE_TABLES or (among_tables and before in _AMONG_TABLES)
+            if is_table and not reference.doubtful and word not in _BEGINNINGS:
+                for home in _HOMES.get(self._engine, ()) or (None,):
+                    schema = (home, *parts)[-2] if self._engine in _HOMES else None
+                    options = policy.of(TableName(schema, parts[-1]))
+                    scopes.update(options.access.scopes if options else ())
+            among_tables = word in _BEFORE_TABLES or (among_tables and word not in _BEGINNINGS)
+        return frozenset(scopes)
 
     def complete(self, variable: str, value: str) -> Sequence[str]:
         """Return known values of a parameter that contain the text typed so far."""

@@ -119,8 +119,6 @@ class NameReference(NamedTuple):
     """The word or sign before it, in lower case."""
     doubtful: bool
     """Whether only some engines take it for a table: a function call or a string."""
-    defines: bool
-    """Whether it names a common table expression or a window."""
 
 
 def references(tokens: Sequence[SqlToken], engine: EngineName) -> Sequence[NameReference]:
@@ -141,10 +139,9 @@ def references(tokens: Sequence[SqlToken], engine: EngineName) -> Sequence[NameR
             place += 1
             continue
         before = solid[first - 1].text.lower() if first else ""
-        defines = len(parts) == 1 and _is_definition(solid, place)
         called = place < len(solid) and solid[place].kind == "open"
-        doubtful = (called and not defines) or solid[first].kind == "other"
-        found.append(NameReference(tuple(parts), before, doubtful, defines))
+        doubtful = called or solid[first].kind == "other"
+        found.append(NameReference(tuple(parts), before, doubtful))
     return found
 
 
@@ -159,17 +156,6 @@ def _name(token: SqlToken, engine: EngineName) -> str | None:
     if token.kind == "word":
         name = "".join([c.lower() if c.isascii() else c for c in name])
     return name.encode(errors="replace")[:_NAME_BYTES].decode(errors="ignore")
-
-
-def _is_definition(tokens: Sequence[SqlToken], place: int) -> bool:
-    """Return whether `AS (` follows, possibly after a list of columns."""
-    if place < len(tokens) and tokens[place].kind == "open":
-        while place < len(tokens) and tokens[place].kind != "close":
-            place += 1
-        place += 1
-    words = [token.text.lower() for token in tokens[place : place + 4]]
-    following = [word for word in words[1:] if word not in ("not", "materialized")]
-    return words[:1] == ["as"] and following[:1] == ["("]
 
 
 def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
