@@ -62,69 +62,47 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
 _HARMLESS_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)
 """About terminals, pending bytes and inheritance; others change files, or send signals."""
 
-# Architecture as the kernel audits it; the numbers of the calls that are refused; those of calls
-# that are refused with some arguments; and those that open files, each with the place of its flags.
-_ARCHITECTURES = {
-    "x86_64": (
-        0xC000003E,
-        {
-            # Network
-            **{"socket": 41, "connect": 42, "bind": 49, "listen": 50, "socketpair": 53},
-            # Programs and other processes
-            **{"fork": 57, "vfork": 58, "execve": 59, "execveat": 322},
-            **{"kill": 62, "tkill": 200, "tgkill": 234, "rt_sigqueueinfo": 129},
-            **{"rt_tgsigqueueinfo": 297, "pidfd_send_signal": 424},
-            **{"pidfd_open": 434, "pidfd_getfd": 438, "ptrace": 101},
-            **{"process_vm_readv": 310, "process_vm_writev": 311, "process_madvise": 440},
-            **{"process_mrelease": 448, "migrate_pages": 256, "move_pages": 279},
-            **{"setpriority": 141, "ioprio_set": 251, "sched_setparam": 142},
-            **{"sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314},
-            # Files by name, of which Landlock only refuses to open, make and remove them
-            **{"truncate": 76, "creat": 85, "openat2": 437, "open_by_handle_at": 304},
-            **{"chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452},
-            **{"chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260},
-            **{"utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280},
-            **{"setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463},
-            **{"removexattr": 197, "lremovexattr": 198, "fremovexattr": 199},
-            **{"removexattrat": 466, "file_setattr": 469},
-            **{"inotify_init": 253, "inotify_init1": 294, "fanotify_init": 300},
-            # Memory that is not the process's own, and outlives it
-            **{"shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240},
-            **{"add_key": 248, "request_key": 249, "keyctl": 250, "memfd_secret": 447},
-            # The system
-            **{"mount": 165, "unshare": 272, "setns": 308, "bpf": 321, "io_uring_setup": 425},
-            **{"perf_event_open": 298, "userfaultfd": 323},
-        },
-        {"clone": 56, "clone3": 435, "fcntl": 72, "ioctl": 16, "prlimit64": 302, "seccomp": 317},
-        {"open": (2, 1), "openat": (257, 2)},
-    ),
-    "aarch64": (
-        0xC00000B7,
-        {
-            **{"socket": 198, "connect": 203, "bind": 200, "listen": 201, "socketpair": 199},
-            **{"execve": 221, "execveat": 281},
-            **{"kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138},
-            **{"rt_tgsigqueueinfo": 240, "pidfd_send_signal": 424},
-            **{"pidfd_open": 434, "pidfd_getfd": 438, "ptrace": 117},
-            **{"process_vm_readv": 270, "process_vm_writev": 271, "process_madvise": 440},
-            **{"process_mrelease": 448, "migrate_pages": 238, "move_pages": 239},
-            **{"setpriority": 140, "ioprio_set": 30, "sched_setparam": 118},
-            **{"sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274},
-            **{"truncate": 45, "openat2": 437, "open_by_handle_at": 265},
-            **{"fchmod": 52, "fchmodat": 53, "fchmodat2": 452, "fchown": 55, "fchownat": 54},
-            **{"utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7},
-            **{"setxattrat": 463, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16},
-            **{"removexattrat": 466, "file_setattr": 469},
-            **{"inotify_init1": 26, "fanotify_init": 262},
-            **{"shmget": 194, "shmat": 196, "semget": 190, "msgget": 186, "mq_open": 180},
-            **{"add_key": 217, "request_key": 218, "keyctl": 219, "memfd_secret": 447},
-            **{"mount": 40, "unshare": 97, "setns": 268, "bpf": 280, "io_uring_setup": 425},
-            **{"perf_event_open": 241, "userfaultfd": 282},
-        },
-        {"clone": 220, "clone3": 435, "fcntl": 25, "ioctl": 29, "prlimit64": 261, "seccomp": 277},
-        {"openat": (56, 2)},
-    ),
+# Calls of the kernel, each with its number on x86-64 and on ARM; "-" is one that it does not have.
+_REFUSED: Final = {
+    "network": """
+        socket 41 198, connect 42 203, bind 49 200, listen 50 201, socketpair 53 199
+    """,
+    "programs and other processes": """
+        fork 57 -, vfork 58 -, execve 59 221, execveat 322 281, kill 62 129, tkill 200 130,
+        tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240,
+        pidfd_send_signal 424 424, pidfd_open 434 434, pidfd_getfd 438 438, ptrace 101 117,
+        process_vm_readv 310 270, process_vm_writev 311 271, process_madvise 440 440,
+        process_mrelease 448 448, migrate_pages 256 238, move_pages 279 239, setpriority 141 140,
+        ioprio_set 251 30, sched_setparam 142 118, sched_setscheduler 144 119,
+        sched_setaffinity 203 122, sched_setattr 314 274
+    """,
+    "files by name, of which Landlock only refuses to open, make and remove them": """
+        truncate 76 45, creat 85 -, openat2 437 437, open_by_handle_at 304 265, chmod 90 -,
+        fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -,
+        fchownat 260 54, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88,
+        setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, setxattrat 463 463, removexattr 197 14,
+        lremovexattr 198 15, fremovexattr 199 16, removexattrat 466 466, file_setattr 469 469,
+        inotify_init 253 -, inotify_init1 294 26, fanotify_init 300 262
+    """,
+    "memory that is not the process's own, and outlives it": """
+        shmget 29 194, shmat 30 196, semget 64 190, msgget 68 186, mq_open 240 180, add_key 248 217,
+        request_key 249 218, keyctl 250 219, memfd_secret 447 447
+    """,
+    "the system": """
+        mount 165 40, unshare 272 97, setns 308 268, bpf 321 280, io_uring_setup 425 425,
+        perf_event_open 298 241, userfaultfd 323 282
+    """,
 }
+"""Calls that are refused."""
+_LIMITED: Final = """
+    clone 56 220, clone3 435 435, fcntl 72 25, ioctl 16 29, prlimit64 302 261, seccomp 317 277
+"""
+"""Calls that are refused with some arguments, and the one that sets the filter."""
+_OPENING: Final = "open 2 -, openat 257 56"
+_FLAGS: Final = {"open": 1, "openat": 2}
+"""Calls that open files, and the place of the flags in each."""
+_ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""The place of the numbers above, and the architecture as the kernel audits it."""
 
 
 def end_with_parent() -> None:
@@ -242,23 +220,25 @@ def _refuse_calls(libc: ctypes.CDLL, *, has_locks: bool) -> bool:
     known = _ARCHITECTURES.get(platform.machine())
     if known is None or sys.maxsize < 2**32:
         return False
-    program = b"".join(_filter(*known, has_locks=has_locks))
+    at, architecture = known
+    limited = _numbers(_LIMITED, at)
+    program = b"".join(_filter(architecture, at, limited, has_locks=has_locks))
     code = ctypes.create_string_buffer(program, len(program))
     description = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     filled = ctypes.create_string_buffer(description, len(description))
     # A converter may have started threads when it was imported.
-    _, _, others, _ = known
-    call = (others["seccomp"], _SECCOMP_SET_MODE_FILTER, _SECCOMP_OF_ALL_THREADS, filled)
+    call = (limited["seccomp"], _SECCOMP_SET_MODE_FILTER, _SECCOMP_OF_ALL_THREADS, filled)
     return libc.syscall(*call) == 0
 
 
+def _numbers(table: str, at: int) -> Mapping[str, int]:
+    """Return the numbers of the calls in a table, by name, from the place of an architecture."""
+    rows = (each.split() for each in table.split(","))
+    return {name: int(numbers[at]) for name, *numbers in rows if numbers[at] != "-"}
+
+
 def _filter(
-    architecture: int,
-    refused: Mapping[str, int],
-    others: Mapping[str, int],
-    opening: Mapping[str, tuple[int, int]],
-    *,
-    has_locks: bool,
+    architecture: int, at: int, others: Mapping[str, int], *, has_locks: bool
 ) -> Sequence[bytes]:
     """Return the instructions (classic BPF) of the filter."""
     refuse = _DENY | _EPERM
@@ -270,15 +250,15 @@ def _filter(
         _step(_AT_LEAST, 0x40000000, 0, 1),  # x32
         _step(_GIVE, refuse),
     ]
-    for number in refused.values():
+    for number in (each for table in _REFUSED.values() for each in _numbers(table, at).values()):
         steps += [_step(_EQUAL, number, 0, 1), _step(_GIVE, refuse)]
     if not has_locks:  # error 0 is success
         steps += _rule(others["fcntl"], 1, _EQUAL, (_F_SETLK,), _DENY)
     steps += _rule(others["fcntl"], 1, _EQUAL, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX), refuse)
     steps += _rule(others["ioctl"], 1, _EQUAL, _HARMLESS_IOCTLS, refuse, is_unless=True)
     steps += _rule(others["prlimit64"], 0, _EQUAL, (0,), refuse, is_unless=True)  # its own
-    for number, flags in opening.values():
-        steps += _rule(number, flags, _ANY_BIT, (_O_TRUNC,), refuse)
+    for name, number in _numbers(_OPENING, at).items():
+        steps += _rule(number, _FLAGS[name], _ANY_BIT, (_O_TRUNC,), refuse)
     # The C library falls back to `clone`, whose flags a filter can see.
     steps += [_step(_EQUAL, others["clone3"], 0, 1), _step(_GIVE, _DENY | _ENOSYS)]
     steps += _rule(others["clone"], 0, _ANY_BIT, (_CLONE_THREAD,), refuse, is_unless=True)

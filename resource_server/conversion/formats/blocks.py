@@ -108,6 +108,33 @@ def comment_line(author: str, text: str) -> str:
     return f"<p>[Comment{f' by {author}' if author else ''}: {text}]</p>"
 
 
+def formatted(
+    text: str,
+    *,
+    strong: bool = False,
+    emphasis: bool = False,
+    struck: bool = False,
+    raised: bool = False,
+) -> str:
+    """Return text with its format; both are HTML."""
+    if not text.strip():
+        return text
+    is_note = text.startswith("[^")
+    for tag, is_on in (
+        ("sup", raised and not is_note),
+        ("s", struck),
+        ("em", emphasis),
+        ("strong", strong),
+    ):
+        text = f"<{tag}>{text}</{tag}>" if is_on else text
+    return text
+
+
+def linked(text: str, target: str) -> str:
+    """Return text as a link; the text is HTML already."""
+    return f'<a href="{escape(target)}">{text}</a>' if text.strip() and target else text
+
+
 def ruby(base: str, above: str) -> str:
     """Return text with its pronunciation above it (ruby); both are HTML already."""
     return f"<ruby>{base}<rt>{above}</rt></ruby>" if above.strip() else base

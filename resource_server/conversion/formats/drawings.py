@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats.archives import Archive, below, integer
-from resource_server.conversion.formats.blocks import Item, flat, table_of
+from resource_server.conversion.formats.blocks import Item, flat, formatted, linked, table_of
 from resource_server.conversion.formats.charts import chart_html, diagram_items
 from resource_server.conversion.formats.formulas import latex_of
 
@@ -108,12 +108,11 @@ class Drawing:
                 text = escape(child.findtext("a:t") or "", quote=False)
                 properties = child.find("a:rPr")
                 is_raised = properties is not None and integer(properties.get("baseline", "")) > 0
-                if text and is_raised:
-                    text = f"<sup>{text}</sup>"
+                text = formatted(text, raised=is_raised)
                 link = below(child, "a:rPr", "a:hlinkClick")
                 target = self._relations.get(link.get("r:id", "")) if link is not None else None
-                if target is not None and target.is_external and text.strip():
-                    text = f'<a href="{escape(target.target)}">{text}</a>'
+                if target is not None and target.is_external:
+                    text = linked(text, target.target)
                 yield text
             elif child.tag == "a:br":
                 yield "<br>"

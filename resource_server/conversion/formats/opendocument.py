@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -13,6 +14,8 @@ from resource_server.conversion.formats.blocks import (
     Item,
     comment_line,
     flat,
+    formatted,
+    linked,
     lists_of,
     margin_lines,
     ruby,
@@ -104,7 +107,7 @@ class MarkdownText:
                     for level in style.iter("text:list-level-style-number")
                     if level.get("style:num-format")
                 }
-        self._properties: dict[tuple[str, str], tuple[bool, bool, bool, bool]] = {}
+        self._properties = functools.cache(self._properties_of)
         self._copies = 0
         self._boxes: list[Item | str] = []
         self._notes: list[str] = []
@@ -192,7 +195,7 @@ class MarkdownText:
 
     def _paragraph(self, paragraph: Element) -> list[Item | str]:
         hidden = paragraph.find("text:hidden-paragraph")
-        is_hidden, *_ = self._properties_of("paragraph", paragraph.get("text:style-name", ""))
+        is_hidden, *_ = self._properties("paragraph", paragraph.get("text:style-name", ""))
         if is_hidden or (hidden is not None and hidden.get("text:is-hidden") != "false"):
             return []
         outer, self._boxes = self._boxes, []
@@ -219,9 +222,7 @@ class MarkdownText:
                 return self._span(element)
             case "text:a":
                 text, target = self._inline(element), element.get("xlink:href", "")
-                if not text.strip() or not target or target.startswith("#"):
-                    return text
-                return f'<a href="{escape(target)}">{text}</a>'
+                return text if target.startswith("#") else linked(text, target)
             case "text:s":
                 return " " * min(max(integer(element.get("text:c", ""), 1), 1), _MAX_SPACES)
             case tag if tag in _CHARACTERS:
@@ -242,15 +243,9 @@ class MarkdownText:
 
     def _span(self, span: Element) -> str:
         name = span.get("text:style-name", "")
-        is_hidden, is_bold, is_italic, is_raised = self._properties_of("text", name)
+        is_hidden, is_bold, is_italic, is_raised = self._properties("text", name)
         text = "" if is_hidden else self._inline(span)
-        if text.strip() and is_raised and not text.startswith("[^"):
-            text = f"<sup>{text}</sup>"
-        if text.strip() and is_italic:
-            text = f"<em>{text}</em>"
-        if text.strip() and is_bold:
-            text = f"<strong>{text}</strong>"
-        return text
+        return formatted(text, strong=is_bold, emphasis=is_italic, raised=is_raised)
 
     def _note(self, note: Element) -> str:
         at = len(self._notes)
@@ -262,12 +257,6 @@ class MarkdownText:
 
     def _properties_of(self, family: str, name: str) -> tuple[bool, bool, bool, bool]:
         """Return whether a style hides its text, makes it bold, italic, and raised."""
-        key = (family, name)
-        if key not in self._properties:
-            self._properties[key] = self._inherited(family, name)
-        return self._properties[key]
-
-    def _inherited(self, family: str, name: str) -> tuple[bool, bool, bool, bool]:
         found: dict[str, str] = {}
         for _ in range(_MAX_ANCESTORS):
             style = self._styles.get((family, name))

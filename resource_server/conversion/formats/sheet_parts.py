@@ -14,6 +14,7 @@ from resource_server.conversion.formats.blocks import (
     comment_of,
     html_lines,
     is_numbering,
+    linked,
     sections_of,
 )
 from resource_server.conversion.formats.drawings import Drawing
@@ -90,9 +91,9 @@ class SheetParts:
             given = {name.rpartition(b":")[2]: value for name, value in _ATTRIBUTE.findall(link)}
             relation = relations.get(given.get(b"id", b"").decode("utf-8", "replace"))
             if relation is not None and relation.is_external:
-                target = escape(relation.target)
+                link = linked(escape(relation.target), relation.target)
                 place = unescape(given.get(b"ref", b"").decode("utf-8", "replace"))
-                yield Item(0, None, f'{escape(place)}: <a href="{target}">{target}</a>')
+                yield Item(0, None, f"{escape(place)}: {link}")
 
 
 def _margins(tail: bytes) -> Iterator[Item | str]:

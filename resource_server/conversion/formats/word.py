@@ -21,6 +21,8 @@ from resource_server.conversion.formats.blocks import (
     Item,
     comment_line,
     flat,
+    formatted,
+    linked,
     lists_of,
     margin_lines,
     ruby,
@@ -267,9 +269,7 @@ class _WordDocument:
     def _link(self, link: Element, *, is_hidden: bool) -> str:
         text = self._inline(link, is_hidden=is_hidden)
         relation = self._relations.get(link.get("r:id", ""), Relation("", "", False))
-        if not relation.is_external or not text.strip():
-            return text
-        return f'<a href="{escape(relation.target)}">{text}</a>'
+        return linked(text, relation.target) if relation.is_external else text
 
     def _run(self, run: Element, *, is_hidden: bool) -> str:
         properties = run.find("w:rPr")
@@ -278,17 +278,15 @@ class _WordDocument:
             style = self._styles.get(_value(properties, "w:rStyle"), _PLAIN)
             is_hidden = is_hidden or _is_on(properties, "w:vanish", style.is_hidden)
         text = "".join(self._characters(run, is_hidden=is_hidden))
-        if properties is None or not text.strip() or text.startswith(("<a ", "</a>")):
+        if properties is None or text.startswith(("<a ", "</a>")):
             return text
-        if _value(properties, "w:vertAlign") == "superscript" and not text.startswith("[^"):
-            text = f"<sup>{text}</sup>"
-        if _is_on(properties, "w:strike", False):
-            text = f"<s>{text}</s>"
-        if _is_on(properties, "w:i", style.is_italic):
-            text = f"<em>{text}</em>"
-        if _is_on(properties, "w:b", style.is_bold):
-            text = f"<strong>{text}</strong>"
-        return text
+        return formatted(
+            text,
+            raised=_value(properties, "w:vertAlign") == "superscript",
+            struck=_is_on(properties, "w:strike", False),
+            emphasis=_is_on(properties, "w:i", style.is_italic),
+            strong=_is_on(properties, "w:b", style.is_bold),
+        )
 
     def _characters(self, run: Element, *, is_hidden: bool) -> Iterator[str]:
         for child in run:

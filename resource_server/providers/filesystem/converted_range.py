@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -137,27 +135,14 @@ def _moved(range: Range, bytes: int, lines: int) -> Range:
 
 def _read(text: bytes, range: Range, *, is_cut: bool) -> Content:
     """Return a range of a text that goes on if it `is_cut`."""
-    fd = _memory_file()
-    try:
-        os.write(fd, text)
-        if is_cut:
-            os.ftruncate(fd, len(text) + MARGIN_BYTES)
-        reader = RangeReader(
-            fd,
-            len(text),
-            "text/plain",
-            "text/plain",
-            TextEncoding.detect(b"", "utf-8"),
-            max(len(text), 1),
-            len(text) if is_cut else None,
-        )
-        return reader.read(range)
-    finally:
-        os.close(fd)
-
-
-def _memory_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("converted")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+    data = text + bytes(MARGIN_BYTES) if is_cut else text
+    reader = RangeReader(
+        lambda count, offset: data[offset : offset + count],
+        len(text),
+        "text/plain",
+        "text/plain",
+        TextEncoding.detect(b"", "utf-8"),
+        max(len(text), 1),
+        len(text) if is_cut else None,
+    )
+    return reader.read(range)

@@ -6,9 +6,10 @@ consecutive ranges of lines make up the document.
 
 from __future__ import annotations
 
+import functools
 import os
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -59,9 +60,10 @@ _MARGIN = 4
 
 
 class RangeReader(msgspec.Struct, frozen=True):
-    """Reads ranges of an open document."""
+    """Reads ranges of a document."""
 
-    fd: int
+    pread: Callable[[int, int], bytes]
+    """Returns the bytes of a count from an offset, fewer only at the end."""
     size: int
     promised: str | None
     mime_type: str
@@ -83,7 +85,8 @@ class RangeReader(msgspec.Struct, frozen=True):
         is_text = media_types.begins_as_text(head, detected.codec)
         mime_type = media_types.of_content(head, promised, decodes=is_text)
         # With a limit of 0, `next` would never get anywhere.
-        return RangeReader(fd, size, promised, mime_type, detected, max(max_size, 1))
+        read = functools.partial(pread, fd)
+        return RangeReader(read, size, promised, mime_type, detected, max(max_size, 1))
 
     @property
     def is_binary(self) -> bool:
@@ -128,7 +131,7 @@ class RangeReader(msgspec.Struct, frozen=True):
         if self.known is not None:
             stop = min(stop, self.known)
         base = max(0, start - _MARGIN)
-        window = pread(self.fd, stop + _MARGIN - base, base)
+        window = self.pread(stop + _MARGIN - base, base)
         file_end = base + len(window) if len(window) < stop + _MARGIN - base else None
         if file_end is not None:
             stop = max(start, min(stop, file_end))
@@ -193,7 +196,7 @@ class RangeReader(msgspec.Struct, frozen=True):
         at_end = self._ends_at(end)
         if found != count and not at_end:
             return self._truncated_lines(range, begin, end, found)
-        data = self._decoded(pread(self.fd, end - begin, begin), begin)
+        data = self._decoded(self.pread(end - begin, begin), begin)
         if at_end and begin == 0:
             return self._content(data, None, end)
         total = self._total(end, skip + found)
@@ -204,10 +207,10 @@ class RangeReader(msgspec.Struct, frozen=True):
         """Return the `found` lines that fit between `begin` and `end`."""
         if found:
             end, _ = self._scan(begin, found, end)
-            data = self._decoded(pread(self.fd, end - begin, begin), begin)
+            data = self._decoded(self.pread(end - begin, begin), begin)
             following = range.following(range.first + found)
         else:
-            window = pread(self.fd, end + _MARGIN - begin, begin)
+            window = self.pread(end + _MARGIN - begin, begin)
             data, end = self._characters(window, begin, begin, end, None)
             following = {"bytes": f"{end}-{end + self.max_size - 1}"}
         total = self._total(begin, range.first - 1)
@@ -223,12 +226,12 @@ class RangeReader(msgspec.Struct, frozen=True):
     def tail(self, count: int) -> Content:
         """Return the last lines that fit into `max_size`."""
         # Files of /proc claim no size: reading them finds their end.
-        end = self.size or len(read_all(self.fd, self.max_size + 1))
+        end = self.size or len(self.pread(self.max_size + 1, 0))
         floor = max(0, end - self.max_size)
         floor += -floor % self.encoding.width
         start = self._line_from_end(count, floor, end)
         if start is not None:
-            data = self._decoded(pread(self.fd, end - start, start), start)
+            data = self._decoded(self.pread(end - start, start), start)
             if start == 0:
                 return self._content(data, None, end)
             requested = Truncation("requested", "lines", self._total(0, 0))
@@ -236,12 +239,12 @@ class RangeReader(msgspec.Struct, frozen=True):
         start, found = self._scan(floor, 1, end)
         if not found or start == end:
             base = max(0, floor - _MARGIN)
-            window = pread(self.fd, end - base, base)
+            window = self.pread(end - base, base)
             data, _ = self._characters(window, base, floor, end, end)
             size = len(data if isinstance(data, bytes) else data.encode(self.encoding.codec))
             start = end - size
         else:
-            data = self._decoded(pread(self.fd, end - start, start), start)
+            data = self._decoded(self.pread(end - start, start), start)
         limited = Truncation("limit", "lines", self._total(0, 0))
         return self._content(data, limited, offset=start)
 
@@ -253,7 +256,7 @@ class RangeReader(msgspec.Struct, frozen=True):
         position = end - end % width
         while position > floor:
             block = max(floor, position - _BLOCK_BYTES)
-            units = self.encoding.units(pread(self.fd, position - block, block))
+            units = self.encoding.units(self.pread(position - block, block))
             here = units.count(newline)
             if here >= missing:
                 return block + width * _after(units, newline, here - missing + 1)
@@ -269,7 +272,7 @@ class RangeReader(msgspec.Struct, frozen=True):
         newline, width = self.encoding.newline, self.encoding.width
         found = 0
         while offset < stop and found != count:
-            block = pread(self.fd, min(_BLOCK_BYTES, stop - offset), offset)
+            block = self.pread(min(_BLOCK_BYTES, stop - offset), offset)
             units = self.encoding.units(block)
             here = units.count(newline)
             if count is not None and found + here >= count:
@@ -281,14 +284,14 @@ class RangeReader(msgspec.Struct, frozen=True):
         return offset, found
 
     def _ends_at(self, offset: int) -> bool:
-        return not pread(self.fd, 1, offset)
+        return not self.pread(1, offset)
 
     def _is_within_line(self, offset: int) -> bool:
         """Return whether `offset` lies within a line: the code unit before it is no line end."""
         width = self.encoding.width
         if offset == 0 or offset % width:
             return offset != 0
-        units = self.encoding.units(pread(self.fd, width, offset - width))
+        units = self.encoding.units(self.pread(width, offset - width))
         return len(units) == 0 or units[0] != self.encoding.newline
 
 
