@@ -74,7 +74,7 @@ def markdown_of(html: str) -> str:
     Raises:
         ConversionError: it is nested too deeply, or the parser refuses it.
     """
-    html = _CLOSED.sub("<dialog hidden", _INPUT.sub(_with_value, _bounded(html)))
+    html = _CLOSED.sub("<dialog hidden", _INPUT.sub(_with_value, html))
     options = _options(*hidden_selectors(html))
     text = ""
     for piece, is_continued in _pieces(html):
@@ -103,21 +103,25 @@ def _converted(html: str, options: ConversionOptions) -> str:
 def _pieces(html: str) -> Iterator[tuple[str, bool]]:
     """Yield HTML in pieces, and whether each goes on with the rows of a table.
 
-    The library takes up to 1 KB for each cell, so that long tables are converted row after row.
+    The library takes up to 1 KB for each cell, so that long tables are converted row after row. It
+    fills all rows up to the same length; a table that would be huge then is converted as lines.
     """
     end = 0
-    is_long = html.count("<t") > _MAX_CELLS
-    for first, last, rows, width, has_tables in _tables(html) if is_long else ():
-        if has_tables or rows * width <= _MAX_CELLS:
-            continue
-        begins = [tag.start() for tag in _ROW.finditer(html, first, last)]
-        step = max(_MAX_CELLS // width, 1)
-        cuts = [*begins[step::step], last]
-        yield f"{html[end : cuts[0]]}</table>", False
-        header = f"<table><tr>{'<th></th>' * width}</tr>"
-        for cut, following in itertools.pairwise(cuts):
-            yield f"{header}{html[cut:following]}</table>", True
-        end = last
+    is_large = html.count("<t") > _MAX_CELLS or _greatest_area(html.lower()) > _MAX_AREA
+    for first, last, rows, width, has_tables in _tables(html) if is_large else ():
+        if rows * width > _MAX_AREA:
+            lines = _TABLE_TAG.sub(_line, html[first:last])
+            yield f"{html[end:first]}<p>{_LINES}</p><p>{lines}</p>", False
+            end = last
+        elif rows * width > _MAX_CELLS and not has_tables:
+            begins = [tag.start() for tag in _ROW.finditer(html, first, last)]
+            step = max(_MAX_CELLS // width, 1)
+            cuts = [*begins[step::step], last]
+            yield f"{html[end : cuts[0]]}</table>", False
+            header = f"<table><tr>{'<th></th>' * width}</tr>"
+            for cut, following in itertools.pairwise(cuts):
+                yield f"{header}{html[cut:following]}</table>", True
+            end = last
     yield html[end:], False
 
 
@@ -129,21 +133,6 @@ def _with_value(tag: re.Match[str]) -> str:
         return f"{tag[0]} [{'x' if 'checked' in found else ' '}] "
     value = "" if kind in _UNSEEN or "hidden" in found else found.get("value", "")
     return f"{tag[0]} <span>{value.replace('<', '&lt;')}</span> " if value else tag[0]
-
-
-def _bounded(html: str) -> str:
-    """Return HTML without the tables that would be huge once all rows had the same length."""
-    if _greatest_area(html.lower()) <= _MAX_AREA:
-        return html
-    pieces: list[str] = []
-    end = 0
-    for first, last, count, width, _ in _tables(html):
-        if count * width <= _MAX_AREA:
-            continue
-        rows = _TABLE_TAG.sub(_line, html[first:last])
-        pieces += [html[end:first], f"<p>{_LINES}</p><p>", rows, "</p>"]
-        end = last
-    return "".join((*pieces, html[end:]))
 
 
 def _greatest_area(html: str) -> int:

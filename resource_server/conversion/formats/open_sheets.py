@@ -12,7 +12,12 @@ from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats.archives import Archive, below, integer
 from resource_server.conversion.formats.blocks import Item, comment_of, sections_of
-from resource_server.conversion.formats.opendocument import MarkdownText, content_of, rows_of
+from resource_server.conversion.formats.opendocument import (
+    MarkdownText,
+    cells_of,
+    content_of,
+    rows_of,
+)
 from resource_server.conversion.formats.row_tables import exact_number
 from resource_server.conversion.formats.sheet_parts import column_letters, refuse_area
 from resource_server.errors import ConversionError
@@ -90,21 +95,20 @@ class OpenSheets:
 def _open_places(table: Element) -> Iterator[tuple[str, Element]]:
     """Yield the cells that have anything in them, each with its name."""
     at = 1
-    for row in rows_of(table):
+    for row, rows in rows_of(table):
         column = 1
-        for cell in row:
+        for cell, columns in cells_of(row):
             if len(cell):
                 yield f"{column_letters(column)}{at}", cell
-            column += _repeated(cell.get("table:number-columns-repeated", ""))
-        at += _repeated(row.get("table:number-rows-repeated", ""))
+            column += columns
+        at += rows
 
 
 def _open_rows(table: Element) -> Iterator[Sequence[Cell]]:
     """Yield the rows of an ODS table from the first one that is not empty to the last such."""
     empty = area = 0
-    for row in rows_of(table):
+    for row, count in rows_of(table):
         cells = _open_cells(row)
-        count = _repeated(row.get("table:number-rows-repeated", ""))
         if not cells:
             empty += count if area else 0
             continue
@@ -119,10 +123,7 @@ def _open_cells(row: Element) -> Sequence[Cell]:
     """Return the cells of a row up to the last that is not empty."""
     cells: list[Cell] = []
     empty = 0
-    for cell in row:
-        if cell.tag not in ("table:table-cell", "table:covered-table-cell"):
-            continue
-        count = _repeated(cell.get("table:number-columns-repeated", ""))
+    for cell, count in cells_of(row):
         value = _open_value(cell)
         if value == "":
             empty += count
@@ -160,13 +161,9 @@ def _shown(paragraph: Element) -> Iterator[str]:
     yield paragraph.text or ""
     for child in paragraph:
         if child.tag == "text:s":
-            yield " " * min(_repeated(child.get("text:c", "")), 100)
+            yield " " * min(integer(child.get("text:c", ""), 1), 100)
         elif child.tag in _BREAKS:
             yield _BREAKS[child.tag]
         elif child.tag != "office:annotation":
             yield from _shown(child)
         yield child.tail or ""
-
-
-def _repeated(text: str) -> int:
-    return max(integer(text, 1), 1)

@@ -295,7 +295,7 @@ class MarkdownText:
         return found
 
     def _table(self, table: Element) -> Sequence[Item | str]:
-        rows = [self._row(row) for row in rows_of(table)]
+        rows = [self._row(row) for row, _ in rows_of(table)]
         rows = [row for row in rows if any(row)]
         if [len(row) for row in rows] == [1]:
             return [f"<p>{rows[0][0]}</p>"]
@@ -303,24 +303,32 @@ class MarkdownText:
 
     def _row(self, row: Element) -> Sequence[str]:
         cells: list[str] = []
-        for cell in row:
-            if cell.tag in ("table:table-cell", "table:covered-table-cell"):
-                text = flat(self.blocks(cell)) if cell.tag == "table:table-cell" else ""
-                count = integer(cell.get("table:number-columns-repeated", ""), 1)
-                cells += [text] * min(max(count, 1), _MAX_REPEATED)
-                self._copies += min(max(count, 1), _MAX_REPEATED) - 1
-                if self._copies > _MAX_COPIES:
-                    raise ConversionError(f"its tables repeat more than {_MAX_COPIES:,} cells")
+        for cell, count in cells_of(row):
+            text = flat(self.blocks(cell)) if cell.tag == "table:table-cell" else ""
+            cells += [text] * min(count, _MAX_REPEATED)
+            self._copies += min(count, _MAX_REPEATED) - 1
+            if self._copies > _MAX_COPIES:
+                raise ConversionError(f"its tables repeat more than {_MAX_COPIES:,} cells")
         return cells
 
 
-def rows_of(table: Element) -> Iterator[Element]:
-    """Yield the rows of a table, also those in groups, but not those of tables inside it."""
+def rows_of(table: Element) -> Iterator[tuple[Element, int]]:
+    """Yield the rows of a table, and how often each is there.
+
+    Those in groups are among them, those of tables inside it are not.
+    """
     for child in table:
         if child.tag == "table:table-row":
-            yield child
+            yield child, max(integer(child.get("table:number-rows-repeated", ""), 1), 1)
         elif child.tag in ("table:table-rows", "table:table-header-rows", "table:table-row-group"):
             yield from rows_of(child)
+
+
+def cells_of(row: Element) -> Iterator[tuple[Element, int]]:
+    """Yield the cells of a row, and how often each is there."""
+    for cell in row:
+        if cell.tag in ("table:table-cell", "table:covered-table-cell"):
+            yield cell, max(integer(cell.get("table:number-columns-repeated", ""), 1), 1)
 
 
 def _titles(chart: Element) -> Iterator[Element]:
