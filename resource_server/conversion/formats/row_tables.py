@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -177,7 +177,27 @@ def csv_text(rows: Iterable[Sequence[str]]) -> str:
     return target.getvalue()
 
 
-def duration_text(duration: timedelta) -> str:
+def value_text(value: object) -> str:
+    """Return a value of a spreadsheet or of JSON as text."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            is_whole = value.is_integer() and abs(value) < 2**53
+            return str(int(value)) if is_whole else str(value)
+        case list() | dict():
+            return json.dumps(value, ensure_ascii=False)
+        case datetime():
+            return value.isoformat(" ")
+        case date() | time():
+            return value.isoformat()
+        case timedelta():
+            return _duration_text(value)
+        case _:
+            return str(value)
+
+
+def _duration_text(duration: timedelta) -> str:
     """Return a duration as spreadsheets show it: `30:05:00`, not `1 day, 6:05:00`."""
     minutes, seconds = divmod(abs(duration).total_seconds(), 60)
     hours, minutes = divmod(int(minutes), 60)

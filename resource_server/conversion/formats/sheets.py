@@ -44,7 +44,7 @@ from resource_server.conversion.formats.opendocument import open_archive
 from resource_server.conversion.formats.row_tables import (
     chosen_columns,
     csv_text,
-    duration_text,
+    value_text,
 )
 from resource_server.conversion.formats.sheet_parts import (
     MAX_AREA,
@@ -487,11 +487,8 @@ def _plain(cell: Cell) -> str:
     """Return a cell as its program shows it without a format."""
     if isinstance(cell, str):
         return cell
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
-    if isinstance(cell, datetime.datetime):
-        is_day = cell.hour == cell.minute == cell.second == cell.microsecond == 0
-        return cell.date().isoformat() if is_day else cell.isoformat(" ")
     if isinstance(cell, bool):
         return "TRUE" if cell else "FALSE"
-    return duration_text(cell) if isinstance(cell, datetime.timedelta) else str(cell)
+    if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
+        cell = cell.date()
+    return value_text(cell)

@@ -7,10 +7,9 @@ decimal where every value of its column has two digits after the point, else tex
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -194,21 +193,8 @@ def spelt_text(value: Any, null: object) -> str:
             return "" if value == null else _EMPTY + value if value[:1] in ("", _EMPTY) else value
         case None:
             return ""
-        case bool():
-            return "true" if value else "false"
-        case float():
-            is_whole = value.is_integer() and abs(value) < 2**53
-            return str(int(value)) if is_whole else str(value)
-        case list() | dict():
-            return json.dumps(value, ensure_ascii=False)
-        case datetime():
-            return value.isoformat(" ")
-        case date() | time():
-            return value.isoformat()
-        case timedelta():
-            return row_tables.duration_text(value)
         case _:
-            return str(value)
+            return row_tables.value_text(value)
 
 
 class _Stage:
