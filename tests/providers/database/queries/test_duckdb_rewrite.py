@@ -28,9 +28,7 @@ VISIBLE: Mapping[str, Any] = {
     "select count(*) from orders as o(a, b) tablesample 100%": [[2]],
     "select orders.id from orders, customers c where c.id = orders.id": [[1]],
     "with orders as (select id from orders) select count(*) from orders": [[2]],
-    "with x as (select 1), orders as (select id from x, orders) select sum(id) from orders": [
-        ["4"]
-    ],
+    "with x as (select 1), orders as (select id from x, orders) select sum(id) from orders": [[4]],
     "with x as (with orders as (select 66 as id) from orders) from orders select count(*)": [[2]],
     "with recursive orders as (select id from orders union all select id + 10 from orders"
     " where id < 5) select count(*) from orders": [[4]],
