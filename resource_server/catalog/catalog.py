@@ -247,7 +247,8 @@ class Catalog:
         """
         try:
             mount, path, query = self.visibility.current().route(uri)
-            await mount.start()
+            if mount.problem is not None:
+                await mount.start()
             return await use(mount, path, query)
         except ResourceNotFound:
             address = await self._other_address(uri)
@@ -281,8 +282,9 @@ class Catalog:
         mount, resource, query = await self.at(uri, _described)
         if query and resource.type == "collection":
             raise InvalidParameter(NO_PARAMETERS)
-        entry = mount.entry(resource).selected(query)
+        entry = mount.entry(resource)
         if query:
+            entry = entry.selected(query)
             # Those of the whole document are not those of a part.
             formats = {each.name: each.mime_type for each in resource.formats}
             mime_type = formats.get(query.get("format", ""), resource.mime_type)
@@ -382,7 +384,9 @@ class Catalog:
     ) -> ReadResult:
         resource, contents = await mount.provider.fetch(path, query)
         if resource.type == "document":
-            entry = mount.entry(resource).selected(query)
+            entry = mount.entry(resource)
+            if query:
+                entry = entry.selected(query)
             return ReadResult(await self._document_items(mount, entry, uri, query, contents))
         if query:
             raise InvalidParameter(NO_PARAMETERS)

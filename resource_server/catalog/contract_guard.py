@@ -285,8 +285,13 @@ class GuardedProvider:
     ) -> tuple[Resource, Sequence[Content]]:
         """Return a resource's metadata and, for a document, its contents."""
         if self._can_fetch:
-            # A step less than `_call`: this is the read of a file.
-            found = self._begin("fetch", path, query)
+            # Some steps less than `_call`: this is the read of a file.
+            try:
+                found = self._provider.fetch(path, query)
+            except Exception:
+                raise
+            except BaseException as error:
+                raise ProviderFailed(error) from error
             if hasattr(found, "__await__"):
                 found = await self._wait(found, time_limit or TimeLimit(self._call_s))
             resource, contents = _pair("fetch()", found)

@@ -151,7 +151,8 @@ class GlobalListing:
                 continue
             free = room - sum([len(part.entries) for part in self._page])
             try:
-                await mount.start()
+                if mount.problem is not None:
+                    await mount.start()
                 members = self._members(mount, step, last, free + 1)
                 found = await within(self._timing.listing_s, members)
             except Exception as error:

@@ -62,7 +62,7 @@ class CatalogEntry(msgspec.Struct, eq=False, gc=False):
 
     def selected(self, query: Mapping[str, str]) -> CatalogEntry:
         """Return the entry of what URI parameters select of the resource."""
-        return msgspec.structs.replace(self, query=query, encoded=None) if query else self
+        return msgspec.structs.replace(self, query=query, encoded=None)
 
 
 class Mount:

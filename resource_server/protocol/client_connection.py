@@ -322,7 +322,7 @@ class ClientConnection:
             revision = self._admit(request)
             if revision.modern:
                 self._look_for_roots()
-            decoded = request.message.params()
+            decoded = request.message.decoded_params or request.message.params()
             token = decoded.meta.progress_token if decoded.meta is not None else None
             call = Call(
                 server=self.server,

@@ -89,7 +89,7 @@ async def _read_directory(call: Call, given: params.DirectoryParams) -> Result:
     return Result(_resources(page), ttl_ms=0)
 
 
-async def _list_skills(call: Call, given: params.ListSkillsParams) -> Result:
+async def _list_skills(call: Call, given: params.PageParams) -> Result:
     page = await call.server.catalog.skills(given.cursor)
     skills = serialization.each(serialization.skill, page.entries)
     members = b'"skills":[' + b",".join(skills) + b"]" + _next_cursor(page.next_cursor)
@@ -97,7 +97,7 @@ async def _list_skills(call: Call, given: params.ListSkillsParams) -> Result:
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 
-async def _get_skill(call: Call, given: params.GetSkillParams) -> Result:
+async def _get_skill(call: Call, given: params.UriParams) -> Result:
     try:
         entry = await call.server.catalog.skill(given.uri)
     except ResourceNotFound:
@@ -105,7 +105,7 @@ async def _get_skill(call: Call, given: params.GetSkillParams) -> Result:
     return Result(b'"skill":' + serialization.skill(entry), ttl_ms=call.server.ttl_ms)
 
 
-async def _list_templates(call: Call, given: params.ListTemplatesParams) -> Result:
+async def _list_templates(call: Call, given: params.PageParams) -> Result:
     page = await call.server.catalog.templates(given.cursor)
     shapes = b",".join(serialization.each(serialization.template, page.templates))
     members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
@@ -119,10 +119,11 @@ def _next_cursor(cursor: str | None) -> bytes:
 async def _read(call: Call, given: params.ReadResourceParams) -> Result:
     try:
         reading = await call.server.catalog.read(given.uri, call.progress)
-    except ResourceNotFound:
+    except ResourceNotFound as error:
         with suppress(ResourceNotFound):
             mount, path, _ = call.server.catalog.route(given.uri)
             call.subscriber().given(uris.join(mount.base, path), ABSENT)
+        await _suggest(call, given.uri, error)
         raise
     items = reading.items
     if not items and reading.itself is not None:
@@ -138,7 +139,7 @@ async def _read(call: Call, given: params.ReadResourceParams) -> Result:
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 
-async def _metadata(call: Call, given: params.ResourceMetadataParams) -> Result:
+async def _metadata(call: Call, given: params.UriParams) -> Result:
     entry = await call.server.catalog.metadata(given.uri)
     return Result(b'"resource":' + serialization.resource(entry), ttl_ms=call.server.ttl_ms)
 
@@ -157,12 +158,12 @@ async def _complete(call: Call, given: params.CompleteParams) -> Result:
     return Result(b'"completion":' + _encode(members))
 
 
-async def _subscribe(call: Call, given: params.SubscribeParams) -> Result:
+async def _subscribe(call: Call, given: params.UriParams) -> Result:
     await call.subscriber().own.subscribe(given.uri)
     return Result()
 
 
-async def _unsubscribe(call: Call, given: params.SubscribeParams) -> Result:
+async def _unsubscribe(call: Call, given: params.UriParams) -> Result:
     call.subscriber().own.unsubscribe(given.uri)
     return Result()
 
@@ -218,14 +219,16 @@ def _suggesting(handler: Handler) -> Handler:
     async def handle(call: Call, given: Any) -> Result:
         try:
             return await handler(call, given)
-        except ResourceUnreadable:
-            raise
         except ResourceNotFound as error:
-            if given.uri is not None:
-                error.suggestions = await near_resources(call.server.catalog, given.uri)
+            await _suggest(call, given.uri, error)
             raise
 
     return handle
+
+
+async def _suggest(call: Call, uri: str | None, error: ResourceNotFound) -> None:
+    if uri is not None and not isinstance(error, ResourceUnreadable):
+        error.suggestions = await near_resources(call.server.catalog, uri)
 
 
 METHODS: Mapping[str, Handler] = {
@@ -234,7 +237,7 @@ METHODS: Mapping[str, Handler] = {
     "ping": _empty,
     "logging/setLevel": _empty,
     "resources/list": _suggesting(_list),
-    "resources/read": _suggesting(_read),
+    "resources/read": _read,
     "resources/metadata": _suggesting(_metadata),
     "resources/directory/read": _suggesting(_read_directory),
     "resources/templates/list": _list_templates,

@@ -61,25 +61,6 @@ class _Elicitation(Struct, frozen=True):
     url: _Object | None = None
 
 
-class _ElicitationTasks(Struct, frozen=True):
-    create: _Object | None = None
-
-
-class _SamplingTasks(Struct, frozen=True, rename="camel"):
-    create_message: _Object | None = None
-
-
-class _TaskRequests(Struct, frozen=True):
-    elicitation: _ElicitationTasks | None = None
-    sampling: _SamplingTasks | None = None
-
-
-class _Tasks(Struct, frozen=True):
-    cancel: _Object | None = None
-    list: _Object | None = None
-    requests: _TaskRequests | None = None
-
-
 class ClientCapabilities(Struct, frozen=True):
     """Capabilities of the client."""
 
@@ -88,7 +69,7 @@ class ClientCapabilities(Struct, frozen=True):
     extensions: dict[str, _Object] | None = None
     roots: _Roots | None = None
     sampling: _Sampling | None = None
-    tasks: _Tasks | None = None
+    tasks: _Object | None = None
 
 
 class RequestMeta(Struct, frozen=True):
@@ -126,16 +107,22 @@ class SetLevelParams(RequestParams, frozen=True, kw_only=True):
     level: LoggingLevel
 
 
-class ListTemplatesParams(RequestParams, frozen=True):
-    """Parameters of `resources/templates/list`."""
+class PageParams(RequestParams, frozen=True):
+    """Parameters of methods that list something page by page."""
 
     cursor: str | None = None
 
 
-class ListResourcesParams(ListTemplatesParams, frozen=True):
+class ListResourcesParams(PageParams, frozen=True):
     """Parameters of `resources/list`; `uri` comes from SEP-2093."""
 
     uri: str | None = None
+
+
+class UriParams(RequestParams, frozen=True, kw_only=True):
+    """Parameters of methods that only name a resource."""
+
+    uri: str
 
 
 class DirectoryParams(RequestParams, frozen=True, kw_only=True):
@@ -143,18 +130,6 @@ class DirectoryParams(RequestParams, frozen=True, kw_only=True):
 
     uri: str
     cursor: str | None = None
-
-
-class ListSkillsParams(RequestParams, frozen=True):
-    """Parameters of `skills/list` (SEP-2640)."""
-
-    cursor: str | None = None
-
-
-class GetSkillParams(RequestParams, frozen=True, kw_only=True):
-    """Parameters of `skills/get` (SEP-2640)."""
-
-    uri: str
 
 
 class InteractiveParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
@@ -174,36 +149,12 @@ class ReadResourceParams(RequestParams, frozen=True, kw_only=True, rename="camel
     request_state: str | None = None
 
 
-class ResourceMetadataParams(RequestParams, frozen=True, kw_only=True):
-    """Parameters of `resources/metadata` (SEP-2093)."""
-
-    uri: str
-
-
-class SubscribeParams(RequestParams, frozen=True, kw_only=True):
-    """Parameters of `resources/subscribe` and `resources/unsubscribe`."""
-
-    uri: str
-
-
-class ListPromptsParams(RequestParams, frozen=True):
-    """Parameters of `prompts/list`."""
-
-    cursor: str | None = None
-
-
 class GetPromptParams(InteractiveParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `prompts/get`."""
 
     name: str
     arguments: _Object | None = None
     """Values of any type: a wrong one is reported with the name of its argument."""
-
-
-class ListToolsParams(RequestParams, frozen=True):
-    """Parameters of `tools/list`."""
-
-    cursor: str | None = None
 
 
 class CallToolParams(InteractiveParams, frozen=True, kw_only=True, rename="camel"):
@@ -277,18 +228,18 @@ PARAMS: Mapping[str, type[RequestParams]] = {
     "logging/setLevel": SetLevelParams,
     "resources/list": ListResourcesParams,
     "resources/read": ReadResourceParams,
-    "resources/metadata": ResourceMetadataParams,
+    "resources/metadata": UriParams,
     "resources/directory/read": DirectoryParams,
-    "resources/templates/list": ListTemplatesParams,
-    "resources/subscribe": SubscribeParams,
-    "resources/unsubscribe": SubscribeParams,
-    "skills/list": ListSkillsParams,
-    "skills/get": GetSkillParams,
-    "prompts/list": ListPromptsParams,
+    "resources/templates/list": PageParams,
+    "resources/subscribe": UriParams,
+    "resources/unsubscribe": UriParams,
+    "skills/list": PageParams,
+    "skills/get": UriParams,
+    "prompts/list": PageParams,
     "prompts/get": GetPromptParams,
     "subscriptions/listen": ListenParams,
     "completion/complete": CompleteParams,
-    "tools/list": ListToolsParams,
+    "tools/list": PageParams,
     "tools/call": CallToolParams,
 }
 """The parameters of each method."""

@@ -8,14 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from resource_server.catalog.mount import log_failure
 from resource_server.errors import CannotElicit
-from resource_server.protocol.client_features.server_requests import (
-    MAX_OPEN,
-    Capability,
-    ServerRequests,
-)
+from resource_server.protocol.client_features.inputs import Input
+from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.revisions import Revision
@@ -36,19 +34,19 @@ RootsOffer: TypeAlias = Callable[["ClientRoots | None"], None]
 _decode = msgspec.json.Decoder(_ListRootsResult).decode
 
 
-class RootsRequest:
-    """The request for the roots of a client, on behalf of a tool; see `Input`."""
+class RootsRequest(Input[Sequence[ClientRoot]]):
+    """The request for the roots of a client, on behalf of a tool."""
 
-    capability: Capability = "roots"
+    capability = "roots"
     method = "roots/list"
     max_answer_bytes = 256 * 1024
 
+    @override
     def params(self, revision: Revision) -> Mapping[str, Any]:
-        """See `Input.params`."""
         return {}
 
+    @override
     def answer(self, data: msgspec.Raw) -> Sequence[ClientRoot]:
-        """See `Input.answer`."""
         return _decode(data).roots
 
 

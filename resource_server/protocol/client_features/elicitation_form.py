@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import msgspec
+from typing_extensions import override
 
 from resource_server.errors import CannotElicit
-from resource_server.protocol.client_features.server_requests import Capability
+from resource_server.protocol.client_features.inputs import Input
 from resource_server.protocol.revisions import Revision
 from resource_server.provider.tools import ElicitationAnswer, Schema
 
@@ -24,31 +25,6 @@ _CONSTRAINTS = {
 }
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
-
-
-class Elicitation:
-    """A question with its form; see `Input`."""
-
-    capability: Capability = "elicitation"
-    method = "elicitation/create"
-    max_answer_bytes = 64 * 1024
-
-    def __init__(self, message: str, schema: Schema) -> None:
-        """Take a question and the schema of its form.
-
-        Raises:
-            CannotElicit: no form can have such a field.
-        """
-        self._message = message
-        self._form = ElicitationForm(schema)
-
-    def params(self, revision: Revision) -> Mapping[str, Any]:
-        """See `Input.params`."""
-        return {"message": self._message, "requestedSchema": self._form.schema(revision)}
-
-    def answer(self, data: msgspec.Raw) -> ElicitationAnswer:
-        """See `Input.answer`."""
-        return self._form.answer(data)
 
 
 def missing_arguments(title: str, fields: Mapping[str, Schema]) -> Elicitation:
@@ -71,40 +47,38 @@ class ElicitResult(msgspec.Struct, frozen=True):
 _decode_result = msgspec.json.Decoder(ElicitResult).decode
 
 
-class ElicitationForm:
-    """A form of text, numbers, booleans and choices, as clients can show them."""
+class Elicitation(Input[ElicitationAnswer]):
+    """A question, with a form of text, numbers, booleans and choices, as clients can show them."""
 
-    def __init__(self, schema: Schema) -> None:
+    capability = "elicitation"
+    method = "elicitation/create"
+    max_answer_bytes = 64 * 1024
+
+    def __init__(self, message: str, schema: Schema) -> None:
         """Take the properties of an object schema; keywords that no form has are left out.
 
         Raises:
             CannotElicit: no form can have such a field.
         """
+        self._message = message
         self._fields = {
             name: _field(name, each) for name, each in schema.get("properties", {}).items()
         }
         required: Sequence[str] = schema.get("required", ())
         self._required = [name for name in required if name in self._fields]
 
-    def schema(self, revision: Revision) -> dict[str, Any]:
-        """Return `requestedSchema` for a client.
-
-        Raises:
-            CannotElicit: in this revision, no form can have such a field.
-        """
+    @override
+    def params(self, revision: Revision) -> Mapping[str, Any]:
         fields = self._fields
         if revision.plain_forms:
             fields = {name: _plain(name, field) for name, field in fields.items()}
         schema: dict[str, Any] = {"type": "object", "properties": fields}
-        return {**schema, "required": self._required} if self._required else schema
+        if self._required:
+            schema["required"] = self._required
+        return {"message": self._message, "requestedSchema": schema}
 
+    @override
     def answer(self, data: msgspec.Raw) -> ElicitationAnswer:
-        """Return a person's answer, without fields that the form does not have.
-
-        Raises:
-            msgspec.ValidationError: the data are no `ElicitResult`.
-            CannotElicit: a field is missing or invalid.
-        """
         result = _decode_result(data)
         if result.action != "accept":
             return ElicitationAnswer(result.action)

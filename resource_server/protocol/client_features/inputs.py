@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
+from typing_extensions import override
 
 from resource_server.errors import CANNOT_ELICIT, CannotElicit
 from resource_server.protocol import revisions
@@ -48,20 +49,12 @@ _encode = msgspec.json.Encoder().encode
 class Input(Protocol[T_co]):
     """One input that a client is asked for."""
 
-    @property
-    def capability(self) -> Capability:
-        """The capability that a client needs for it."""
-        ...
-
-    @property
-    def method(self) -> str:
-        """The method that asks for it."""
-        ...
-
-    @property
-    def max_answer_bytes(self) -> int:
-        """Maximum bytes of an answer as JSON."""
-        ...
+    capability: ClassVar[Capability]
+    """The capability that a client needs for it."""
+    method: ClassVar[str]
+    """The method that asks for it."""
+    max_answer_bytes: ClassVar[int]
+    """Maximum bytes of an answer as JSON."""
 
     def params(self, revision: Revision) -> Mapping[str, Any]:
         """Return the parameters of the method.
@@ -84,10 +77,8 @@ class Input(Protocol[T_co]):
 class ClientInputs(Protocol):
     """Asks the client for the inputs of one request."""
 
-    @property
-    def interruption(self) -> RequestInterrupted | None:
-        """What ends the request in the place of its result; None if nothing does."""
-        ...
+    interruption: RequestInterrupted | None = None
+    """What ends the request in the place of its result; None if nothing does."""
 
     def can(self, capability: Capability) -> bool:
         """Return whether the client has a capability that this request can use."""
@@ -136,10 +127,8 @@ class InputRequired(RequestInterrupted):
         return _encode({"inputRequests": self._requests, "requestState": self._state})[1:-1]
 
 
-class RequestInputs:
+class RequestInputs(ClientInputs):
     """Asks by requests to the client, up to 2025-11-25."""
-
-    interruption: RequestInterrupted | None = None
 
     def __init__(
         self, revision: Revision, requests: ServerRequests | None, send: Send, timing: Timing
@@ -150,14 +139,14 @@ class RequestInputs:
         self._send = send
         self._timing = timing
 
+    @override
     def can(self, capability: Capability) -> bool:
-        """See `ClientInputs.can`."""
         if self._requests is None or (capability == "elicitation" and not self._revision.forms):
             return False
         return supports(self._requests.capabilities, capability)
 
+    @override
     async def ask(self, key: str, wanted: Input[T]) -> T:
-        """See `ClientInputs.ask`."""
         if self._requests is None or not self.can(wanted.capability):
             raise CannotElicit(_LACKING[wanted.capability])
         timing = self._timing
@@ -171,7 +160,7 @@ class RequestInputs:
             raise CannotElicit("the client's answer does not fit the question") from None
 
 
-class ResultInputs:
+class ResultInputs(ClientInputs):
     """Asks by the result of the request, from 2026-07-28 on."""
 
     def __init__(
@@ -186,7 +175,6 @@ class ResultInputs:
         Raises:
             InvalidAnswer: its state is not one of this request.
         """
-        self.interruption: RequestInterrupted | None = None
         self._revision = revision
         self._capabilities = capabilities
         self._state = state
@@ -203,12 +191,12 @@ class ResultInputs:
             except ValueError as error:
                 raise InvalidAnswer(f"requestState {error}") from None
 
+    @override
     def can(self, capability: Capability) -> bool:
-        """See `ClientInputs.can`."""
         return supports(self._capabilities, capability)
 
+    @override
     async def ask(self, key: str, wanted: Input[T]) -> T:
-        """See `ClientInputs.ask`."""
         if not self.can(wanted.capability):
             raise MissingCapability(wanted.capability)
         if key in self._answers:

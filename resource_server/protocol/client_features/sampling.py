@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from typing_extensions import override
 
 from resource_server.errors import CannotElicit, ResourceServerError
 from resource_server.protocol import content_blocks
-from resource_server.protocol.client_features.server_requests import Capability
+from resource_server.protocol.client_features.inputs import Input
 from resource_server.protocol.revisions import Revision
 from resource_server.provider.tools import (
     MediaBlock,
@@ -37,10 +38,10 @@ class _CreateMessageResult(msgspec.Struct, frozen=True, rename="camel"):
 _decode = msgspec.json.Decoder(_CreateMessageResult).decode
 
 
-class Sampling:
-    """Messages to a model; see `Input`."""
+class Sampling(Input[SamplingAnswer]):
+    """Messages to a model."""
 
-    capability: Capability = "sampling"
+    capability = "sampling"
     method = "sampling/createMessage"
     max_answer_bytes = 1024 * 1024
 
@@ -53,7 +54,7 @@ class Sampling:
         temperature: float | None = None,
         stop_sequences: Sequence[str] = (),
     ) -> None:
-        """See `resource_server.provider.tools.ToolRequest.sample`."""
+        """Take what a tool gives (`ToolRequest.sample`)."""
         if isinstance(messages, str):
             messages = [SamplingMessage(TextBlock(messages))]
         if not messages or max_tokens < 1:
@@ -67,18 +68,19 @@ class Sampling:
         given = {name: value for name, value in options.items() if value is not None}
         self._options = {"maxTokens": max_tokens, **given}
 
+    @override
     def params(self, revision: Revision) -> Mapping[str, Any]:
-        """See `Input.params`."""
         messages = [
             {"role": each.role, "content": msgspec.Raw(_block(each.content, revision))}
             for each in self._messages
         ]
         return {"messages": messages, **self._options}
 
+    @override
     def answer(self, data: msgspec.Raw) -> SamplingAnswer:
-        """See `Input.answer`. Blocks that are neither text nor media are left out."""
         result = _decode(data)
         blocks = result.content if isinstance(result.content, list) else [result.content]
+        # Without blocks that are neither text nor media.
         content = [block for block in map(_decoded, blocks) if block is not None]
         return SamplingAnswer(content=content, model=result.model, stop_reason=result.stop_reason)
 

@@ -19,7 +19,7 @@ _CURSOR_SCOPE = "prompts"
 _encode = msgspec.json.Encoder().encode
 
 
-async def list_prompts(call: Call, given: params.ListPromptsParams) -> Result:
+async def list_prompts(call: Call, given: params.PageParams) -> Result:
     """Answer `prompts/list`, in the order of the manifest."""
     page, next_cursor = cursor.page(
         list(call.server.prompts.items()),

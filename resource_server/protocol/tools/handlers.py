@@ -17,7 +17,7 @@ from resource_server.protocol.tools.results import error_result, failure_result
 _encode = msgspec.json.Encoder().encode
 
 
-async def list_tools(call: Call, given: params.ListToolsParams) -> Result:
+async def list_tools(call: Call, given: params.PageParams) -> Result:
     """Answer `tools/list`."""
     page = await call.server.toolbox.page(given.cursor)
     definitions = [each.definition(call.revision) for each in page.tools]

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
+from typing_extensions import override
 
 from resource_server import uris
 from resource_server.catalog.mount import Mount
@@ -192,11 +193,8 @@ async def _elicited(
 # -- the call
 
 
-class PluginToolRequest:
-    """The request as its tool sees it. Waiting for the client does not count against the timeout.
-
-    See `ToolRequest` for its methods.
-    """
+class PluginToolRequest(ToolRequest):
+    """The request as its tool sees it; waiting for the client does not count as its time."""
 
     def __init__(self, call: Call, inputs: ClientInputs, time_limit: TimeLimit) -> None:
         self._call = call
@@ -206,38 +204,39 @@ class PluginToolRequest:
         """Number of inputs without an answer."""
 
     @property
+    @override
     def budget(self) -> int:
-        """See `ToolRequest.budget`."""
         return self._call.server.toolbox.settings.budget
 
     @property
+    @override
     def can_elicit(self) -> bool:
-        """See `ToolRequest.can_elicit`."""
         return self._inputs.can("elicitation")
 
     @property
+    @override
     def can_sample(self) -> bool:
-        """See `ToolRequest.can_sample`."""
         return self._inputs.can("sampling")
 
     @property
+    @override
     def can_list_roots(self) -> bool:
-        """See `ToolRequest.can_list_roots`."""
         return self._inputs.can("roots")
 
+    @override
     def progress(self, done: float, total: float | None = None) -> None:
-        """See `ToolRequest.progress`."""
         if self._call.progress is not None:
             self._call.progress.step(done, total)
 
+    @override
     def log(self, level: LogLevel, text: str) -> None:
-        """See `ToolRequest.log`."""
         self._call.log(level, uris.display(text[:_MAX_LOG_CHARACTERS]))
 
+    @override
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """See `ToolRequest.elicit`."""
         return await self._ask(key, Elicitation(message, schema))
 
+    @override
     async def sample(
         self,
         key: str,
@@ -248,7 +247,6 @@ class PluginToolRequest:
         temperature: float | None = None,
         stop_sequences: Sequence[str] = (),
     ) -> SamplingAnswer:
-        """See `ToolRequest.sample`."""
         wanted = Sampling(
             messages,
             max_tokens=max_tokens,
@@ -258,8 +256,8 @@ class PluginToolRequest:
         )
         return await self._ask(key, wanted)
 
+    @override
     async def roots(self) -> Sequence[ClientRoot]:
-        """See `ToolRequest.roots`."""
         return await self._ask(_ROOTS_KEY, RootsRequest())
 
     async def _ask(self, key: str, wanted: Input[T]) -> T:
@@ -376,6 +374,3 @@ async def _embedded(call: Call, uri: str, content: Content | None) -> bytes:
     if reading.collection is not None:
         raise ResourceServerError(f"a collection cannot be embedded: {uris.display(uri)}")
     return content_blocks.document_block(reading.items[0], call.revision)
-
-
-_: type[ToolRequest] = PluginToolRequest

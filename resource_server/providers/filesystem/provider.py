@@ -411,12 +411,11 @@ class Filesystem:
         # The status is older than the content, so the version is never newer than the content.
         resource = self.document(path, status, rules)
         converters, mime_type = self._converters, resource.mime_type
-        if (
-            found is None
-            or not (mime_type in converters.known or converters.is_known(mime_type))
-            or self._is_recoded(found)
-            or self._is_undescribed(resource)
-        ):
+        if found is None or (found.size is not None and self._is_recoded(found)):
+            raise BlockingIOError
+        if path[-1] != SKILL_FILE and converters.known.get(mime_type, converters) is None:
+            return resource, (found,)  # as of most: neither a skill nor other formats
+        if not converters.is_known(mime_type) or self._is_undescribed(resource):
             raise BlockingIOError
         return self._with_formats(self._described(resource)), (found,)
 
@@ -493,11 +492,9 @@ class Filesystem:
 
     def _with_formats(self, resource: Resource) -> Resource:
         """Return the resource with the formats that its document can be read in."""
-        converters = self._converters
-        has_none = converters.known.get(resource.mime_type, converters) is None
-        if has_none or resource.type == "collection" or not resource.readable:
+        if resource.type == "collection" or not resource.readable:
             return resource
-        converter = converters.of(resource.mime_type, resource.name)
+        converter = self._converters.of(resource.mime_type, resource.name)
         if converter is None:
             return resource
         details = {"parameters": converter.parameters} if converter.parameters else None

@@ -12,7 +12,7 @@ from mcp_types import _v2026_07_28 as v2026
 from pydantic import TypeAdapter
 
 from resource_server.errors import CannotElicit
-from resource_server.protocol.client_features.elicitation_form import ElicitationForm
+from resource_server.protocol.client_features.elicitation_form import Elicitation
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
 from resource_server.provider.tools import ElicitationAnswer
 
@@ -41,25 +41,28 @@ SEVERAL: dict[str, Any] = {
 }
 
 
-def form(**fields: object) -> ElicitationForm:
-    return ElicitationForm({"type": "object", "properties": fields, "additionalProperties": False})
+def form(**fields: object) -> Elicitation:
+    return Elicitation("?", {"type": "object", "properties": fields, "additionalProperties": False})
 
 
 def sent(field: object, revision: Any = LATER[0]) -> Any:
-    return form(x=field).schema(revision)["properties"]["x"]
+    return form(x=field).params(revision)["requestedSchema"]["properties"]["x"]
 
 
 def answered(field: object, value: object, *, required: bool = True) -> object:
     """Return what became of an answer to a form of one field."""
     schema = {"properties": {"x": field}, "required": ["x"] if required else []}
     data = json.dumps({"action": "accept", "content": {"x": value}}).encode()
-    return ElicitationForm(schema).answer(msgspec.Raw(data)).content["x"]
+    return Elicitation("?", schema).answer(msgspec.Raw(data)).content["x"]
 
 
 @pytest.mark.parametrize("revision", LATER)
 def test_fields_known_since_2025_11_25_are_sent_unchanged(revision: Any) -> None:
     fields = FIELDS | SEVERAL
-    assert form(**fields).schema(revision) == {"type": "object", "properties": fields}
+    assert form(**fields).params(revision)["requestedSchema"] == {
+        "type": "object",
+        "properties": fields,
+    }
 
 
 @pytest.mark.parametrize("field", SEVERAL.values())
@@ -69,7 +72,7 @@ def test_older_revisions_have_no_multiple_choice(field: object) -> None:
 
 
 def test_older_revisions_have_enum_names_and_defaults_only_for_booleans() -> None:
-    properties = form(**FIELDS).schema(PLAIN)["properties"]
+    properties = form(**FIELDS).params(PLAIN)["requestedSchema"]["properties"]
     assert properties["colour"] == {
         "type": "string",
         "enum": ["r", "b"],
@@ -83,7 +86,7 @@ def test_the_sdk_knows_every_field(revision: Any) -> None:
     models = v2026 if revision.modern else v2025
     primitive: TypeAdapter[Any] = TypeAdapter(models.PrimitiveSchemaDefinition)
     fields = FIELDS if revision is PLAIN else FIELDS | SEVERAL
-    schema = form(**fields).schema(revision)
+    schema = form(**fields).params(revision)["requestedSchema"]
     models.RequestedSchema.model_validate(schema)
     for field in schema["properties"].values():
         known = primitive.validate_python(field)
@@ -213,7 +216,7 @@ def test_invalid_answers_are_refused(field: object, value: object) -> None:
 def test_optional_fields_may_be_omitted_and_unrequested_ones_are_dropped() -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
     data = b'{"action":"accept","content":{"a":"x","b":null,"c":{"d":[1]}}}'
-    assert ElicitationForm(schema).answer(msgspec.Raw(data)) == ElicitationAnswer(
+    assert Elicitation("?", schema).answer(msgspec.Raw(data)) == ElicitationAnswer(
         "accept", {"a": "x"}
     )
 

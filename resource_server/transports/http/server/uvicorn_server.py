@@ -168,24 +168,17 @@ def application_of(
     observers: list[RequestObserver] = [AccessLog(server)] if logs_access else []
     if (tracing := tracing_of(server)) is not None:
         observers.append(tracing)
-    if not options.auth:
-        return Application(
-            server,
-            options,
-            hosts=address.hosts,
-            legacy=legacy,
-            observers=observers,
-            timing=timing,
+    resource = authenticator = None
+    if options.auth:
+        resource = ProtectedResource(
+            options.url or address.url,
+            options.auth.issuers,
+            options.auth.scopes,
+            mount_scopes=lambda: server.catalog.visibility.scopes,
         )
-    resource = ProtectedResource(
-        options.url or address.url,
-        options.auth.issuers,
-        options.auth.scopes,
-        mount_scopes=lambda: server.catalog.visibility.scopes,
-    )
-    limits = options.limits
-    rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
-    authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
+        limits = options.limits
+        rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
+        authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
     return Application(
         server,
         options,
