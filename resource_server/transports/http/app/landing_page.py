@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Iterator
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from html import escape
+from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +20,7 @@ from resource_server import __version__, uris
 from resource_server.access import EVERYBODY, Caller
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
-from resource_server.transports.http.app.request import HttpError, HttpRequest
+from resource_server.transports.http.app.request import Headers, HttpError, HttpRequest
 
 MAX_MOUNTS = 200
 """Maximum mounts on the page."""
@@ -26,29 +29,32 @@ HOSTS = ("vscode", "cursor", "codex", "gemini", "goose", "zed", "opencode", "win
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 """Control characters, and those that reverse the direction of text."""
-_STYLE = """
-:root{color-scheme:light dark;--line:#767676;--soft:#f3f3f1}
-@media (prefers-color-scheme:dark){:root{--line:#8a8a8a;--soft:#262624}}
-body{font:1rem/1.5 system-ui,sans-serif;margin:0 auto;max-width:44rem;padding:1rem;
-overflow-wrap:anywhere}
-h1{font-size:1.6rem;margin:.5rem 0}h2{font-size:1.15rem;margin:1.75rem 0 .5rem}
-ul{list-style:none;margin:0;padding:0}li{border-top:1px solid var(--line);padding:.6rem 0}
-code,pre{font:.9rem/1.5 ui-monospace,monospace}p{margin:.5rem 0}
-pre{background:var(--soft);border-radius:.4rem;margin:.5rem 0;padding:.75rem;
-white-space:pre-wrap}
-"""
-_POLICY = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'"
-)
-HEADERS = (
+_HEADERS = (
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", _POLICY.encode()),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "style-src 'sha256-{}'"
+)
 """The page has nothing but its own style: no script, picture, form, frame or address elsewhere."""
+
+
+class _Page(NamedTuple):
+    template: Template
+    headers: Headers
+
+
+@cache
+def _page() -> _Page:
+    """Return the template of the page, and its headers, which allow the style by its digest."""
+    text = Path(__file__).with_suffix(".html").read_text("utf-8")
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    policy = _POLICY.format(b64encode(sha256(style.encode()).digest()).decode()).encode()
+    first, *others = _HEADERS
+    return _Page(Template(text), (first, (b"content-security-policy", policy), *others))
 
 
 class Shown(NamedTuple):
@@ -102,7 +108,7 @@ class LandingPage:
         url = self._url or f"{request.scope['scheme']}://{host}{self._path}"
         page = render(self._visible(caller, url))
         media_type = b"text/html; charset=utf-8"
-        await request.exchange.respond(200, page, headers=HEADERS, media_type=media_type)
+        await request.exchange.respond(200, page, headers=_page().headers, media_type=media_type)
 
     def _visible(self, caller: Caller | None, url: str) -> Shown:
         if caller is None:
@@ -126,38 +132,37 @@ def _is_of_browser(request: HttpRequest) -> bool:
 
 def render(shown: Shown) -> bytes:
     """Return the page as UTF-8."""
-    title = _text(shown.title)
-    return "".join(
-        (
-            '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            f"<title>{title}</title>\n<style>{_STYLE}</style>\n",
-            f"<main>\n<h1><bdi>{title}</bdi></h1>\n",
-            "<p>This is an MCP server: editors, agents and other hosts read folders and databases ",
-            "here as resources. It only reads.</p>\n",
-            *_health(shown.mounts),
-            *_mounts(shown.mounts),
-            *_connection(shown),
-            f"<footer><p>resource-server {__version__}</p></footer>\n</main>\n</html>\n",
-        )
-    ).encode()
+    entry: dict[str, object] = {"type": "http", "url": shown.url}
+    if shown.needs_token:
+        entry["headers"] = {"Authorization": "Bearer TOKEN"}
+    servers = {"mcpServers": {"resources": entry}}
+    configuration = msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
+    hint = "<p>Put your token in the place of <code>TOKEN</code>.</p>\n"
+    page = _page().template.substitute(
+        title=_text(shown.title),
+        health=_health(shown.mounts or ()),
+        mounts="".join(_mounts(shown.mounts)),
+        address=_text(shlex.quote(shown.url), lines=True),
+        hosts=", ".join(f"<code>{each}</code>" for each in HOSTS),
+        configuration=_text(configuration, lines=True),
+        hint=hint if shown.needs_token else "",
+        version=__version__,
+    )
+    return page.encode()
 
 
-def _health(mounts: list[Mount] | None) -> Iterator[str]:
-    yield "<h2>Health</h2>\n"
-    down = sum(mount.problem is not None for mount in mounts or ())
+def _health(mounts: Sequence[Mount]) -> str:
+    down = sum(mount.problem is not None for mount in mounts)
     if not mounts:
-        yield "<p>The server is up.</p>\n"
-    elif down:
-        yield f"<p>The server is up; {down} of {len(mounts)} mounts unavailable.</p>\n"
-    else:
-        yield f"<p>The server is up, with {_counted(len(mounts))}.</p>\n"
+        return "The server is up."
+    if down:
+        return f"The server is up; {down} of {len(mounts)} mounts unavailable."
+    return f"The server is up, with {_counted(len(mounts))}."
 
 
-def _mounts(mounts: list[Mount] | None) -> Iterator[str]:
+def _mounts(mounts: Sequence[Mount] | None) -> Iterator[str]:
     if mounts is None:
         yield "<p>Its resources are visible with a token only.</p>\n"
-        return
     if not mounts:
         return
     yield "<h2>Mounts</h2>\n<ul>\n"
@@ -170,26 +175,6 @@ def _mounts(mounts: list[Mount] | None) -> Iterator[str]:
     yield "</ul>\n"
     if len(mounts) > MAX_MOUNTS:
         yield f"<p>{_counted(len(mounts) - MAX_MOUNTS)} more.</p>\n"
-
-
-def _connection(shown: Shown) -> Iterator[str]:
-    entry: dict[str, object] = {"type": "http", "url": shown.url}
-    if shown.needs_token:
-        entry["headers"] = {"Authorization": "Bearer TOKEN"}
-    servers = {"mcpServers": {"resources": entry}}
-    configuration = msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
-    others = ", ".join(f"<code>{each}</code>" for each in HOSTS)
-    yield "<h2>Connect a host</h2>\n<p>On a machine with resource-server:</p>\n"
-    command = f"resource-server install claude-code --http {shlex.quote(shown.url)}"
-    yield _block(command)
-    yield f"<p>Other hosts are {others}. In the configuration of any host:</p>\n"
-    yield _block(configuration)
-    if shown.needs_token:
-        yield "<p>Put your token in the place of <code>TOKEN</code>.</p>\n"
-
-
-def _block(text: str) -> str:
-    return f"<pre><code>{_text(text, lines=True)}</code></pre>\n"
 
 
 def _counted(count: int) -> str:
