@@ -282,7 +282,9 @@ class Mount:
             await asyncio.wait([self._survey_task], timeout=within_s)
 
     def look_for_mistakes(self) -> None:
-        """Look for mistakes in a task, and tell the operator, if the mount has started."""
+        """Look for mistakes in a task, and tell the operator; of a failed start, tell the cause."""
+        if not self.is_serving and self._failure is not None:
+            logger.warning("mount %s is unavailable: %s", self.name, self.problem)
         if not self.is_serving or self.origin is not self:
             return
         is_looking = self._survey_task is not None and not self._survey_task.done()

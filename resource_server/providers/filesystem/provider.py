@@ -27,11 +27,9 @@ from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
 from resource_server.conversion import registry
 from resource_server.errors import (
-    NotACollection,
     ResourceError,
     ResourceNotFound,
     ResourceUnreadable,
-    RuleUnmatched,
 )
 from resource_server.provider import (
     ByteSize,
@@ -62,6 +60,7 @@ from resource_server.providers.filesystem.exposure.rules import (
     selection,
 )
 from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
+from resource_server.providers.filesystem.file_completion import completed_paths
 from resource_server.providers.filesystem.file_tree import (
     DocumentLocation,
     FileTree,
@@ -85,7 +84,6 @@ from resource_server.providers.filesystem.root import Root, Status
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime import extras
 from resource_server.runtime.document_range import Range
-from resource_server.runtime.near_name import as_typed
 from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
@@ -100,8 +98,6 @@ _MAX_COUNTED = 10_000
 """Maximum files looked through for a warning."""
 _MAX_COMPARED, _MAX_CHECKED = 20_000, 1_000_000
 """Maximum names that patterns are compared with at the start, and by `check`."""
-_MANY_NAMES = 4096
-"""Maximum names completed on the event loop; more are completed in a thread."""
 _MAX_THREADS = 32
 """Maximum threads of one folder that wait for a slow disk."""
 _MAX_CONVERSIONS = 4
@@ -259,33 +255,14 @@ class Filesystem:
         self._root.check()
         if self.directories:
             try:
-                await self.threads.run(self._check_directories)
+                # Imported here and below: most folders have no rules.
+                from resource_server.providers.filesystem.exposure import unmatched
+
+                await self.threads.run(lambda: unmatched.stop(self._tree, self.directories))
             except BaseException:
                 await self.__aexit__()  # it does not run after a failed `__aenter__`
                 raise
         return self
-
-    def _check_directories(self) -> None:
-        """Refuse to start if a key of `directories` may mean a directory with another name."""
-        from resource_server.providers.filesystem.exposure import unmatched
-
-        for each in unmatched.directories(self._tree, self.directories):
-            if each.stops:
-                raise RuleUnmatched(each.problem, option=each.option)
-
-    def _unmatched(self, limit: int) -> list[tuple[str, str]]:
-        """Return rules that match nothing; `limit` is the number of names to compare."""
-        # Imported here and above: most folders have no rules.
-        from resource_server.providers.filesystem.exposure import unmatched
-
-        written = self.directories
-        return [
-            (each.option, each.problem)
-            for each in (
-                *unmatched.directories(self._tree, written),
-                *unmatched.patterns(self._tree, self.include, self.exclude, written, limit=limit),
-            )
-        ]
 
     async def __aexit__(self, *_: object) -> None:
         self._root.close()
@@ -335,6 +312,8 @@ class Filesystem:
                 return self._read_now(path, location, part)
             except BlockingIOError:
                 return self.threads.run(lambda: self._read_blocking(path, location, part))
+        except ResourceUnreadable:
+            raise
         except ResourceNotFound:
             return self._collection(path)
 
@@ -436,6 +415,8 @@ class Filesystem:
                 )
                 if part is None and self._is_recoded(found) and self._skills.covers(path):
                     found = content.read_exact(fd, found.mime_type, max_size=rules.max_size)
+        except ResourceUnreadable:
+            raise
         except ResourceNotFound:
             return self._collection(path)
         resource = self._described(self.document(path, status, rules))
@@ -539,7 +520,7 @@ class Filesystem:
         is_path = "\0" not in value and all(map(uris.is_segment, path))
         if variable != "path" or value.startswith("/") or not is_path:
             return ()
-        return self.threads.now_or_in_thread(self._completions(path, typed))
+        return self.threads.now_or_in_thread(completed_paths(self._tree, path, typed))
 
     async def _parameter_values(self, name: str, typed: str, document: str) -> Sequence[str]:
         """Return the formats or the sheets of a document whose names contain what is typed."""
@@ -566,35 +547,6 @@ class Filesystem:
     def _sheet_names(self, path: Path, location: DocumentLocation) -> Sequence[str]:
         with self._opened(location) as (fd, _):
             return self._converted.sheet_names(fd, *self._type_and_name(path))
-
-    def _completions(self, path: Path, typed: str) -> Steps[Sequence[str]]:
-        try:
-            directory, listing = yield from self._tree.names(path)
-        except (ResourceNotFound, NotACollection):
-            return ()
-        if len(listing.names) > _MANY_NAMES or directory.rules.is_open:
-            yield
-        if path and not self._tree.leads_on(directory):
-            return ()
-        # Without links and options for single directories, the listing alone decides.
-        plain = not (self.directories or directory.rules.is_open) and self.symlinks == "deny"
-        special = frozenset[str]() if plain else listing.links | listing.directories
-        start = "".join(f"{segment}/" for segment in path)
-        typed = as_typed(typed).casefold()
-        found: list[str] = []
-        for name in listing.names:
-            if typed not in as_typed(name).casefold():
-                continue
-            is_directory, readable = name in listing.directories, directory.rules.readable
-            if name in special:
-                try:
-                    below = self._tree.find((*path, name))
-                except ResourceError:
-                    continue
-                is_directory, readable = below.directory is not None, below.rules.readable
-            if readable:
-                found.append(f"{start}{name}/" if is_directory else start + name)
-        return found
 
     def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
@@ -709,6 +661,14 @@ class Filesystem:
         if not self.directories and self.include == EVERYTHING and not self.exclude:
             return ()
         return self.threads.run(lambda: self._unmatched(_MAX_COMPARED))
+
+    def _unmatched(self, limit: int) -> list[tuple[str, str]]:
+        """Return rules that match nothing; `limit` is the number of names to compare."""
+        from resource_server.providers.filesystem.exposure import unmatched
+
+        return unmatched.rules(
+            self._tree, self.include, self.exclude, self.directories, limit=limit
+        )
 
     def _warnings(self) -> Sequence[tuple[str, str]]:
         found = self._unmatched(_MAX_CHECKED)

@@ -197,21 +197,6 @@ def test_directories_have_their_descriptions_and_pass_on_annotations(root: Path)
     assert provider.metadata(("a",)).annotations is None
 
 
-async def test_completion_proceeds_segment_by_segment(root: Path) -> None:
-    provider = Filesystem(path=root)
-
-    async def offered(value: str) -> list[str]:
-        return sorted(await settle(provider.complete("path", value, given={})))
-
-    assert await offered("") == ["README.md", "a-b/", "a.txt", "a/", "empty/", "src/"]
-    assert await offered("read") == ["README.md"]
-    assert await offered("src/") == ["src/deep/", "src/main.py"]
-    assert await offered("src/de") == ["src/deep/"]
-    for value in ("nope/", "src/../", "../", "/etc/", "src//", "a.txt/", "\0/", "src/build/"):
-        assert await offered(value) == []
-    assert await settle(provider.complete("lines", "1", given={"path": "a.txt"})) == ()
-
-
 @pytest.mark.parametrize("name", ["server.pem", "nowhere", "a.txt"])
 async def test_an_invalid_range_is_refused_before_the_document_is_looked_up(
     root: Path, name: str

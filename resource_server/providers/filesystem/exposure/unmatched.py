@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.errors import ResourceError, ResourceNotFound, RuleUnmatched
 from resource_server.provider import Path
 from resource_server.providers.filesystem.exposure.explain import (
     entry_names,
@@ -35,6 +35,37 @@ class Unmatched(NamedTuple):
     problem: str
     stops: bool = False
     """Whether it may mean a directory with a name that is near, which it then does not hide."""
+
+
+def rules(
+    tree: FileTree,
+    include: Sequence[str],
+    exclude: Sequence[str],
+    written: Iterable[str],
+    *,
+    limit: int,
+) -> list[tuple[str, str]]:
+    """Return the options that match nothing, each with the problem; see `patterns` for the limit.
+
+    `written` are the keys of `directories` as the manifest has them.
+    """
+    written = tuple(written)
+    found = (
+        *directories(tree, written),
+        *patterns(tree, include, exclude, written, limit=limit),
+    )
+    return [(each.option, each.problem) for each in found]
+
+
+def stop(tree: FileTree, written: Iterable[str]) -> None:
+    """Refuse to serve a folder if a key of `directories` may mean a directory with another name.
+
+    Raises:
+        RuleUnmatched: one may.
+    """
+    for each in directories(tree, written):
+        if each.stops:
+            raise RuleUnmatched(each.problem, option=each.option)
 
 
 # -- directories
