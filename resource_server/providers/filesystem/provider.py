@@ -305,7 +305,7 @@ class Filesystem:
         # The query is checked first: a later error would reveal that a hidden document exists.
         if query and self._converters and not ranges.PARAMETERS.issuperset(query):
             return self._fetch_converted(path, query)
-        part = wanted_range(query)
+        part = wanted_range(query) if query else None
         try:
             location = self._location(path)
             try:
