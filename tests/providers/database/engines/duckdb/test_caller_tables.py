@@ -174,6 +174,7 @@ def _differ(folder: Path, world: World) -> None:
             connection.execute("checkpoint")
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("sql-of-callers-is-confined")
 @pytest.mark.guarantee("hidden-changes-nothing")
 @pytest.mark.parametrize("kind", ["database", "files"])
@@ -225,6 +226,7 @@ SHOWN: Mapping[str, TableOptions | Literal[False]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_statements_give_what_duckdb_gives_over_the_selects_of_the_policy(
     tmp_path: Path,

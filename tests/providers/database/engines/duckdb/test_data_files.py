@@ -594,6 +594,7 @@ async def test_dialects_of_csv_are_found(tmp_path: Path) -> None:
         assert await rows(view, "good") == PEOPLE
 
 
+@pytest.mark.deep
 async def test_a_csv_of_a_thousand_columns_is_read_whole(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(1000)]
     line = ",".join(map(str, range(1000)))

@@ -298,6 +298,7 @@ async def test_a_damaged_file_gives_a_clear_error_and_comes_back(source: tuple[P
         assert await outcome(engine) == "1000 rows"
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("duckdb-is-confined")
 async def test_flipped_bits_never_hang_or_end_the_server(source: tuple[Path, str]) -> None:
     path, url = source
@@ -406,6 +407,7 @@ for number in range(1, count + 1):
 """
 
 
+@pytest.mark.deep
 async def test_a_writer_in_another_process_never_gives_a_torn_page(tmp_path: Path) -> None:
     path = tmp_path / "t.duckdb"
     with duckdb.connect(path) as connection:

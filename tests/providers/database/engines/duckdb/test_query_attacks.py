@@ -236,6 +236,7 @@ async def arena(
         yield arena
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("hidden-changes-nothing")
 @pytest.mark.parametrize(
     ("arena", "idea"),
