@@ -5,7 +5,6 @@ Time alone does not tell: on a machine that is busy, what was noticed waits for 
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -24,6 +23,7 @@ from resource_server.providers.filesystem.watch.file_watcher import FileWatcher
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
+from tests.waiting import pause
 
 MARKS = ".marks"
 """A hidden directory; what comes into it is noticed by watchfiles, and looked at by nobody."""
@@ -127,7 +127,7 @@ async def settled(*lives: ObservedBroker) -> None:
     """Wait until nothing is left to do of what has happened, in watches of folders either."""
     since, calm = time.monotonic(), 0
     while calm < _TURNS:
-        await asyncio.sleep(0 if calm else _STEP_S)
+        await pause(0 if calm else _STEP_S)
         running = ObservedWatch.running
         has_begun = len(running) >= sum(live.folders for live in lives)
         everything = (each.is_calm(since) for each in running)
@@ -146,7 +146,7 @@ async def marked(root: Path) -> None:
             return
         if step % _AGAIN == 0 and not _mark(root, names):
             return
-        await asyncio.sleep(_STEP_S)
+        await pause(_STEP_S)
 
 
 def _mark(root: Path, names: set[str]) -> bool:

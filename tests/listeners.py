@@ -23,6 +23,7 @@ from resource_server.providers.filesystem.options import WatchMode
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedBroker, marked, observed_watches, settled
+from tests.waiting import quiet_for
 
 BASE = "test://one/"
 LIST = "<list>"
@@ -103,7 +104,7 @@ async def silence(seconds: float, *recorders: Recorder) -> None:
     """Wait until none of them has been told anything for a while."""
     until = time.monotonic() + seconds
     while (wait := until - time.monotonic()) > 0:
-        await asyncio.sleep(wait)
+        await quiet_for(wait)
         # Where the process was held up, time has passed but no turn of the loop.
         for _ in range(_TURNS):
             await asyncio.sleep(0)

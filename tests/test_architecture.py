@@ -146,3 +146,33 @@ def test_serving_a_folder_loads_no_heavy_module(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     sys.stdout.write(table(modules=True))
+
+
+SLEEPERS = {
+    "tests/waiting.py",
+    # Providers of a server of their own: they take time.
+    "tests/conformance/tools.py",
+    "tests/worlds/board.py",
+    "tests/worlds/probe.py",
+}
+"""Files of tests that may sleep; others call what `tests/waiting.py` has."""
+
+
+def test_tests_wait_for_conditions_and_never_sleep() -> None:
+    sleeping = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if not {"node_modules", "benchmarks"} & set(path.parts)
+        and str(path.relative_to(ROOT)) not in SLEEPERS
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call) and _sleeps(call)
+    ]
+    assert not sleeping, "use tests/waiting.py"
+
+
+def _sleeps(call: ast.Call) -> bool:
+    """Return whether a call is one of `sleep`, but for the `sleep(0)` that gives others a turn."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return name == "sleep" and not (
+        len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
+    )

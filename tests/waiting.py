@@ -6,6 +6,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from pathlib import Path
+
+from resource_server.providers.filesystem.directory import is_fresh
 
 PATIENCE_S = 60.0
 """Timeout of what must happen, on a machine that is busy with other things, too."""
@@ -36,6 +39,11 @@ async def steady(count: Callable[[], int], quiet_s: float) -> None:
             await asyncio.sleep(quiet_s)
 
 
+async def quiet_for(seconds: float) -> None:
+    """Give what must not happen the time to happen: a busy machine can hide it, not invent it."""
+    await asyncio.sleep(seconds)
+
+
 async def pause(seconds: float) -> None:
     """Take time as a slow client, provider or writer does; no test waits by it for an outcome."""
     await asyncio.sleep(seconds)
@@ -44,6 +52,12 @@ async def pause(seconds: float) -> None:
 def block(seconds: float) -> None:
     """Take time in the same way in a thread."""
     time.sleep(seconds)
+
+
+def grow_old(root: Path) -> None:
+    """Wait until a further change of anything below would show in its times."""
+    some = [root, *root.rglob("*")]
+    block_until(lambda: not any(is_fresh(path.lstat()) for path in some))
 
 
 async def _value(found: object) -> object:

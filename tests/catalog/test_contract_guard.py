@@ -21,6 +21,7 @@ from resource_server.provider.search import SearchRequest
 from resource_server.runtime.eager import TimeLimit
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import LevelTree, SlowTree, Tree
+from tests.waiting import pause, until
 
 PACKAGE = Path(provider.__file__).parent.parent
 PROTOCOLS = [
@@ -29,12 +30,6 @@ PROTOCOLS = [
     if name == "Provider" or name.startswith("Supports")
     if isinstance(found := getattr(provider, name), type)
 ]
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - the provider tells nobody
-            await asyncio.sleep(0)
 
 
 def maybe_awaitable_methods() -> Iterator[str]:
@@ -203,7 +198,7 @@ async def test_a_provider_may_ask_for_more_time() -> None:
         call_timeout_s = 60.0
 
         async def metadata(self, path: tuple[str, ...]) -> Resource:
-            await asyncio.sleep(0.1)
+            await pause(0.1)
             return await super().metadata(path)
 
     timing = Timing(call_s=0.01)

@@ -18,6 +18,7 @@ from resource_server.provider import Annotations, Resource
 from resource_server.provider import Path as Address
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import Folder, LevelTree, Node, Tree
+from tests.waiting import grow_old
 
 pytestmark = pytest.mark.anyio
 
@@ -320,7 +321,7 @@ async def test_a_known_directory_without_entries_is_listed_again_once_it_has_som
     (root / "root" / "h" / "new").mkdir()
     (root / "root" / "h" / "new" / "i.md").write_text("text")
     (root / "root" / "h" / ".gitignore").write_text("new/\n")
-    await asyncio.sleep(0.05)  # what changed just now is not cached
+    grow_old(root)  # what changed just now is not cached
     async with folder(root, "roots: {r: {path: root}}\n") as catalog:
         before = await listed(catalog)
         assert await listed(catalog) == before

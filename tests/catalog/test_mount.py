@@ -14,6 +14,7 @@ from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFo
 from resource_server.provider import Annotations, Provider, Resource
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import LevelTree, SlowTree, Tree
+from tests.waiting import quiet_for
 
 pytestmark = pytest.mark.anyio
 
@@ -256,7 +257,7 @@ async def test_a_provider_may_ask_for_more_time_to_start() -> None:
 
     mount = mounted(provider := Slow(), timing=HASTY)
     start = asyncio.create_task(mount.start())
-    await asyncio.sleep(HASTY.mount_start_s * 2)
+    await quiet_for(HASTY.mount_start_s * 2)
     provider.released.set()
     await start
     assert (provider.begun, provider.entered, mount.problem) == (1, 1, None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import QUIET_S, Client, connected, keep
+from tests.waiting import block
 
 DOCS = "roots:\n  docs: {path: docs}\n"
 MORE = DOCS + "  more: {path: more}\n"
@@ -232,7 +232,7 @@ def test_a_manifest_is_not_loaded_while_it_is_being_written(top: Path) -> None:
             for character in manifest[:12]:
                 file.write(character)
                 file.flush()
-                time.sleep(0.05)  # a slow writer
+                block(0.05)  # a slow writer
             file.write(manifest[12:])
         assert len(relisted(client)) == 4
         told = client.end()

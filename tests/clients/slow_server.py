@@ -15,6 +15,7 @@ from resource_server.runtime.timing import Timing
 from resource_server.transports import stdio
 from resource_server.transports.http.server import uvicorn_server
 from tests.providers_for_tests import SlowTree
+from tests.waiting import pause
 
 
 class Slow(SlowTree):
@@ -35,7 +36,7 @@ class Slow(SlowTree):
             return [Content(str(getattr(self, path[0])))]
         # Long enough for each progress to arrive by itself: what arrives together with the answer
         # is dropped by the TypeScript clients.
-        await asyncio.sleep(0.02)
+        await pause(0.02)
         return await super().read(path, query)
 
 

@@ -154,7 +154,7 @@ class Confused(Tree):
     """Its own work was cancelled, by nobody who asked for it."""
 
     async def metadata(self, path: Any) -> Any:
-        task = asyncio.ensure_future(asyncio.sleep(60))
+        task = asyncio.ensure_future(asyncio.Event().wait())
         task.cancel()
         return await task
 

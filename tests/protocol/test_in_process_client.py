@@ -10,6 +10,7 @@ import pytest
 from resource_server.protocol.in_process_client import LocalClient
 from tests.protocol.wire import server_of
 from tests.providers_for_tests import WatchedTree
+from tests.waiting import quiet_for
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ async def test_a_client_that_does_not_follow_the_list_has_nothing_watched() -> N
     tree = WatchedTree({"a": "text"})
     async with await server_of(tree) as server, LocalClient(server) as client:
         await client.request("resources/read", A)
-        await asyncio.sleep(0.01)
+        await quiet_for(0.01)
         assert tree.interest is None
 
 

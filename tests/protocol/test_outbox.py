@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from resource_server.protocol.outbox import Outbox
+from tests.waiting import quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,7 @@ async def test_messages_wait_for_room(room: asyncio.Event) -> None:
     await messages.until(4)
     outbox.flush()
     outbox.put(messages)
-    await asyncio.sleep(0.01)
+    await quiet_for(0.01)
     assert messages.sent == [0, 1, 2, 3]
     room.set()
     await messages.until(8)
@@ -85,7 +86,7 @@ async def test_draining_continues_while_the_client_reads(room: asyncio.Event) ->
     draining = asyncio.create_task(outbox.drain(0.4))
     for count in (1, 2, 3, 4):
         await messages.until(count)
-        await asyncio.sleep(0.15)
+        await quiet_for(0.15)
         assert not draining.done()
         room.set()
     await draining
@@ -99,10 +100,9 @@ async def test_draining_ends_when_the_client_stops_reading(room: asyncio.Event) 
     outbox.put(messages)
     await asyncio.wait_for(outbox.drain(0.01), 5)
     outbox.close()
-    await asyncio.sleep(0.01)
-    assert asyncio.all_tasks() == before
+    await until(lambda: asyncio.all_tasks() == before)
     room.set()
-    await asyncio.sleep(0.01)
+    await quiet_for(0.01)
     assert messages.sent == []
 
 

@@ -14,6 +14,7 @@ from resource_server.protocol.server import Server, ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Provider
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from tests.waiting import quiet_for
 
 HANDSHAKE: tuple[str, ...] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: tuple[str, ...] = ("2026-07-28",)
@@ -173,7 +174,7 @@ class Wire:
 
     async def quiet(self) -> None:
         """Wait for longer than it takes to tell of anything."""
-        await asyncio.sleep(QUIET_S)
+        await quiet_for(QUIET_S)
 
     async def finished(self) -> None:
         """Wait until nothing is in flight any more, and everything it had to say has been said."""

@@ -31,7 +31,7 @@ from resource_server.provider.simple import (
     template,
 )
 from resource_server.testing import ErrorReply, check_provider, client
-from tests.waiting import until
+from tests.waiting import pause, quiet_for, steady, until
 
 pytestmark = pytest.mark.anyio
 
@@ -258,9 +258,9 @@ async def test_nothing_is_called_while_nobody_asks_or_watches() -> None:
         before = source.calls
         await until(lambda: source.calls > before + 2)
         await connected.request("resources/unsubscribe", {"uri": "x://y/a"})
-        await asyncio.sleep(0.1)
+        await steady(lambda: source.calls, 0.1)
         before = source.calls
-        await asyncio.sleep(0.1)
+        await quiet_for(0.1)
         assert source.calls == before
     once = source.provider(refresh=None)
     assert once.watch == "off"
@@ -279,7 +279,7 @@ async def test_after_a_failure_the_last_documents_are_served_and_attempts_become
         started = time.monotonic()
         while time.monotonic() < started + 0.4:
             assert (await provider.read(("a",), {}))[0].data == "1"
-            await asyncio.sleep(0.002)
+            await pause(0.002)
         assert 3 <= source.calls <= 8
         [*_, record] = caplog.records
         assert record.levelno == logging.WARNING

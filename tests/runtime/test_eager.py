@@ -15,6 +15,7 @@ from resource_server.runtime.eager import (
     settle,
     within,
 )
+from tests.waiting import pause
 
 pytestmark = pytest.mark.anyio
 
@@ -243,7 +244,7 @@ async def test_a_cancelled_waiter_waits_for_its_work_to_end() -> None:
         try:
             return await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.05)
+            await pause(0.05)
             ended = True
 
     work = asyncio.create_task(within(60, twice(slow_to_end())))
@@ -285,7 +286,7 @@ async def test_a_pause_does_not_count() -> None:
 
     async def working() -> int:
         limit.pause()
-        await asyncio.sleep(0.2)
+        await pause(0.2)
         limit.resume()
         return 1
 
@@ -293,7 +294,7 @@ async def test_a_pause_does_not_count() -> None:
 
     async def hanging() -> int:
         limit.pause()
-        await asyncio.sleep(0.1)
+        await pause(0.1)
         limit.resume()
         return await asyncio.Event().wait()
 

@@ -13,6 +13,7 @@ from resource_server.subscriptions.topic import Topic, Topics
 from resource_server.subscriptions.watch_runner import WatchRunner
 from tests.listeners import Recorder, uri_of
 from tests.providers_for_tests import Tree
+from tests.waiting import quiet_for
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +125,7 @@ async def test_a_failed_comparison_waits_for_its_retry() -> None:
     watched.topic.suspect()
     await watched.begins()
     watched.topic.failed()
-    await asyncio.sleep(3 * TIMING.notify_interval_s)
+    await quiet_for(3 * TIMING.notify_interval_s)
     assert (watched.begun, watched.topic.is_busy) == (1, False)
 
 
@@ -175,7 +176,7 @@ async def test_a_closed_topic_compares_no_more() -> None:
     watched.topic.suspect()
     await watched.compares(NOTHING)
     watched.topic.close()
-    await asyncio.sleep(3 * TIMING.vanish_grace_s)
+    await quiet_for(3 * TIMING.vanish_grace_s)
     assert (watched.begun, watched.told, watched.topic.is_busy) == (1, [], False)
 
 

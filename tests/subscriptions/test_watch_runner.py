@@ -17,6 +17,7 @@ from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.watch_runner import EVERYTHING, WatchRunner
 from tests.listeners import mounted
 from tests.providers_for_tests import Tree
+from tests.waiting import quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +144,7 @@ async def watched(
 async def test_exactly_the_changes_a_provider_yields_are_taken() -> None:
     async with watched(Watched(yielding(A, Change((), "children")))) as (_, taker):
         await taker.until(lambda: len(taker.taken) >= 2)
-        await asyncio.sleep(0.02)
+        await quiet_for(0.02)
         assert taker.taken == [A, Change((), "children")]
 
 
@@ -161,7 +162,7 @@ async def test_a_provider_without_watching_has_no_watch(
     taker = Taker()
     watching = WatchRunner(mounted(Tree({})), taker)
     watching.start()
-    await asyncio.sleep(0.02)
+    await quiet_for(0.02)
     await watching.close()
     assert (taker.taken, caplog.text) == ([], "")
 
@@ -271,7 +272,7 @@ async def test_a_mount_that_starts_late_counts_as_completely_changed() -> None:
 
 async def test_a_mount_that_starts_immediately_has_not_changed() -> None:
     async with watched(Lived(failures=0)) as (_, taker):
-        await asyncio.sleep(0.02)
+        await quiet_for(0.02)
         assert taker.taken == []
 
 
@@ -343,7 +344,7 @@ async def test_a_watch_that_does_not_end_is_abandoned(
         "mount one does not end its watch"
     ]
     let_go.set()
-    await asyncio.sleep(0.01)
+    await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
 async def test_a_watch_may_end_before_it_starts() -> None:

@@ -17,6 +17,7 @@ from resource_server.provider import (
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.testing import ProviderViolations, check_provider
 from tests.testing.shelf import SHELF, SIGNATURE, Shelf, changed
+from tests.waiting import pause
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +56,7 @@ class TellsOfItAll(Watched):
 class ArmsNothing(Watched):
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         await interest.next()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         yield Change(())
 
 
@@ -63,7 +64,7 @@ class ArmsTheFirst(Watched):
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         for path in (await interest.next())[0]:
             yield Change(path)
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
 
 class ArmsWhatIsThere(Watched):
@@ -188,7 +189,7 @@ class EndsSlowly(Watched):
             async for change in super().changes(interest):
                 yield change
         finally:
-            await asyncio.sleep(5)
+            await pause(5)
 
 
 class KnowsOneInterest(Watched):

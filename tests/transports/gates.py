@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from resource_server.provider import Content, Path, Provider, Resource, Template
 from tests.providers_for_tests import SlowTree
+from tests.waiting import pause
 
 LARGE = 6_000_000
 _MANY = {str(number): f"text {number}" for number in range(5)}
@@ -56,7 +57,7 @@ class Gates:
                 await asyncio.sleep(0)
                 return [Content("x" * LARGE)]
             case ("many", number):
-                await asyncio.sleep(0.02)
+                await pause(0.02)
                 return [Content(_MANY[number])]
             case _:
                 pass

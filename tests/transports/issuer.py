@@ -16,6 +16,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from tests.waiting import block
+
 AUDIENCE = "https://files.example.org/mcp"
 ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
 
@@ -178,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(OSError):  # it was given up
             for byte in body:
                 self.wfile.write(bytes([byte]))
-                time.sleep(0.05)
+                block(0.05)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

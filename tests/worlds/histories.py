@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import shutil
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.providers.database.writer import TABLES, WORDS
+from tests.waiting import pause
 from tests.worlds.engines import Engine
 from tests.worlds.live_world import FILES, NOTES, ROWS, World
 
@@ -132,7 +132,7 @@ class Interrupt(Step):
             case "files":
                 away = world.folder.with_name("away")
                 world.folder.rename(away)
-                await asyncio.sleep(0.02)
+                await pause(0.02)
                 away.rename(world.folder)
             case "rows":
                 await world.engine.disconnect(world.urls)
@@ -147,7 +147,7 @@ class Wait(Step):
     ms: int
 
     async def happen(self, world: World) -> None:
-        await asyncio.sleep(self.ms / 1000)
+        await pause(self.ms / 1000)
 
 
 @dataclass(frozen=True)

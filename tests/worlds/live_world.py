@@ -15,7 +15,7 @@ from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from tests.listeners import IMPATIENT
 from tests.providers.database.owners import Owner
-from tests.waiting import until
+from tests.waiting import pause, until
 from tests.worlds.engines import Engine, Urls
 
 _BOARD = Path(__file__).with_name("board.py")
@@ -99,7 +99,7 @@ class Client:
         try:
             reading = await self._request("resources/read", {"uri": uri})
             while "_meta" in reading:
-                await asyncio.sleep(0.01)
+                await pause(0.01)
                 reading = await self._request("resources/read", {"uri": uri})
         except ErrorReply:
             return _ABSENT
@@ -126,7 +126,7 @@ class Client:
                     details: dict[str, Any] = error.data or {}
                     if not details.get("retryable"):
                         raise
-                await asyncio.sleep(0.01)
+                await pause(0.01)
 
     async def subscribe(self, uri: str) -> None:
         if uri in self.known:

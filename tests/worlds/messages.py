@@ -132,10 +132,9 @@ async def _check_engine(case: Engine, tally: Tally) -> None:
     for connection in connections:
         if connection() is not None:
             raise Violation(f"the connection lives on: {gc.get_referrers(connection())}")
-    for _ in range(100):
-        if len(asyncio.all_tasks()) <= tasks and _descriptors() <= descriptors:
-            return
-        await asyncio.sleep(0.01)
+    with suppress(TimeoutError):
+        await until(lambda: len(asyncio.all_tasks()) <= tasks and _descriptors() <= descriptors)
+        return
     raise Violation(f"{asyncio.all_tasks()}, {_descriptors() - descriptors} more descriptors")
 
 
@@ -381,10 +380,10 @@ def _fail_within(patch: pytest.MonkeyPatch) -> None:
 def _leak_requests(patch: pytest.MonkeyPatch) -> None:
     """Leave a task behind for each request."""
     admit = ClientConnection._admit  # pyright: ignore[reportPrivateUsage]
-    kept = set[asyncio.Task[None]]()
+    kept = set[asyncio.Task[Any]]()
 
     def leaky(self: ClientConnection, request: Any) -> Any:
-        kept.add(asyncio.get_running_loop().create_task(asyncio.sleep(600)))
+        kept.add(asyncio.get_running_loop().create_task(asyncio.Event().wait()))
         return admit(self, request)
 
     patch.setattr(ClientConnection, "_admit", leaky)

@@ -20,7 +20,6 @@ Allowed to differ, as docs/security.md tells:
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -34,6 +33,7 @@ from hypothesis import strategies as st
 from resource_server.cli import server_builder
 from resource_server.protocol.server import Server
 from tests.providers.database.owners import Owner
+from tests.waiting import quiet_for, steady, until
 from tests.worlds import folders, manifests, twin_databases
 from tests.worlds.callers import CallerKind, Client, callers, client_of
 from tests.worlds.harness import Property, Tally, Violation
@@ -121,7 +121,7 @@ async def _compare(case: Twins, world: _World, tally: Tally) -> None:
             tally.count("silences")
         else:
             await world.change()
-            await asyncio.sleep(manifests.CACHE_S)
+            await quiet_for(manifests.CACHE_S)
         if not case.restarts:
             _assert_same(first, await _talk(case, server), tally)
     if case.restarts:
@@ -133,12 +133,10 @@ async def _keep_silent(case: Twins, world: _World, server: Server, first: Conver
     """Change the worlds while a client listens."""
     async with client_of(server, case.caller) as client:
         await _subscribe(client, [*first.known.seen, *case.guesses])
-        before = -1
-        while before < len(client.notifications):
-            before = len(client.notifications)
-            await asyncio.sleep(_QUIET_S)
+        await steady(lambda: len(client.notifications), _QUIET_S)
+        before = len(client.notifications)
         await world.change()
-        await asyncio.sleep(_QUIET_S)
+        await quiet_for(_QUIET_S)
         if told := client.notifications[before:]:
             raise Violation(f"a change of hidden things is told: {told}")
 
@@ -158,8 +156,7 @@ async def _talk(case: Twins, server: Server) -> Conversation:
 async def _subscribe(client: Client, targets: Sequence[str]) -> None:
     if client.kind.is_modern:
         client.listen(list(targets))
-        while not client.notifications:  # noqa: ASYNC110  # the acknowledgement
-            await asyncio.sleep(_QUIET_S)
+        await until(lambda: client.notifications)  # the acknowledgement
         return
     for uri in targets:
         await client.ask("resources/subscribe", {"uri": uri})

@@ -32,6 +32,7 @@ from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.writer import TABLES, WORDS
 from tests.transports.program import BOTH, ROOT, running
+from tests.waiting import pause, quiet_for
 from tests.worlds import engines, grammar
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_client import Client, Response
@@ -272,7 +273,7 @@ class Subscriber:
             error: dict[str, Any] = answer.get("error", {})
             if not error.get("data", {}).get("retryable"):
                 return _state(answer)
-            await asyncio.sleep(0.05)
+            await pause(0.05)
 
     @property
     def is_busy(self) -> bool:
@@ -388,7 +389,7 @@ class Load:
                 group.create_task(self.be_slow())
             for change in changes:
                 group.create_task(self.change(change))
-            await asyncio.sleep(seconds)
+            await pause(seconds)
             self.lasts = False
 
     async def visit(self) -> None:
@@ -412,7 +413,7 @@ class Load:
     async def _ask(self, session: Session) -> None:
         for _ in range(self._dice.randrange(1, 12)):
             await session.call(*self._request())
-            await asyncio.sleep(self._dice.choice((0, 0.01, 0.05)))
+            await pause(self._dice.choice((0, 0.01, 0.05)))
 
     def _request(self) -> tuple[str, dict[str, Any]]:
         dice = self._dice
@@ -437,7 +438,7 @@ class Load:
         while self.lasts:
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1024)
             writer.write(_listen(self._place.uris).encoded(""))
-            await asyncio.sleep(self._dice.uniform(0.5, 3))
+            await pause(self._dice.uniform(0.5, 3))
             self._tally.count("slow clients")
             if self._dice.random() < 0.5:
                 await reader.read(1024)
@@ -448,7 +449,7 @@ class Load:
         while self.lasts:
             await what(self._dice)
             self._tally.count("writes")
-            await asyncio.sleep(self._dice.uniform(0, 0.06))
+            await pause(self._dice.uniform(0, 0.06))
 
 
 # -- the run
@@ -483,7 +484,7 @@ async def check(case: Soak, tally: Tally) -> None:
             except Violation as violation:
                 told = "".join(program.errors[-30:])
                 raise Violation(f"{violation}\nlogged:\n{told}") from None
-            await asyncio.sleep(idle_s + _QUIET_S)
+            await quiet_for(idle_s + _QUIET_S)
             session = Session(program.port, tally)
             await session.open()
             table.add(tally, rested_s, [await _report(call) for call in (session.call, stdio.call)])
@@ -620,13 +621,13 @@ async def _rest(
         before = -1
         while before != subscribers.events or subscribers.are_busy:
             before = subscribers.events
-            await asyncio.sleep(_QUIET_S)
+            await pause(_QUIET_S)
             subscribers.check()
     now = {uri: await _fresh(reader, uri) for uri in subscribers.uris}
     while stale := subscribers.stale(now):
         if time.monotonic() - began > patience_s:
             raise Violation("\n".join(stale))
-        await asyncio.sleep(0.1)
+        await pause(0.1)
         subscribers.check()
     tally.count("versions compared", len(now) * len(subscribers.all))
     return time.monotonic() - began
@@ -645,10 +646,10 @@ async def _fresh(reader: LocalClient, uri: str) -> Hashable:
 def _leak_requests(patch: pytest.MonkeyPatch) -> None:
     """Leave a task behind for each request."""
     admit = ClientConnection._admit  # pyright: ignore[reportPrivateUsage]
-    kept = set[asyncio.Task[None]]()
+    kept = set[asyncio.Task[Any]]()
 
     def leaky(self: ClientConnection, request: Any) -> Any:
-        kept.add(asyncio.get_running_loop().create_task(asyncio.sleep(3600)))
+        kept.add(asyncio.get_running_loop().create_task(asyncio.Event().wait()))
         return admit(self, request)
 
     patch.setattr(ClientConnection, "_admit", leaky)

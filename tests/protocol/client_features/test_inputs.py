@@ -30,6 +30,7 @@ from tests.protocol.client_features.asking import (
 from tests.protocol.tools import tooled
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, Wire, server_of
 from tests.providers_for_tests import SlowTree
+from tests.waiting import quiet_for
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +76,7 @@ async def test_the_timeout_of_a_tool_excludes_waiting_for_a_person() -> None:
     await wire.asked(2)
     first, second = wire.questions
     wire.answer(first, accepted(name="Ada"))
-    await asyncio.sleep(0.3)
+    await quiet_for(0.3)
     assert wire.replies == []
     wire.answer(second, accepted(colour="red"))
     assert "took longer" in words(await wire.reply_to(call))

@@ -16,7 +16,7 @@ import pytest
 
 from resource_server.errors import DeadlineExceeded, ResourceError
 from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
-from tests.waiting import until
+from tests.waiting import steady, until
 
 T = TypeVar("T")
 
@@ -158,12 +158,7 @@ class Commits:
 
     async def quiet(self, seconds: float) -> None:
         """Wait until no commit was noticed for `seconds`."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                seen = self.seen
-                await asyncio.sleep(seconds)
-                if self.seen == seen:
-                    return
+        await steady(lambda: self.seen, seconds)
 
     async def stop(self) -> None:
         self._task.cancel()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, LIST, Recorder
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
+from tests.waiting import block
 
 pytestmark = pytest.mark.anyio
 
@@ -507,7 +507,7 @@ async def test_a_watch_can_end_at_the_moment_of_a_poll(table: Owner) -> None:
                     assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
                     # Both are due in the same iteration of the loop, and the end comes first.
                     loop.call_later(0.001, ending.set_result, None)
-                    time.sleep(0.05)  # noqa: ASYNC251
+                    block(0.05)
                     await ending
 
 

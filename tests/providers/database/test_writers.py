@@ -28,7 +28,7 @@ from tests.listeners import BASE, IMPATIENT
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 from tests.providers.database.writer import TABLES
-from tests.waiting import steady
+from tests.waiting import pause, steady
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +119,7 @@ class Follower:
         while True:
             await self._news.wait()
             self._news.clear()
-            await asyncio.sleep(self._dice.choice((0, 0, 0.001, 0.01)))
+            await pause(self._dice.choice((0, 0, 0.001, 0.01)))
             await self._read_what_it_was_told_of()
 
     async def _read_what_it_was_told_of(self) -> None:
@@ -139,7 +139,7 @@ class Follower:
                 if error.code == _NOT_FOUND:
                     return _ABSENT
                 # A writer's transaction holds the lock.
-                await asyncio.sleep(0.01)
+                await pause(0.01)
                 continue
             return shown(uri, [(each["uri"], each.get("text")) for each in reading["contents"]])
 
@@ -200,7 +200,7 @@ async def missed_at_last(followers: list[Follower], catalog: Catalog) -> list[st
         missed = [each for follower in followers for each in await follower.missed(catalog)]
         if not missed:
             break
-        await asyncio.sleep(_QUIET_S)
+        await pause(_QUIET_S)
     return missed
 
 

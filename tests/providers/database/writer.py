@@ -11,6 +11,7 @@ import sqlite3
 import sys
 
 from tests.providers.database.owners import Owner, owner_of
+from tests.waiting import pause
 
 TABLES = (
     "create table t (id integer primary key, x integer, y integer)",
@@ -45,7 +46,7 @@ class Writer:
             return
         await self._owner.run("begin", *statements)
         # Lets other writers and the watch proceed.
-        await asyncio.sleep(self._dice.choice((0, 0, 0, 0.005)))
+        await pause(self._dice.choice((0, 0, 0, 0.005)))
         await self._owner.run(self._dice.choice(("commit", "commit", "commit", "rollback")))
 
     def _statement(self) -> str:

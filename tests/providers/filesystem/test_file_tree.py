@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import socket
@@ -41,6 +40,7 @@ from tests.providers.filesystem.trees import (
     walk,
 )
 from tests.providers.filesystem.watch.descriptors import few_descriptors
+from tests.waiting import grow_old
 
 pytestmark = pytest.mark.anyio
 
@@ -160,7 +160,7 @@ async def test_a_page_that_passes_many_known_directories_goes_on_in_a_thread(
 ) -> None:
     many = plant(tmp_path / "many", [f"{number:03}/x/y.md" for number in range(300)])
     few = plant(tmp_path / "few", [f"{a}/{b}.md" for a in range(10) for b in range(10)])
-    await asyncio.sleep(0.05)  # what changed just now is not cached
+    grow_old(tmp_path)  # what changed just now is not cached
     provider = Filesystem(path=many)
     documents = partial(provider.level, 2, "document", after=None, limit=100)
     await settle(provider.level(3, "document", after=None, limit=1000))

@@ -17,6 +17,7 @@ from resource_server.provider import (
 from resource_server.providers.filesystem import Filesystem, content
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.eager import settle
+from tests.waiting import pause
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,7 @@ async def test_a_hanging_folder_takes_a_limited_number_of_threads(
     try:
         for _ in range(3):
             reads = [asyncio.ensure_future(reading(gone)) for _ in range(60)]
-            await asyncio.sleep(0.2)
+            await pause(0.2)
             # A cancelled read keeps its thread, which nothing can end.
             for each in reads:
                 each.cancel()

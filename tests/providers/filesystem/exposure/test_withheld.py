@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,6 +18,7 @@ from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.eager import settle
 from tests.protocol.wire import Wire
+from tests.waiting import grow_old
 
 pytestmark = pytest.mark.anyio
 
@@ -229,7 +229,7 @@ async def test_a_journal_is_in_no_list_from_its_first_moment(
     journal = folder / "data/shop.db-journal"
     async with serve(folder).catalog as catalog:
         # A withheld file that has just changed would be looked at, and the journal with it.
-        await asyncio.sleep(0.05)
+        grow_old(folder)
         for _ in range(20):
             assert await names(catalog) == ["file:///all/data/other.txt"]
             journal.write_text("rows")

@@ -6,10 +6,11 @@ import os
 import random
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from tests.waiting import block
 
 _NAMES = ("a", "b", "c")
 _FILES = ("x.txt", "y.txt", "z.log", ".env", ".hidden")
@@ -68,7 +69,7 @@ class Changes:
             with suppress(OSError, shutil.Error):
                 print(change(), flush=True)  # noqa: T201
             if self._dice.random() < 0.3:
-                time.sleep(self._dice.choice((0.0005, 0.002, 0.01, 0.03)))
+                block(self._dice.choice((0.0005, 0.002, 0.01, 0.03)))
 
     def _folder(self) -> Path:
         """Return one that is there."""
@@ -101,7 +102,7 @@ class Changes:
                 file.write(self._text())
                 file.flush()
                 if self._dice.random() < 0.2:
-                    time.sleep(0.005)
+                    block(0.005)
         return f"append {self._name(path)}"
 
     def save(self) -> str:

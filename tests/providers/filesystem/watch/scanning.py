@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from resource_server.provider import Change
-from resource_server.providers.filesystem.directory import is_fresh
 from resource_server.providers.filesystem.exposure.rules import (
     DirectoryRules,
     ExposureRules,
@@ -17,7 +16,6 @@ from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from tests.listeners import Folder
-from tests.waiting import block_until
 
 
 def plant(folder: Folder, count: int = 600) -> list[str]:
@@ -64,12 +62,6 @@ class Register:
 
 def inodes(folder: Folder, prefixes: Iterable[str]) -> dict[str, int]:
     return {prefix: folder.at(prefix).stat().st_ino for prefix in prefixes}
-
-
-def grow_old(folder: Folder) -> None:
-    """Wait until a further change of any directory would show in its times."""
-    some = [folder.root, *folder.root.rglob("*/")]
-    block_until(lambda: not any(is_fresh(path.stat()) for path in some))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from tests.listeners import (
     uri_of,
     watched,
 )
-from tests.waiting import until
+from tests.waiting import grow_old, pause, quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ CHANGES: dict[str, Callable[[Folder], object]] = {
 @pytest.mark.parametrize("change", CHANGES)
 async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
     async with watched(folder.root) as scene:
-        await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
+        grow_old(folder.root)  # what is as young as its watch is told of to be sure
         await scene.follow("a.txt", "")
         CHANGES[change](folder)
         await scene.tells_once("a.txt", "")
@@ -136,7 +136,7 @@ async def test_an_open_log_is_notified_while_it_grows_and_at_its_end(
         with folder.at("a.txt").open("a", buffering=1) as log:
             for number in range(100):
                 log.write(f"{number}\n")
-                await asyncio.sleep(0.002)
+                await pause(0.002)
             await scene.of("a.txt")
             log.write("the last line\n")
             await scene.tells_once("a.txt")
@@ -152,7 +152,7 @@ async def test_an_open_log_is_not_notified_for_every_line(
         with folder.at("a.txt").open("a", buffering=1) as log:
             for number in range(100):
                 log.write(f"{number}\n")
-                await asyncio.sleep(0.001)
+                await pause(0.001)
         most = (time.monotonic() - began) / 0.05 + 2
         assert 2 <= len((await scene.quiet())["inotify"]) <= most
 
@@ -215,7 +215,7 @@ async def test_reading_a_file_is_not_a_change(folder: Folder) -> None:
 @pytest.mark.parametrize("option", ["inotify", "poll"])
 async def test_a_permission_change_is_notified_once(folder: Folder, option: WatchMode) -> None:
     async with watched(folder.root, [option]) as scene:
-        await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
+        grow_old(folder.root)  # what is as young as its watch is told of to be sure
         await scene.follow("a.txt", "")
         for mode in (0o600, 0o400):
             folder.at("a.txt").chmod(mode)
@@ -437,7 +437,7 @@ async def test_changes_of_hidden_files_are_not_reported(folder: Folder) -> None:
         ):
             folder.write(name, "first")
             folder.write(name, "second, longer")
-        await asyncio.sleep(0.06)  # and once more, when what came has been looked at
+        await quiet_for(0.06)  # and once more, when what came has been looked at
         for name in (
             ".hidden",
             ".env",

@@ -37,7 +37,7 @@ from tests.providers.filesystem.watch.scanning import (
     tree_of,
     work,
 )
-from tests.waiting import until
+from tests.waiting import grow_old, pause, quiet_for, until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -55,7 +55,7 @@ async def test_a_file_added_to_a_directory_not_yet_watched_is_reported(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = plant(folder)
-    await asyncio.sleep(0.02)
+    grow_old(folder.root)
     for name in (names[0], names[-1]):
         async with watched(folder.root) as scene:
             scene.follow_list()
@@ -141,7 +141,7 @@ async def test_nothing_is_watched_for_clients_that_left_during_the_scan(
                 gone.follow_list()
                 await until(lambda: held() > before + 50)
             await until(lambda: held() == before)
-            await asyncio.sleep(0.01)
+            await quiet_for(0.01)
             assert held() == before
 
 
@@ -150,7 +150,7 @@ async def test_changed_rules_are_reported_only_where_exposed_names_differ(
 ) -> None:
     plant(folder, 300)
     folder.write(".gitignore", "nothing\n")
-    await asyncio.sleep(0.02)
+    grow_old(folder.root)
     interests = MountInterest()
     interests.listing = True
     told: list[Change] = []
@@ -166,7 +166,7 @@ async def test_changed_rules_are_reported_only_where_exposed_names_differ(
     assert {*told} == {Change((), "children")}
     told.clear()
     folder.write(".gitignore", "# what nobody needs\nd3/\n")
-    await asyncio.sleep(0.1)
+    await quiet_for(0.1)
     folder.write("d1/new.txt")
     await until(lambda: bool(told))
     assert {*told} == {Change(("d1",), "children")}
@@ -322,7 +322,7 @@ async def test_a_huge_directory_is_scanned_rarely_and_its_files_notify_immediate
         await scene.follow("huge/7")
         for number in range(50):
             folder.write(f"huge/new{number}")
-            await asyncio.sleep(0.002)
+            await pause(0.002)
         folder.write("huge/7", "other")
         await scene.view.recorder.of("huge/7")
         assert scene.view.recorder.told.count(LIST) <= 2

@@ -25,7 +25,7 @@ from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import BASE, IMPATIENT, PATIENCE_S, impatient_folder, mounted
 from tests.providers.filesystem.watch.changes import PATHS
-from tests.waiting import steady
+from tests.waiting import pause, steady
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +77,7 @@ class Client:
         while True:
             await self._news.wait()
             self._news.clear()
-            await asyncio.sleep(self._dice.choice((0, 0, 0.001, 0.01)))
+            await pause(self._dice.choice((0, 0, 0.001, 0.01)))
             await self.read_what_it_was_told_of()
 
     async def read_what_it_was_told_of(self) -> None:
@@ -222,7 +222,7 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
         missed = [await missing(client, catalog) for client in clients]
         until = time.monotonic() + PATIENCE_S
         while any(missed) and time.monotonic() < until:
-            await asyncio.sleep(_QUIET_S)  # on a slow machine it may come late
+            await pause(_QUIET_S)  # on a slow machine it may come late
             missed = [await missing(client, catalog) for client in clients]
     finally:
         for task in reading:

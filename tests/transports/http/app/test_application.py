@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from tests.transports.program import (
     request,
     serving,
 )
+from tests.waiting import block
 
 BODY = 100_000
 
@@ -297,7 +297,7 @@ def test_an_upgrade_is_ignored_wherever_packets_are_split(program: Program) -> N
     with program.line() as line:
         for cut in range(1, end):
             line.send(asked[:cut])
-            time.sleep(0.001)
+            block(0.001)
             line.send(asked[cut:])
             assert line.answer().json["result"] == {}
         # Behind another, and before one.

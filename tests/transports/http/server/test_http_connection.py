@@ -30,6 +30,7 @@ from tests.transports.program import (
     request,
     serving,
 )
+from tests.waiting import block
 
 MIB = 1 << 20
 METRICS = request("GET", path="/metrics")
@@ -192,7 +193,7 @@ def test_a_client_that_reads_slowly_is_not_cut_off(tmp_path: Path) -> None:
             assert data
             received += len(data)
             if time.monotonic() < until:
-                time.sleep(0.02)  # This is how it reads.
+                block(0.02)
 
 
 @pytest.mark.guarantee("any-input-is-answered")
@@ -227,7 +228,7 @@ def test_a_client_that_reads_a_few_bytes_at_a_time_is_cut_off(tmp_path: Path) ->
         while program.sockets() > before:
             assert time.monotonic() < until
             line.socket.recv(2_000)
-            time.sleep(0.05)  # This is how it reads.
+            block(0.05)
         line.socket.close()
 
 

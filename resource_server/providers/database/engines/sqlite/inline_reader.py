@@ -45,13 +45,19 @@ _REST_S = 0.25
 class InlineReader:
     """A connection for the event loop, opened in a thread by the first read.
 
-    `connect` opens it for the file with this identity; it waits for no lock.
+    `connect` opens it for the file with this identity; it waits for no lock. `clock` counts
+    seconds.
     """
 
     def __init__(
-        self, file: DatabaseFile, connect: Callable[[FileIdentity], SqliteConnection]
+        self,
+        file: DatabaseFile,
+        connect: Callable[[FileIdentity], SqliteConnection],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._file = file
+        self._clock = clock
         self._open_connection = connect
         self._connection: SqliteConnection | None = None
         self._identity: FileIdentity | None = None
@@ -61,14 +67,14 @@ class InlineReader:
 
     def select(self, statement: Statement, limit: int) -> Rows | Literal["hot", "slow"]:
         """Return the rows of a statement, or which workers should run it: hot or slow."""
-        if limit > _MAX_ROWS or time.monotonic() < self._rests_until:
+        if limit > _MAX_ROWS or self._clock() < self._rests_until:
             return "hot"
         connection = self._connection
         if connection is None or not (self._is_same_file() and connection.log.is_current()):
             self._reopen()
             return "hot"
         self._alarms = 0
-        begun = time.monotonic()
+        begun = self._clock()
         try:
             rows = connection.at_once(statement, limit)
         except sqlite3.OperationalError as error:
@@ -87,7 +93,7 @@ class InlineReader:
             return "hot"
         if not connection.is_unchanged():
             return "hot"
-        if time.monotonic() - begun > _SLOW_S:
+        if self._clock() - begun > _SLOW_S:
             self._rest()
         return rows or "hot"
 
@@ -108,7 +114,7 @@ class InlineReader:
             return False
 
     def _rest(self) -> None:
-        self._rests_until = time.monotonic() + _REST_S
+        self._rests_until = self._clock() + _REST_S
 
     def _reopen(self) -> None:
         if self._opening is None or self._opening.done():

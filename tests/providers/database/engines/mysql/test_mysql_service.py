@@ -29,7 +29,7 @@ from tests.providers.database.servers import (
     proxy_to,
     with_parts,
 )
-from tests.waiting import until
+from tests.waiting import quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -200,8 +200,12 @@ async def test_the_engine_reconnects_to_a_restarted_server(
         await engine.open()
         try:
             await asyncio.gather(*(rows(engine, "SELECT SLEEP(0.1)") for _ in range(4)))
-            running = asyncio.create_task(rows(engine, "SELECT SLEEP(60)"))
-            await asyncio.sleep(0.3)
+            running = asyncio.create_task(rows(engine, "SELECT SLEEP(60) AS cut"))
+            active = (
+                "SELECT id FROM information_schema.processlist WHERE info LIKE '%AS cut%'"
+                f" AND user = '{database.user}'"
+            )
+            await until(lambda: database.run(active))
             await proxy.cut()
             with pytest.raises(ResourceBusy) as lost:
                 await running
@@ -340,7 +344,7 @@ async def test_commits_during_an_outage_are_noticed(
             await proxy.cut()
             await database.run("UPDATE victims SET name = 'away' WHERE id = 47")
             # Long enough for an attempt to fail.
-            await asyncio.sleep(0.3)
+            await quiet_for(0.3)
             seen = commits.seen
             await proxy.restore()
             await commits.beyond(seen)

@@ -30,7 +30,7 @@ from tests.providers.database.servers import (
     proxy_to,
     with_parts,
 )
-from tests.waiting import until
+from tests.waiting import quiet_for, until
 
 asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
@@ -188,8 +188,12 @@ async def test_the_engine_reconnects_to_a_restarted_server(
         await engine.open()
         try:
             await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.1)") for _ in range(4)))
-            running = asyncio.create_task(rows(engine, "SELECT pg_sleep(60)"))
-            await asyncio.sleep(0.3)
+            running = asyncio.create_task(rows(engine, "SELECT pg_sleep(60) AS cut"))
+            active = (
+                "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%AS cut%' AND state = 'active'"
+                f" AND usename = '{database.role}'"
+            )
+            await until(lambda: database.run(active))
             await proxy.cut()
             with pytest.raises(ResourceBusy) as lost:
                 await running
@@ -307,7 +311,7 @@ async def test_commits_during_an_outage_are_noticed(database: Database, *, notif
             await proxy.cut()
             await database.execute("UPDATE victims SET name = 'away' WHERE id = 47")
             # Long enough for an attempt to fail.
-            await asyncio.sleep(0.3)
+            await quiet_for(0.3)
             seen = commits.seen
             await proxy.restore()
             await commits.beyond(seen)

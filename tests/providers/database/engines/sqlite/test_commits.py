@@ -18,6 +18,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import PATIENCE_S, opened, write
+from tests.waiting import quiet_for, steady
 
 pytestmark = pytest.mark.anyio
 
@@ -98,7 +99,7 @@ async def test_only_commits_are_noticed(tmp_path: pathlib.Path) -> None:
             writer.rollback()
             writer.execute("UPDATE orders SET n = n + 1 WHERE id = 99")
             writer.rollback()
-            await asyncio.sleep(0.3)
+            await quiet_for(0.3)
             assert heard.count == count
             with writer:
                 writer.execute("UPDATE orders SET n = n + 1")
@@ -132,7 +133,7 @@ async def test_a_commit_behind_a_lock_is_noticed(tmp_path: pathlib.Path) -> None
         with closing(sqlite3.connect(path, isolation_level=None)) as writer:
             writer.execute("BEGIN EXCLUSIVE")
             writer.execute("UPDATE orders SET n = n + 1")
-            await asyncio.sleep(0.5)
+            await quiet_for(0.5)
             writer.execute("COMMIT")
             await heard.beyond(count)
 
@@ -172,9 +173,9 @@ async def test_a_file_without_commits_is_rarely_looked_at(tmp_path: pathlib.Path
     commits = SqliteCommitWatch(file, 0.02).follow()
     await anext(commits)
     following = asyncio.ensure_future(anext(commits))
-    await asyncio.sleep(0.5)  # the looks after the first one
+    await steady(lambda: file.looks, 0.5)  # the looks after the first one
     file.looks = 0
-    await asyncio.sleep(2.0)
+    await quiet_for(2.0)
     assert file.looks <= 4  # one a second, instead of a hundred
     write(pathlib.Path(file.path), "UPDATE orders SET n = n + 1")
     async with asyncio.timeout(PATIENCE_S):

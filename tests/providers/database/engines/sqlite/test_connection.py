@@ -28,6 +28,7 @@ from tests.providers.database.sqlite_databases import (
     rows,
     write,
 )
+from tests.waiting import pause
 
 pytestmark = pytest.mark.anyio
 
@@ -321,5 +322,5 @@ async def test_a_series_of_bombs_does_not_delay_rows(tmp_path: Path) -> None:
         bombs = [asyncio.create_task(attempt(engine, sql)) for sql in BOMBS]
         while not all(bomb.done() for bomb in bombs):
             assert await rows(engine, "SELECT id FROM orders WHERE id = ?", 1) == [(1,)]
-            await asyncio.sleep(0.01)
+            await pause(0.01)
         assert not any(isinstance(bomb.result(), Rows) for bomb in bombs)

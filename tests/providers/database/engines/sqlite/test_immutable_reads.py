@@ -33,6 +33,7 @@ from tests.providers.database.sqlite_databases import (
     rows,
     write,
 )
+from tests.waiting import pause
 
 pytestmark = pytest.mark.anyio
 
@@ -137,7 +138,7 @@ async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
             assert low == high, f"a torn read, seed {seed}"
             assert low >= committed, f"a stale read, seed {seed}"
             reads += 1
-            await asyncio.sleep(chance.choice((0, 0, 0.001)))
+            await pause(chance.choice((0, 0, 0.001)))
 
     with writing(path, seed) as writer:
         follow = asyncio.create_task(writer.follow())

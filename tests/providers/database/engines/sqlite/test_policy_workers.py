@@ -26,7 +26,7 @@ from resource_server.providers.database.engines.sqlite.policy_connection import 
 from resource_server.providers.database.engines.sqlite.policy_workers import PolicyWorkers
 from resource_server.providers.database.masks import Masker
 from tests.providers.database.sqlite_databases import PATIENCE_S, connection_threads, write
-from tests.waiting import until
+from tests.waiting import pause, until
 
 pytestmark = pytest.mark.anyio
 
@@ -148,7 +148,7 @@ async def test_a_quick_statement_that_gets_slow_delays_nothing(tmp_path: Path) -
             for _ in range(20):
                 found = await running.ask(Statement(sql, (2,)), limit=1, within=PATIENCE_S)
                 assert found.rows == [(2,)]
-                await asyncio.sleep(0.01)
+                await pause(0.01)
             slow = asyncio.create_task(
                 running.ask(Statement(sql, (400_000,)), limit=1, within=PATIENCE_S)
             )

@@ -31,7 +31,7 @@ from tests.providers.database.sqlite_databases import (
     rows,
     write,
 )
-from tests.waiting import until
+from tests.waiting import pause, until
 
 pytestmark = pytest.mark.anyio
 
@@ -144,7 +144,7 @@ async def test_a_cancelled_statement_is_stopped(tmp_path: Path) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
         for _ in range(20):
             task = asyncio.create_task(engine.fetch(Statement(ENDLESS), limit=1, within=600))
-            await asyncio.sleep(0.01)
+            await pause(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -156,7 +156,7 @@ async def test_closing_stops_running_statements(tmp_path: Path) -> None:
     async with opened(path) as engine:
         slow = [asyncio.create_task(endless(engine, within=600)) for _ in range(6)]
         hot = asyncio.create_task(engine.fetch(Statement(ENDLESS), limit=1, within=600))
-        await asyncio.sleep(0.2)
+        await pause(0.2)
     ended = await asyncio.gather(*slow, hot, return_exceptions=True)
     assert {type(end) for end in ended} == {ResourceBusy}
 
@@ -169,7 +169,7 @@ async def test_closing_waits_for_a_connection_that_is_being_opened(tmp_path: Pat
         writer.execute("BEGIN EXCLUSIVE")
         late = asyncio.create_task(rows(engine, "SELECT max(n) FROM numbers"))
         # Opening a connection waits for a writer for a quarter of a second.
-        await asyncio.sleep(0.05)
+        await pause(0.05)
         other.replace(path)
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
         await engine.close()
