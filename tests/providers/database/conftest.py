@@ -24,7 +24,11 @@ def mariadb_url() -> Iterator[str]:
         yield made.url
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb", "duckdb"])
+ENGINES = ("sqlite", "postgresql", "mariadb", pytest.param("duckdb", marks=pytest.mark.deep))
+"""Engines of tests that run on each; each test on DuckDB starts a process of it."""
+
+
+@pytest.fixture(params=ENGINES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a database, for tests that run on every engine."""
     if request.param == "sqlite":
