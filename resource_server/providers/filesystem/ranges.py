@@ -312,17 +312,10 @@ def pread(fd: int, count: int, offset: int) -> bytes:
     """Return `count` bytes from `offset`, fewer only at the end of the file."""
     blocks: list[bytes] = []
     while count > 0:
-        block = _pread_once(fd, min(count, _BLOCK_BYTES), offset)
+        block = os.pread(fd, min(count, _BLOCK_BYTES), offset)
         if not block:
             break
         blocks.append(block)
         offset += len(block)
         count -= len(block)
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
-
-
-def _pread_once(fd: int, count: int, offset: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(fd, count, offset)
-    os.lseek(fd, offset, os.SEEK_SET)  # Windows; each descriptor has a single user
-    return os.read(fd, count)

@@ -12,11 +12,10 @@ import errno
 import functools
 import logging
 import os
-import re
 import stat as modes
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -32,29 +31,24 @@ from resource_server.errors import (
 from resource_server.provider import Path
 from resource_server.runtime import openat2
 
-__all__ = ["ResolverName", "Root", "Stamp", "Status", "is_unsafe_on_windows", "resource_error"]
-
 ResolverName: TypeAlias = Literal["openat2", "walk"]
 
 _log = logging.getLogger(__name__)
 
 
-def _flags(*names: str) -> int:
-    # A flag that the platform lacks counts as 0.
-    return sum(getattr(os, name, 0) for name in names)
-
-
-_PATH = _flags("O_PATH")
-_DIRECTORY = _flags("O_DIRECTORY")
-_NOFOLLOW = _flags("O_NOFOLLOW")
-_CLOEXEC = _flags("O_CLOEXEC", "O_NOINHERIT")
+_PATH = getattr(os, "O_PATH", 0)  # of Linux
 # NONBLOCK: opening a FIFO does not wait. NOCTTY: no terminal becomes ours.
-_ALWAYS = _CLOEXEC | _flags("O_NONBLOCK", "O_NOCTTY", "O_BINARY")
-_FOLDER = (_PATH or os.O_RDONLY) | _DIRECTORY | _CLOEXEC
+_ALWAYS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_FOLDER = (_PATH or os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
-_BUSY = frozenset(
-    getattr(errno, name)
-    for name in ("EAGAIN", "EBUSY", "EINTR", "EMFILE", "ENFILE", "ENOMEM", "ETIMEDOUT")
+_BUSY = (
+    errno.EAGAIN,
+    errno.EBUSY,
+    errno.EINTR,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ETIMEDOUT,
 )
 
 
@@ -231,7 +225,7 @@ class Root:
         try:
             folder = self._current()
             try:
-                fd = self._resolver.open(folder, name, os.O_RDONLY | _DIRECTORY)
+                fd = self._resolver.open(folder, name, os.O_RDONLY | os.O_DIRECTORY)
             except NotADirectoryError:
                 if modes.S_ISREG(self._resolver.stat(folder, name).st_mode):
                     raise NotACollection from None
@@ -289,12 +283,11 @@ class _RootFolder:
     still opens beneath it.
     """
 
-    __slots__ = ("fd", "identity", "path")
+    __slots__ = ("fd", "identity")
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        self.fd = os.open(path, _FOLDER) if _opens_relative() else -1
-        status = os.stat(path if self.fd < 0 else self.fd)
+        self.fd = os.open(path, _FOLDER)
+        status = os.stat(self.fd)
         self.identity = (status.st_dev, status.st_ino)
 
     def __del__(self) -> None:
@@ -302,23 +295,7 @@ class _RootFolder:
             os.close(self.fd)
 
 
-def _opens_relative() -> bool:
-    return os.open in os.supports_dir_fd  # everywhere but on Windows
-
-
-class _PathResolver(Protocol):
-    """Resolves names beneath a folder: encoded segments joined by `/`, empty for the folder."""
-
-    def open(
-        self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False
-    ) -> int: ...
-
-    def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result: ...
-
-
-def _resolver(resolver: ResolverName | None) -> _PathResolver:
-    if not _opens_relative():
-        return _ByNameResolver()
+def _resolver(resolver: ResolverName | None) -> _KernelResolver | _WalkResolver:
     system_call = openat2.system_call() if resolver != "walk" else None
     if system_call is not None:
         return _KernelResolver(system_call)
@@ -331,7 +308,10 @@ _PATH_MAX = 4096
 
 
 class _KernelResolver:
-    """Resolves with `openat2`: a single system call, during which no link can move."""
+    """Resolves with `openat2`: a single system call, during which no link can move.
+
+    A name is made of encoded segments joined by `/`; the empty one is the folder's own.
+    """
 
     _ATTEMPTS = 64
     _RESOLVE = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS | openat2.RESOLVE_NO_SYMLINKS
@@ -344,7 +324,7 @@ class _KernelResolver:
         if len(name) >= _PATH_MAX:
             return self._walk.open(folder, name, flags)
         # Unlike `open`, `openat2` refuses flags that have no meaning with O_PATH.
-        flags |= _NOFOLLOW | (_CLOEXEC if flags & _PATH else _ALWAYS)
+        flags |= os.O_NOFOLLOW | (os.O_CLOEXEC if flags & _PATH else _ALWAYS)
         resolve = self._RESOLVE | openat2.RESOLVE_CACHED if cached else self._RESOLVE
         how = openat2.HOW.pack(flags, 0, resolve)
         attempts = 1 if cached else self._ATTEMPTS
@@ -373,9 +353,9 @@ class _WalkResolver:
     """Resolves by opening one component after the other, as the kernel does in `openat2`."""
 
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
-        always = _CLOEXEC if flags & _PATH else _ALWAYS
+        always = os.O_CLOEXEC if flags & _PATH else _ALWAYS
         with self._parent(folder, name) as (parent, last):
-            return os.open(last, flags | always | _NOFOLLOW, dir_fd=parent)
+            return os.open(last, flags | always | os.O_NOFOLLOW, dir_fd=parent)
 
     def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result:
         with self._parent(folder, name) as (parent, last):
@@ -388,7 +368,7 @@ class _WalkResolver:
         parent = folder.fd
         try:
             for segment in above:
-                inner = os.open(segment, _FOLDER | _NOFOLLOW, dir_fd=parent)
+                inner = os.open(segment, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
                 if parent != folder.fd:
                     os.close(parent)
                 parent = inner
@@ -396,43 +376,3 @@ class _WalkResolver:
         finally:
             if parent != folder.fd:
                 os.close(parent)
-
-
-class _ByNameResolver:
-    """Resolves by name, where descriptors cannot be opened beneath (Windows); refuses links."""
-
-    def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
-        return os.open(self._walked(folder, name)[0], flags | _ALWAYS)
-
-    def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result:
-        return self._walked(folder, name)[1]
-
-    def _walked(self, folder: _RootFolder, name: bytes) -> tuple[str, os.stat_result]:
-        walked = folder.path
-        status = os.stat(walked)
-        for segment in os.fsdecode(name).split("/") if name else ():
-            if is_unsafe_on_windows(segment):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            walked = os.path.join(walked, segment)
-            status = os.lstat(walked)
-            attributes = getattr(status, "st_file_attributes", 0)
-            if attributes & modes.FILE_ATTRIBUTE_REPARSE_POINT or modes.S_ISLNK(status.st_mode):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        return walked, status
-
-
-_UNSAFE_ON_WINDOWS = re.compile(
-    r"""
-      .* [\x00-\x1f<>:"|?*/\\] .*                        # streams (a:b), wildcards, separators
-    | .* [. ]                                            # dropped from the end: a.txt. is a.txt
-    | .* ~ \d .*                                         # 8.3: PROGRA~1 is Program Files
-    | (con | prn | aux | nul | conin\$ | conout\$ | clock\$ | (com | lpt) [0-9¹²³])
-      \ * ([.] .*)?                                      # devices, with any suffix
-    """,
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
-)
-
-
-def is_unsafe_on_windows(segment: str) -> bool:
-    """Return whether Windows may interpret this name as something other than that file."""
-    return _UNSAFE_ON_WINDOWS.fullmatch(segment) is not None

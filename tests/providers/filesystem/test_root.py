@@ -24,7 +24,6 @@ from resource_server.errors import (
 from resource_server.providers.filesystem.root import (
     ResolverName,
     Root,
-    is_unsafe_on_windows,
     resource_error,
 )
 
@@ -566,86 +565,3 @@ def test_the_check_reports_a_missing_permission(root: Root, folder: Path) -> Non
             root.check()
     finally:
         folder.chmod(0o700)
-
-
-# --- Windows
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a.txt:stream",
-        "a.txt::$DATA",
-        "C:",
-        "a.txt.",
-        "a.txt ",
-        "a. .",
-        "CON",
-        "nul",
-        "NUL.txt",
-        "aux .c",
-        "Com1",
-        "LPT9.tar.gz",
-        "com¹",
-        "CONIN$",
-        "PROGRA~1",
-        "GIT~1",
-        "a\\b",
-        "a/b",
-        "a*",
-        "a?",
-        "<a>",
-        'a"b',
-        "a|b",
-        "a\nb",
-        "a\x1fb",
-        "..",
-    ],
-)
-def test_a_name_that_windows_reinterprets_is_unsafe(name: str) -> None:
-    assert is_unsafe_on_windows(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a.txt",
-        ".gitignore",
-        "console",
-        "com",
-        "com10",
-        "nulls.txt",
-        "a~b",
-        "~",
-        "a b",
-        "café",
-        "日本",
-    ],
-)
-def test_an_ordinary_name_is_safe_on_windows(name: str) -> None:
-    assert not is_unsafe_on_windows(name)
-
-
-@pytest.fixture
-def by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
-    """A root as on a system that opens nothing relative to a descriptor."""
-    monkeypatch.setattr(os, "supports_dir_fd", set[object]())
-    return Root(folder)
-
-
-@pytest.mark.guarantee("closed-by-the-kernel")
-def test_without_relative_opens_files_are_opened_but_links_are_not(
-    by_name: Root, folder: Path
-) -> None:
-    link(folder, LINKS | OUTSIDE)
-    assert content(by_name, "docs", "a.txt") == "inside"
-    for name in ("file", "folder", "parent", "absolute", "loop"):
-        assert is_absent(by_name, name)
-    assert is_absent(by_name, "folder", "a.txt")
-    assert is_absent(by_name, "parent-folder", "key")
-
-
-def test_without_relative_opens_unsafe_names_are_not_found(by_name: Root, folder: Path) -> None:
-    (folder / "a.txt:stream").write_text("hidden")
-    assert is_absent(by_name, "a.txt:stream")
-    assert by_name.stat(("docs", "a.txt")).st_size == 6
