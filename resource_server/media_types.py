@@ -388,7 +388,7 @@ def from_content(head: bytes) -> str:
     worker thread: the first call loads libmagic (about 50 ms), and any may take 0.3 ms.
     """
     head = head[:HEAD_BYTES]
-    if marked(head) is not None:
+    if mark_codec(head) is not None:
         return _TEXT
     if begins_as_text(head):
         return _interpreted(head) or _sniffed(head) or _TEXT
@@ -460,7 +460,7 @@ def is_encoded(mime: str) -> bool:
     return is_binary(mime) or mime.partition(";")[0].strip().lower() in _ENCODED
 
 
-def marked(head: bytes) -> str | None:
+def mark_codec(head: bytes) -> str | None:
     """Return the codec of the byte order mark that a document begins with; None without one."""
     if head[:1] not in _FIRST_OF_BOMS:
         return None

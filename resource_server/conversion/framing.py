@@ -17,12 +17,12 @@ _LENGTH: Final = struct.Struct("!I")
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def framed(message: bytes) -> bytes:
+def with_length(message: bytes) -> bytes:
     """Return a message with its length."""
     return _LENGTH.pack(len(message)) + message
 
 
-def take(channel: socket.socket, max_bytes: int) -> bytes:
+def receive(channel: socket.socket, max_bytes: int) -> bytes:
     """Return the next message.
 
     Raises:
@@ -32,8 +32,8 @@ def take(channel: socket.socket, max_bytes: int) -> bytes:
     return _taken(channel, _length(_taken(channel, _LENGTH.size), max_bytes))
 
 
-async def read(stream: StreamReader, max_bytes: int) -> bytes:
-    """Return the next message of a stream; raises as `take`."""
+async def receive_async(stream: StreamReader, max_bytes: int) -> bytes:
+    """Return the next message of a stream; raises as `receive`."""
     return await stream.readexactly(_length(await stream.readexactly(_LENGTH.size), max_bytes))
 
 
@@ -44,8 +44,8 @@ def send_with_fd(channel: socket.socket, message: bytes, fd: int) -> None:
     channel.sendall(message)
 
 
-def take_with_fd(channel: socket.socket, max_bytes: int) -> tuple[bytes, int]:
-    """Return the next message and its descriptor; raises as `take`."""
+def receive_with_fd(channel: socket.socket, max_bytes: int) -> tuple[bytes, int]:
+    """Return the next message and its descriptor; raises as `receive`."""
     rights = array.array("i")
     head, ancillary, _, _ = channel.recvmsg(_LENGTH.size, socket.CMSG_LEN(rights.itemsize))
     if len(head) < _LENGTH.size or not ancillary:

@@ -127,13 +127,13 @@ def take_job(channel: socket.socket) -> tuple[ConversionJob, int]:
     Raises:
         EOFError: the server is gone.
     """
-    message, fd = framing.take_with_fd(channel, _MAX_MESSAGE_BYTES)
+    message, fd = framing.receive_with_fd(channel, _MAX_MESSAGE_BYTES)
     return _decode_job(message), fd
 
 
 def send_answer(channel: socket.socket, answer: Answer) -> None:
     """Send an answer."""
-    channel.sendall(framing.framed(_encode(answer)))
+    channel.sendall(framing.with_length(_encode(answer)))
 
 
 def take_answer(channel: socket.socket) -> Answer:
@@ -144,4 +144,4 @@ def take_answer(channel: socket.socket) -> Answer:
         TimeoutError: it has taken longer than the timeout of the socket.
         msgspec.ValidationError, msgspec.DecodeError: it has sent something else.
     """
-    return _decode_answer(framing.take(channel, _MAX_MESSAGE_BYTES))
+    return _decode_answer(framing.receive(channel, _MAX_MESSAGE_BYTES))

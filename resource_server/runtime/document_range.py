@@ -1,4 +1,4 @@
-"""Ranges of documents, as URIs and tools write them: `lines=10-40`, `tail=100`, `bytes=0-999`."""
+"""Ranges of documents, as URIs and tools write them: `lines=10-40`, `tail=100`, `pages=3`."""
 
 from __future__ import annotations
 
@@ -77,6 +77,22 @@ def parse_range(given: Mapping[str, str | int | None], *, is_uri: bool = False) 
     if last is not None and last < first:
         raise InvalidParameter(f"{unit} {text} end before they begin; write {unit}={last}-{first}")
     return Range(unit, first, last)
+
+
+def parse_interval(name: str, value: str) -> tuple[int, int | None]:
+    """Return the first and the last number of the parameter `name`; None for all that follow.
+
+    Numbers count from 1.
+
+    Raises:
+        InvalidParameter: it is no interval; the message shows one.
+    """
+    match = _INTERVAL.fullmatch(value)
+    first = int(match[1]) if match else 0
+    last = int(match[2]) if match and match[2] else None if value.endswith("-") else first
+    if not first or (last is not None and last < first):
+        raise InvalidParameter(f"{name} cannot be {value[:40]!r}; write {name}=3, 3-7 or 3-")
+    return first, last
 
 
 def _refusal(unit: Unit, text: str, is_uri: bool) -> InvalidParameter:

@@ -287,7 +287,7 @@ def parse_xml(data: bytes) -> Element:
     Raises:
         ConversionError: it is damaged, has a document type or entities, or is too deep or large.
     """
-    if (codec := media_types.marked(data)) not in (None, "utf-8"):
+    if (codec := media_types.mark_codec(data)) not in (None, "utf-8"):
         data = data.decode(codec, "replace").encode()
     # Expat finds UTF-16 by itself, in which the names below would have other bytes.
     if b"\0" in data:

@@ -200,7 +200,7 @@ def _guess_of_head(head: bytes) -> str:
 
 def marked(data: bytes) -> str | None:
     """Return the encoding of the byte order mark at the beginning, which it drops, or None."""
-    codec = media_types.marked(data)
+    codec = media_types.mark_codec(data)
     return "utf-8-sig" if codec == "utf-8" else codec and codec[: len("utf-16")]
 
 

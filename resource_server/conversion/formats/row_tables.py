@@ -15,10 +15,10 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from resource_server.conversion.formats import encodings
-from resource_server.conversion.intervals import parse_interval
 from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import MARKDOWN, ConversionRequest, Part
 from resource_server.runtime import markdown
+from resource_server.runtime.document_range import parse_interval
 from resource_server.runtime.json_numbers import exact_json
 
 Row: TypeAlias = Sequence[Any]

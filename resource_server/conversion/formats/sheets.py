@@ -53,11 +53,11 @@ from resource_server.conversion.formats.sheet_parts import (
     refuse_area,
 )
 from resource_server.conversion.formats.xls_parts import XlsRemarks
-from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.registry import SHEET_NAMES
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
 from resource_server.runtime import markdown
+from resource_server.runtime.document_range import parse_interval
 
 MAX_SHEET_BYTES: Final = 48 * 1024 * 1024
 """Maximum bytes of one sheet as Markdown, which is made in memory; rows are read on beyond it."""
@@ -364,7 +364,7 @@ def _checked(data: bytes) -> bytes:
 
 def _mended(data: bytes) -> tuple[bytes, bool]:
     """Return a sheet whose errors are text, and whether its cells had to move together."""
-    if media_types.marked(data) not in (None, "utf-8"):
+    if media_types.mark_codec(data) not in (None, "utf-8"):
         raise ConversionError("its sheets are not in UTF-8")
     if b't="e"' in data:
         data = _ERROR.sub(rb'\1"str"', data)

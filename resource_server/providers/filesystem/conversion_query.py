@@ -9,7 +9,6 @@ import msgspec
 
 from resource_server import media_types
 from resource_server.conversion import registry
-from resource_server.conversion.intervals import parse_interval
 from resource_server.conversion.registry import ConverterEntry, Converters
 from resource_server.conversion.text_window import WindowStart
 from resource_server.errors import InvalidParameter
@@ -19,7 +18,7 @@ from resource_server.providers.filesystem.ranges import (
     refuse_unknown,
     wanted_range,
 )
-from resource_server.runtime.document_range import Range
+from resource_server.runtime.document_range import Range, parse_interval
 from resource_server.runtime.extras import operator_hint
 
 FORMAT = "format"

@@ -50,7 +50,7 @@ class TextEncoding(Struct, frozen=True):
     @staticmethod
     def detect(head: bytes, encoding: str) -> TextEncoding:
         """Return the encoding of a byte order mark at the start of `head`, or else `encoding`."""
-        codec = media_types.marked(head)
+        codec = media_types.mark_codec(head)
         return _text_encoding(codec or encoding, has_mark=codec is not None)
 
     def decode(self, data: bytes, *, at_start: bool = True) -> str | None:

@@ -474,7 +474,7 @@ class DocumentSearcher:
 
     def _may_match(self, data: bytes, *, is_utf8: bool) -> bool:
         """Return whether a document may match, by its bytes."""
-        if not is_utf8 or media_types.marked(data) is not None:
+        if not is_utf8 or media_types.mark_codec(data) is not None:
             # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
             return True
         if self._query.may_be_in(data, self._check):
@@ -533,7 +533,7 @@ class DocumentSearcher:
 
 
 def _has_nul(head: bytes) -> bool:
-    return b"\0" in head and media_types.marked(head) is None
+    return b"\0" in head and media_types.mark_codec(head) is None
 
 
 def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:

@@ -225,4 +225,4 @@ decode_request = msgspec.msgpack.Decoder(Request, ext_hook=_read).decode
 
 def framed(message: Request | Answer) -> bytes:
     """Return a message as it is sent."""
-    return framing.framed(_encode(message))
+    return framing.with_length(_encode(message))

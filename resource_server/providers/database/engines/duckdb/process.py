@@ -80,7 +80,7 @@ class WorkerProcess:
 
     async def _answer(self, reader: asyncio.StreamReader, within: float | None = None) -> Answer:
         async with asyncio.timeout(within):
-            return decode_answer(await framing.read(reader, MAX_MESSAGE_BYTES))
+            return decode_answer(await framing.receive_async(reader, MAX_MESSAGE_BYTES))
 
     async def run(self, job: Run) -> Result | Failed:
         """Run a statement; cancelling this stops it.
@@ -120,7 +120,7 @@ class WorkerProcess:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                answer = decode_answer(await framing.read(reader, MAX_MESSAGE_BYTES))
+                answer = decode_answer(await framing.receive_async(reader, MAX_MESSAGE_BYTES))
                 if not isinstance(answer, Result | Failed):
                     break
                 waiting = self._waiting.pop(answer.id, None)

@@ -312,7 +312,7 @@ class _Prepared(NamedTuple):
 
 
 def _take(channel: socket.socket) -> Request:
-    return decode_request(framing.take(channel, MAX_MESSAGE_BYTES))
+    return decode_request(framing.receive(channel, MAX_MESSAGE_BYTES))
 
 
 def _opened(opening: Open, begin: Callable[[int], None] = lambda _: None) -> _Database | Refused:
