@@ -6,7 +6,7 @@ Importing this package loads neither YAML nor pydantic; only the modules that ne
 from resource_server.manifest.data import Positions
 from resource_server.manifest.model import (
     Cache,
-    CollectionRead,
+    CollectionLimits,
     Manifest,
     MountOptions,
     MountSpec,
@@ -16,7 +16,7 @@ from resource_server.runtime.option_types import Duration
 
 __all__ = [
     "Cache",
-    "CollectionRead",
+    "CollectionLimits",
     "Duration",
     "Manifest",
     "MountOptions",

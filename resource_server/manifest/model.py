@@ -26,7 +26,7 @@ _LONGEST_KEY_BYTES = 4096
 _PUBLISHED = "is a sample, which everybody may know; write one as 'openssl rand -hex 32' prints it"
 
 
-class Listing(Struct, frozen=True, kw_only=True):
+class ListingLimits(Struct, frozen=True, kw_only=True):
     """Bounds of the global listing (`resources/list`)."""
 
     max: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
@@ -35,7 +35,7 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Maximum levels below a root, database or provider."""
 
 
-class CollectionRead(Struct, frozen=True, kw_only=True):
+class CollectionLimits(Struct, frozen=True, kw_only=True):
     """Limits of one read of a collection. A truncated result is marked."""
 
     children: Annotated[int, Meta(ge=1, le=10_000)] = 1000
@@ -77,10 +77,10 @@ class ServerOptions:
     page_size: Annotated[int, Meta(ge=1, le=1000)] = 100
     """Maximum items per page of a listing. Further pages of resources have up to ten times as many,
     so that 64 pages reach the end of the global listing."""
-    listing: Listing = field(default_factory=Listing)
+    listing: ListingLimits = field(default_factory=ListingLimits)
     """Bounds of the global listing (`resources/list`): mounts first, those of high priority before
     the others, then level by level, collections before documents."""
-    collection_read: CollectionRead = field(default_factory=CollectionRead)
+    collection_read: CollectionLimits = field(default_factory=CollectionLimits)
     """Limits of one read of a collection."""
     alternatives: Literal["on-request", "inline"] = "on-request"
     """Whether reading a document returns all its formats (`inline`) or only the requested one."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import Diagnostic, ManifestError
-from resource_server.manifest import Cache, CollectionRead, Manifest, MountSpec
+from resource_server.manifest import Cache, CollectionLimits, Manifest, MountSpec
 from resource_server.manifest.load import load
 from resource_server.manifest.model import ServerOptions
 from resource_server.provider import Annotations
@@ -115,7 +115,7 @@ def test_a_manifest_with_every_option_is_read(tmp_path: pathlib.Path) -> None:
         title="Acme",
         instructions="Read docs first.",
         page_size=50,
-        collection_read=CollectionRead(children=8, bytes=type(CollectionRead().bytes)(4096)),
+        collection_read=CollectionLimits(children=8, bytes=type(CollectionLimits().bytes)(4096)),
         alternatives="inline",
         cache=Cache(ttl=type(Cache().ttl)(0.25), scope="public"),
     )

@@ -183,6 +183,7 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
             "1:4: a: tag '!!python/name:os.system' is not supported; remove it",
         ),
         ("a: !secret [x]\n", "1:4: a: tag '!secret' is not supported; remove it"),
+        ("!secret a: x\n", "1:1: tag '!secret' is not supported; remove it"),
         ("[a]: b\n", "1:1: a key must be text; is a ':' or a quote misplaced?"),
         ('"": b\n', "1:1: a key must be text; is a ':' or a quote misplaced?"),
         ("a:\n  <<: 5\n", '2:7: a["<<"]: expected a mapping, or a list of them, to merge'),

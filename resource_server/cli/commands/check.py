@@ -259,7 +259,7 @@ async def _report_mount(mount: Mount, spec: MountSpec) -> MountReport:
 
 
 def _report_client_roots(manifest: Manifest) -> list[MountReport]:
-    """Return a report of each client root, whose folders are unknown until a client connects."""
+    """Return the reports of the client roots; their folders are known once a client connects."""
     reports: list[MountReport] = []
     all_go_to: str | None = None
     for spec in manifest.client_roots:

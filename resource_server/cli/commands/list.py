@@ -84,13 +84,13 @@ def _print_uris(resources: Sequence[Json]) -> None:
 
 
 def _report_bounds(page: Json) -> None:
-    """Report that the listing ends before its last resource, if this page says so."""
+    """Report a listing that is truncated."""
     if _is_bounded(page):
         console.note("more than the listing has is below its collections; list one by its URI")
 
 
 def _is_bounded(page: Json) -> bool:
-    """Return whether this last page of a listing says that there is more than it has."""
+    """Return whether a listing is truncated, by its last page."""
     return META_TRUNCATED in page.get("_meta", {})
 
 

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -83,55 +84,49 @@ def command(
         options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
     elif insecure or tls_cert or tls_key or proxies or access_log or legacy:
         raise console.usage_error("these options need --http")
+    wanted = _Wanted(words, strict, not no_plugins, verbose)
     serving = _over_stdio if options is None else partial(_over_http, options=options)
     if not is_demo:
-        return serving(words, strict=strict, no_plugins=no_plugins, verbose=verbose)
+        return serving(wanted)
     # Imported here: only a demonstration needs it.
     from resource_server.cli import demo
 
     with demo.made() as sources:
-        return serving(
-            sources,
-            strict=strict,
-            no_plugins=no_plugins,
-            verbose=verbose,
-            hints=demo.hints(sources),
+        return serving(wanted._replace(words=sources, hints=demo.hints(sources)))
+
+
+class _Wanted(NamedTuple):
+    """What is served, over stdio as over HTTP."""
+
+    words: Sequence[str]
+    is_strict: bool
+    allow_plugins: bool
+    verbose: int
+    hints: Sequence[str] = ()
+
+    def server(self, *, over_http: bool = False) -> ReloadingServer:
+        return ReloadingServer(
+            *self.words,
+            allow_plugins=self.allow_plugins,
+            strict=self.is_strict,
+            over_http=over_http,
+            timing=source_arguments.current_timing(),
         )
 
 
-def _over_stdio(
-    words: Sequence[str],
-    *,
-    strict: bool,
-    no_plugins: bool,
-    verbose: int,
-    hints: Sequence[str] = (),
-) -> int:
+def _over_stdio(wanted: _Wanted) -> int:
     # First: from here on, nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
-    log_output.log_to_stderr(verbose, blocking=False)
-    served = ReloadingServer(
-        *words,
-        allow_plugins=not no_plugins,
-        strict=strict,
-        timing=source_arguments.current_timing(),
-    )
+    log_output.log_to_stderr(wanted.verbose, blocking=False)
+    served = wanted.server()
     if os.isatty(reader):
         console.note(f"serving {_served(served.manifest)} to an MCP client; Ctrl-D ends")
-        _print_hints(hints or _connecting(words))
+        _print_hints(wanted.hints or _connecting(wanted.words))
     runner.favour_the_loop()
-    return runner.run(_serve(served, reader, writer, strict=strict))
+    return runner.run(_serve(served, reader, writer, strict=wanted.is_strict))
 
 
-def _over_http(
-    words: Sequence[str],
-    *,
-    options: HttpOptions,
-    strict: bool,
-    no_plugins: bool,
-    verbose: int,
-    hints: Sequence[str] = (),
-) -> int:
+def _over_http(wanted: _Wanted, *, options: HttpOptions) -> int:
     # Imported here: stdio does without.
     extras.require("http", "--http")
     from resource_server.transports.http.server import uvicorn_server
@@ -145,12 +140,10 @@ def _over_http(
     certificate = (
         uvicorn_server.Certificate(options.tls_cert, options.tls_key) if options.tls_cert else None
     )
-    log_output.log_to_stderr(verbose, blocking=False)
+    log_output.log_to_stderr(wanted.verbose, blocking=False)
     if options.logs_access:
         log_output.enable_access_log()
-    served = ReloadingServer(
-        *words, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
-    )
+    served = wanted.server(over_http=True)
     http = served.manifest.http
     if reason := options.refusal(served.manifest, is_loopback=address.is_loopback):
         return console.fail(reason)
@@ -161,14 +154,14 @@ def _over_http(
     async def serve() -> int:
         _prepare_soon(served.manifest)
         async with served as server:
-            if strict and (status := await _refused(server.catalog)):
+            if wanted.is_strict and (status := await _refused(server.catalog)):
                 return status
             try:
                 await uvicorn_server.serve_http(
                     server,
                     http,
                     address,
-                    started=lambda actual: _announce(actual.url, hints),
+                    started=lambda actual: _announce(actual.url, wanted.hints),
                     certificate=certificate,
                     proxies=options.proxies,
                     logs_access=options.logs_access,
@@ -225,7 +218,7 @@ def _served(manifest: Manifest) -> str:
 
 
 def _connecting(words: Sequence[str]) -> Sequence[str]:
-    """Return what to do for a person who runs `serve` at a terminal, where a client is expected."""
+    """Return hints for a person who runs `serve` at a terminal, where a client is expected."""
     places = [uris.display(_absolute(source)) for source in words or (".",)]
     config = {"command": "resource-server", "args": ["serve", *places]}
     named = shlex.join(uris.display(redacted_url(source)) for source in words)

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from resource_server.cli.hosts import folders
 from resource_server.cli.hosts.folders import Folders
 from resource_server.cli.hosts.host import Place
-from resource_server.cli.hosts.json_edit import JsonText
+from resource_server.cli.hosts.json_edit import JsonConfig
 from resource_server.cli.hosts.text_edit import CannotEdit, ConfigText, Edit, applied
-from resource_server.cli.hosts.toml_edit import TomlText
-from resource_server.cli.hosts.yaml_edit import YamlText
+from resource_server.cli.hosts.toml_edit import TomlConfig
+from resource_server.cli.hosts.yaml_edit import YamlConfig
 
 MAX_BYTES = 32 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
-_FORMATS: dict[str, type[ConfigText]] = {".toml": TomlText, ".yaml": YamlText}
+_FORMATS: dict[str, type[ConfigText]] = {".toml": TomlConfig, ".yaml": YamlConfig}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ConfigFile:
     text: str
 
     def _content(self) -> ConfigText:
-        return _FORMATS.get(self.suffix, JsonText)(self.text, self.keys)
+        return _FORMATS.get(self.suffix, JsonConfig)(self.text, self.keys)
 
     def entries(self) -> dict[str, object]:
         """Return the servers by name.

@@ -47,7 +47,7 @@ class _Object(NamedTuple):
     members: Sequence[_Member]
 
 
-class JsonText(ConfigText):
+class JsonConfig(ConfigText):
     """A configuration in JSON, with comments and trailing commas (JSONC)."""
 
     @override

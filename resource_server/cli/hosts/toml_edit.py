@@ -37,7 +37,7 @@ class _TableText(NamedTuple):
     end: int
 
 
-class TomlText(ConfigText):
+class TomlConfig(ConfigText):
     """A configuration in TOML; each server is a table with a header."""
 
     @override

@@ -27,7 +27,7 @@ _MAX_DEPTH = 4
 _Pair: TypeAlias = "tuple[yaml.Node, yaml.Node]"
 
 
-class YamlText(ConfigText):
+class YamlConfig(ConfigText):
     """A configuration in YAML, of blocks or of flow style."""
 
     @override

@@ -55,7 +55,7 @@ from resource_server.providers.filesystem.exposure.rules import (
     EVERYTHING,
     DirectoryRules,
     ExposureRules,
-    Selection,
+    PathSelection,
     reading_fingerprint,
     selection,
 )
@@ -208,7 +208,7 @@ class Filesystem:
         check_options(self)
         root_rules = DirectoryRules(
             include=selection(self.include),
-            exclude=Selection(self.exclude) if self.exclude else None,
+            exclude=PathSelection(self.exclude) if self.exclude else None,
             gitignore=self.gitignore,
             hidden=self.hidden,
             max_size=self.max_size,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from resource_server.cli.hosts.json_edit import JsonText
+from resource_server.cli.hosts.json_edit import JsonConfig
 from resource_server.cli.hosts.text_edit import CannotEdit, applied
 
 KEYS = ("mcpServers",)
@@ -64,18 +64,18 @@ def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> No
     servers: Any = before.get("mcpServers", {})
     if not isinstance(servers, dict):
         with pytest.raises(CannotEdit, match="must be an object"):
-            JsonText(text, KEYS).put("ours", VALUE)
+            JsonConfig(text, KEYS).put("ours", VALUE)
         return
-    assert JsonText(text, KEYS).entries() == servers
-    edits = JsonText(text, KEYS).put("ours", VALUE)
+    assert JsonConfig(text, KEYS).entries() == servers
+    edits = JsonConfig(text, KEYS).put("ours", VALUE)
     assert all(edit.start == edit.end for edit in edits), "something was replaced"
     after = applied(text, edits)
     assert decoded(after) == {**before, "mcpServers": {**servers, "ours": VALUE}}
-    assert JsonText(after, KEYS).put("ours", {"n": 1})
-    changed = applied(after, JsonText(after, KEYS).put("ours", {"n": 1}))
+    assert JsonConfig(after, KEYS).put("ours", {"n": 1})
+    changed = applied(after, JsonConfig(after, KEYS).put("ours", {"n": 1}))
     assert decoded(changed)["mcpServers"]["ours"] == {"n": 1}
     for with_ours in after, changed:
-        removed = applied(with_ours, JsonText(with_ours, KEYS).remove("ours"))
+        removed = applied(with_ours, JsonConfig(with_ours, KEYS).remove("ours"))
         if servers:
             assert removed == text
         else:
@@ -92,7 +92,7 @@ def test_a_text_cut_anywhere_is_refused_or_read_alike(text: str, data: st.DataOb
     except ValueError:
         expected = None
     try:
-        found = JsonText(cut, KEYS).entries()
+        found = JsonConfig(cut, KEYS).entries()
     except CannotEdit:
         return
     assert not cut.strip() or expected is not None or not found
@@ -100,32 +100,32 @@ def test_a_text_cut_anywhere_is_refused_or_read_alike(text: str, data: st.DataOb
 
 def test_the_style_of_the_file_is_kept() -> None:
     tabs = '{\r\n\t"mcpServers": {\r\n\t\t"a": 1, // one\r\n\t},\r\n}\r\n'
-    assert applied(tabs, JsonText(tabs, KEYS).put("n", {"k": []})) == (
+    assert applied(tabs, JsonConfig(tabs, KEYS).put("n", {"k": []})) == (
         '{\r\n\t"mcpServers": {\r\n\t\t"a": 1, // one\r\n\t\t"n": {\r\n\t\t\t"k": []\r\n\t\t},\r\n'
         "\t},\r\n}\r\n"
     )
     comment = '{\n    "mcpServers": {\n        "a": 1 // one\n    }\n}'
-    assert applied(comment, JsonText(comment, KEYS).put("n", {"k": 1})) == (
+    assert applied(comment, JsonConfig(comment, KEYS).put("n", {"k": 1})) == (
         '{\n    "mcpServers": {\n        "a": 1, // one\n        "n": {\n            "k": 1\n'
         "        }\n    }\n}"
     )
     line = '{"mcpServers": {"a": 1}}'
-    assert applied(line, JsonText(line, KEYS).put("n", {"k": 1})) == (
+    assert applied(line, JsonConfig(line, KEYS).put("n", {"k": 1})) == (
         '{"mcpServers": {"a": 1, "n": {"k": 1}}}'
     )
     nothing = '{\n  "theme": "dark"\n}\n'
-    assert applied(nothing, JsonText(nothing, KEYS).put("n", {"k": 1})) == (
+    assert applied(nothing, JsonConfig(nothing, KEYS).put("n", {"k": 1})) == (
         '{\n  "theme": "dark",\n  "mcpServers": {\n    "n": {\n      "k": 1\n    }\n  }\n}\n'
     )
     for empty in "", " \n", "// mine\n", "{}", "{\n}":
-        assert decoded(applied(empty, JsonText(empty, KEYS).put("n", {}))) == {
+        assert decoded(applied(empty, JsonConfig(empty, KEYS).put("n", {}))) == {
             "mcpServers": {"n": {}}
         }
 
 
 def test_a_comment_beside_an_entry_of_ours_stays() -> None:
     text = '{"mcpServers": {\n  // about a\n  "a": 1, // a\n  // about n\n  "n": 2 // n\n}}'
-    after = applied(text, JsonText(text, KEYS).remove("n"))
+    after = applied(text, JsonConfig(text, KEYS).remove("n"))
     assert decoded(after) == {"mcpServers": {"a": 1}}
     assert after.count("//") == 4
 
@@ -159,8 +159,8 @@ def test_what_is_invalid_is_refused_with_its_line() -> None:
         ),
     }.items():
         for edit in (
-            lambda text=text: JsonText(text, KEYS).put("n", VALUE),
-            lambda text=text: JsonText(text, KEYS).remove("n"),
+            lambda text=text: JsonConfig(text, KEYS).put("n", VALUE),
+            lambda text=text: JsonConfig(text, KEYS).remove("n"),
         ):
             with pytest.raises(CannotEdit) as refused:
                 edit()
@@ -170,9 +170,9 @@ def test_what_is_invalid_is_refused_with_its_line() -> None:
 def test_large_files_are_edited_and_deep_ones_refused() -> None:
     large = ",".join(f'"{n}": {{"k": "{"x" * 90}"}}' for n in range(20_000))
     text = f'{{{large}, "mcpServers": {{"a": {{}}}}}}'
-    assert JsonText(text, KEYS).entries() == {"a": {}}
-    after = applied(text, JsonText(text, KEYS).put("n", VALUE))
+    assert JsonConfig(text, KEYS).entries() == {"a": {}}
+    after = applied(text, JsonConfig(text, KEYS).put("n", VALUE))
     assert after.endswith(f', "n": {json.dumps(VALUE, ensure_ascii=False)}}}}}')
-    assert applied(after, JsonText(after, KEYS).remove("n")) == text
+    assert applied(after, JsonConfig(after, KEYS).remove("n")) == text
     with pytest.raises(CannotEdit, match="line 1: nested too deeply"):
-        JsonText(f'{{"deep": {"[" * 50_000}{"]" * 50_000}}}', KEYS).put("n", VALUE)
+        JsonConfig(f'{{"deep": {"[" * 50_000}{"]" * 50_000}}}', KEYS).put("n", VALUE)

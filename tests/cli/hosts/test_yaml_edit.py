@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.cli.hosts.text_edit import CannotEdit, applied
-from resource_server.cli.hosts.yaml_edit import YamlText
+from resource_server.cli.hosts.yaml_edit import YamlConfig
 
 KEYS = ("extensions",)
 VALUE: dict[str, object] = {"cmd": "/opt/x y", "args": ["serve", 'a "b" é: #'], "timeout": 300}
@@ -66,14 +66,14 @@ def documents(draw: st.DrawFn) -> str:
 def test_a_server_is_added_and_removed_without_any_other_change(text: str) -> None:
     before: Any = yaml.safe_load(text) or {}
     servers: Any = before.get("extensions") or {}
-    [edit] = YamlText(text, KEYS).put("ours", VALUE)
+    [edit] = YamlConfig(text, KEYS).put("ours", VALUE)
     assert edit.start == edit.end, "something was replaced"
     after = applied(text, [edit])
     assert yaml.safe_load(after) == {**before, "extensions": {**servers, "ours": VALUE}}
-    changed = applied(after, YamlText(after, KEYS).put("ours", {"cmd": "n"}))
+    changed = applied(after, YamlConfig(after, KEYS).put("ours", {"cmd": "n"}))
     assert yaml.safe_load(changed)["extensions"]["ours"] == {"cmd": "n"}
     for with_ours in after, changed:
-        removed = applied(with_ours, YamlText(with_ours, KEYS).remove("ours"))
+        removed = applied(with_ours, YamlConfig(with_ours, KEYS).remove("ours"))
         assert (yaml.safe_load(removed)["extensions"] or {}) == servers
         if servers:
             assert removed in (text, f"{text}\n", f"{text}\r\n")
@@ -95,11 +95,11 @@ def test_what_cannot_be_edited_is_refused() -> None:
         "[" * 5000: "not valid YAML",
     }.items():
         with pytest.raises(CannotEdit) as refused:
-            YamlText(text, KEYS).put("n", VALUE)
+            YamlConfig(text, KEYS).put("n", VALUE)
         assert reason in refused.value.message
 
 
 def test_an_anchor_in_an_entry_that_others_use_keeps_the_entry() -> None:
     text = "extensions:\n  n: &x {cmd: y}\n  o: *x\n"
     with pytest.raises(CannotEdit, match="needs an editor"):
-        YamlText(text, KEYS).remove("n")
+        YamlConfig(text, KEYS).remove("n")

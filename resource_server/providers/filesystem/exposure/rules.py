@@ -44,7 +44,7 @@ _BLOCK = 64
 """Names that are checked against the deny-list in one search."""
 
 
-class Selection:
+class PathSelection:
     """Patterns of `include` or `exclude`, relative to the directory `prefix`.
 
     They match names as people type them (`as_typed`), which git's own files do not.
@@ -100,9 +100,9 @@ class DirectoryRules(msgspec.Struct, frozen=True, eq=False):
     whether earlier decisions still hold.
     """
 
-    include: Selection | None = None
+    include: PathSelection | None = None
     """None includes everything."""
-    exclude: Selection | None = None
+    exclude: PathSelection | None = None
     included: bool = False
     """Whether `include` matched this directory or an ancestor."""
     ignores: tuple[IgnoreRules, ...] = ()
@@ -296,7 +296,7 @@ def _is_included(rules: DirectoryRules, path: str, name: str, *, is_directory: b
     return not pattern.negated
 
 
-def selection(include: Sequence[str], prefix: str = "") -> Selection | None:
+def selection(include: Sequence[str], prefix: str = "") -> PathSelection | None:
     """Return the selection of `include`, or None if that is everything.
 
     A directory such as `src/` is the one at the top: if one at any depth were meant, every other
@@ -304,7 +304,7 @@ def selection(include: Sequence[str], prefix: str = "") -> Selection | None:
     """
     if tuple(include) == EVERYTHING:
         return None
-    return Selection([f"/{each}" if _is_directory(each) else each for each in include], prefix)
+    return PathSelection([f"/{each}" if _is_directory(each) else each for each in include], prefix)
 
 
 def _is_directory(line: str) -> bool:
@@ -319,7 +319,7 @@ def _overlay(rules: DirectoryRules, options: DirectoryOptions, prefix: str) -> D
     if options.include is not None:
         rules = replace(rules, include=selection(options.include, prefix), included=False)
     if options.exclude is not None:
-        rules = replace(rules, exclude=Selection(options.exclude, prefix))
+        rules = replace(rules, exclude=PathSelection(options.exclude, prefix))
     if options.gitignore is not None:
         rules = replace(
             rules, gitignore=options.gitignore, ignores=rules.ignores if options.gitignore else ()

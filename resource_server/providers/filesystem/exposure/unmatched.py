@@ -17,7 +17,7 @@ from resource_server.providers.filesystem.exposure.explain import (
     shown_path,
 )
 from resource_server.providers.filesystem.exposure.patterns import Pattern, bytewise
-from resource_server.providers.filesystem.exposure.rules import EVERYTHING, Selection, selection
+from resource_server.providers.filesystem.exposure.rules import EVERYTHING, PathSelection, selection
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.near_name import as_typed, near_name, sentences
@@ -150,7 +150,7 @@ class _Sought:
         self.line = line
         self._prefix = prefix
         lines = selection((line,), prefix) if option.endswith("include") else None
-        self._lines = lines or Selection((line,), prefix)
+        self._lines = lines or PathSelection((line,), prefix)
         self.pattern = Pattern.parse(line)
         self.is_literal = self.pattern is not None and self.pattern.is_literal
         """Whether it is a name or path without wildcards."""

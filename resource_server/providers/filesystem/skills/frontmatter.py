@@ -1,7 +1,7 @@
 """Frontmatter of a `SKILL.md`: YAML 1.2 as JSON values, bounded and strict.
 
-Hosts parse it with libraries of their own and refuse a skill whose entry differs. What two of them
-may read differently is therefore a problem: anchors, tags, duplicate keys, uncommon line ends.
+Hosts parse it with libraries of their own and refuse a skill whose entry differs. Text that two
+parsers read differently is refused: anchors, tags, merged keys, duplicate keys, uncommon line ends.
 """
 
 from __future__ import annotations

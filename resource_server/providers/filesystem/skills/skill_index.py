@@ -64,7 +64,7 @@ class _Head(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
-class _Opened(msgspec.Struct, frozen=True):
+class _OpenDocument(msgspec.Struct, frozen=True):
     """A document that is open for reading."""
 
     fd: int
@@ -297,7 +297,7 @@ class SkillIndex:
             raise SkillProblem(head.problem)
         return head
 
-    def _head_of(self, opened: _Opened) -> _Head:
+    def _head_of(self, opened: _OpenDocument) -> _Head:
         path, version = opened.resource.path, opened.resource.version
         name = path[-2] if len(path) > 1 else self._root_name()
         try:
@@ -312,7 +312,7 @@ class SkillIndex:
         self,
         path: Path,
         cache: WeightedLru[Path, _Found],
-        examine: Callable[[_Opened], _Found],
+        examine: Callable[[_OpenDocument], _Found],
     ) -> _Found:
         """Return what is found in a document as it is now.
 
@@ -329,7 +329,7 @@ class SkillIndex:
         raise ResourceNotFound
 
     @contextmanager
-    def _opened(self, path: Path) -> Generator[_Opened]:
+    def _opened(self, path: Path) -> Generator[_OpenDocument]:
         """Open a document under the rules for reading."""
         entry = self._tree.find(path)
         if entry.directory is not None or not entry.rules.readable:
@@ -338,7 +338,7 @@ class SkillIndex:
         try:
             if self._tree.is_withheld(entry.key, status):
                 raise ResourceNotFound
-            yield _Opened(
+            yield _OpenDocument(
                 fd,
                 self._factory.document(path, status, entry.rules),
                 entry.rules.max_size,
@@ -354,7 +354,7 @@ def _current(cache: WeightedLru[Path, _Found], resource: Resource) -> _Found | N
     return found if found is not None and found.version == resource.version else None
 
 
-def _digest_of(opened: _Opened) -> FileDigest:
+def _digest_of(opened: _OpenDocument) -> FileDigest:
     hashed, size = hashlib.sha256(), 0
     while block := pread(opened.fd, _BLOCK_BYTES, size):
         hashed.update(block)

@@ -9,7 +9,7 @@ from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRul
 from resource_server.providers.filesystem.exposure.rules import (
     DirectoryRules,
     ExposureRules,
-    Selection,
+    PathSelection,
     selection,
 )
 from resource_server.providers.filesystem.options import (
@@ -24,13 +24,15 @@ def test_dotted_names_are_hidden_unless_the_option_shows_them() -> None:
 
 
 def test_exclude_wins_over_include() -> None:
-    rules = DirectoryRules(include=Selection(["docs/"]), exclude=Selection(["*.tmp", "docs/old/"]))
+    rules = DirectoryRules(
+        include=PathSelection(["docs/"]), exclude=PathSelection(["*.tmp", "docs/old/"])
+    )
     assert shown(rules, ["docs/a.md", "docs/a.tmp", "docs/old/a.md"]) == ["docs/a.md"]
     assert hidden_by(rules, "docs/old/a.md") == "excluded by 'docs/old/'"
 
 
 def test_include_shows_matching_paths_and_their_parents() -> None:
-    rules = DirectoryRules(include=Selection(["/docs/api/*.md", "src/**", "!src/gen/"]))
+    rules = DirectoryRules(include=PathSelection(["/docs/api/*.md", "src/**", "!src/gen/"]))
     assert shown(rules, ["docs/", "docs/api/", "docs/api/a.md", "src/", "src/a/b.c"]) == [
         "docs/",
         "docs/api/",
@@ -43,7 +45,7 @@ def test_include_shows_matching_paths_and_their_parents() -> None:
 
 
 def test_including_a_name_keeps_every_directory_that_may_contain_it() -> None:
-    rules = DirectoryRules(include=Selection(["*.md"]))
+    rules = DirectoryRules(include=PathSelection(["*.md"]))
     assert shown(rules, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
 
 
@@ -66,7 +68,7 @@ def test_include_shows_no_directory_in_which_nothing_can_be_included(
 
 
 def test_everything_below_an_included_directory_is_included() -> None:
-    assert shown(DirectoryRules(include=Selection(["docs/"])), ["docs/a/b/c.txt"]) == [
+    assert shown(DirectoryRules(include=PathSelection(["docs/"])), ["docs/a/b/c.txt"]) == [
         "docs/a/b/c.txt"
     ]
 

@@ -5,7 +5,7 @@ import pytest
 from resource_server.providers.filesystem.exposure.rules import (
     DirectoryRules,
     ExposureRules,
-    Selection,
+    PathSelection,
 )
 from tests.providers.filesystem.exposure.judging import SHOWN, hidden_by, shown
 
@@ -50,7 +50,7 @@ def test_a_secret_spelled_in_another_case_is_hidden(name: str) -> None:
 
 @pytest.mark.guarantee("secrets-stay-hidden")
 def test_neither_include_nor_hidden_lifts_a_secret() -> None:
-    rules = DirectoryRules(hidden=True, include=Selection([".env.local", "*.pem"]))
+    rules = DirectoryRules(hidden=True, include=PathSelection([".env.local", "*.pem"]))
     assert hidden_by(rules, ".env.local") == "secret: matches '.env*'"
     assert hidden_by(rules, "a.pem") == "secret: matches '*.pem'"
 

@@ -113,6 +113,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(
         (skill("x: ! 1\n"), "tags"),
         (skill("name: tea\n"), "given twice"),
         (skill("x: {a: 1, a: 2}\n"), "given twice"),
+        (skill("<<: {a: 1}\n"), "a key '<<' is"),
         (skill("1: x\n"), "no text"),
         (skill("true: x\n"), "no text"),
         (skill("? [a]\n: x\n"), "no text"),

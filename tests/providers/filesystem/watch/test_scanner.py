@@ -18,7 +18,7 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.exposure.rules import (
     DirectoryRules,
     ExposureRules,
-    Selection,
+    PathSelection,
 )
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
@@ -224,7 +224,7 @@ def test_a_directory_skipped_for_lack_of_descriptors_is_scanned_again(folder: Fo
 @pytest.mark.skipif(file_system_kind("/") != "local", reason="all is polled here")
 def test_pseudo_file_systems_are_scanned_only_for_subscribers() -> None:
     source = Register()
-    rules = DirectoryRules(include=Selection(["/proc/sys/fs/**"]))
+    rules = DirectoryRules(include=PathSelection(["/proc/sys/fs/**"]))
     scanner = DirectoryScanner(
         FileTree(Root("/"), ExposureRules({}), rules, follow_links=False), source
     )
