@@ -194,7 +194,8 @@ class ConvertedDocuments:
         request, start = wanted.request, wanted.start
         return (
             *(stamp(status), wanted.converter.reference, wanted.converter.version),
-            *(request.format, request.first, request.last, *sorted(request.options.items())),
+            *(request.media_type, request.format, request.first, request.last),
+            *sorted(request.options.items()),
             *(() if start is None else (start.unit, start.first)),
         )
 

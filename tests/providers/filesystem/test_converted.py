@@ -920,6 +920,19 @@ async def test_a_compressed_document_is_converted_like_the_plain_one(
         assert await read(tmp_path, f"{name}.gz", format=format, **one) == expected
 
 
+async def test_links_to_one_file_are_what_their_names_say(tmp_path: Path) -> None:
+    for first, second in (("a.csv", "b.tsv"), ("a.csv.gz", "b.html.gz")):
+        data = b"<p>x,y</p>\n1,2\n"
+        (tmp_path / first).write_bytes(gzip.compress(data) if first.endswith("gz") else data)
+        os.link(tmp_path / first, tmp_path / second)
+        folder = Filesystem(tmp_path)
+        found = [
+            (await settle(folder.read((name,), {"format": "markdown"})))[0].data
+            for name in (first, first, second)  # what is read at once is not kept
+        ]
+        assert found[1] != found[2]
+
+
 async def test_a_compressed_table_is_also_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
     assert (await read(tmp_path, "a.csv.gz", format="text", lines="2-2")).data == "1,2\n"
