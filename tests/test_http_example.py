@@ -31,7 +31,9 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from tests.ports import free_port
 from tests.transports.program import PATIENCE_S, Program, modern, request, running
+from tests.waiting import block_until
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -52,11 +54,6 @@ class Balanced(NamedTuple):
     replicas: tuple[Program, Program]
     folder: Path
     """What both serve."""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def metric(program: Program, name: str) -> float:
@@ -91,8 +88,8 @@ def balancing(place: Path, replicas: tuple[Program, Program]) -> Generator[int]:
             [NGINX, "-p", place, "-c", config, "-e", "stderr", "-g", "daemon off;"], stderr=errors
         )
     try:
-        while not _listens(port):
-            assert process.poll() is None, log.read_text()
+        block_until(lambda: process.poll() is not None or _listens(port))
+        assert process.poll() is None, log.read_text()
         yield port
     finally:
         process.send_signal(signal.SIGQUIT)

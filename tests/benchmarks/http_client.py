@@ -23,12 +23,6 @@ _END = b"\r\n0\r\n\r\n"
 """Of a body in chunks (RFC 9112, 7.1)."""
 
 
-def free_port() -> int:
-    """Return a port of this machine that nobody listens on."""
-    with socket.create_server((_HOST, 0)) as free:
-        return int(free.getsockname()[1])
-
-
 class HttpClient:
     """A server process that listens on a port of this machine; begins when it takes connections."""
 

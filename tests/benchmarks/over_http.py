@@ -14,8 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.benchmarks import empty_app, servers
-from tests.benchmarks.http_client import HttpClient, exchange, free_port, post
+from tests.benchmarks.http_client import HttpClient, exchange, post
 from tests.benchmarks.table import Goal, interleaved, limit, show
+from tests.ports import free_port
 
 CONNECTIONS = 8
 STREAMS = 1_000

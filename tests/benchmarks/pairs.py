@@ -17,7 +17,8 @@ from pathlib import Path
 
 from tests.benchmarks import orders, over_http, rows, servers, services
 from tests.benchmarks.client import ROOT, Client
-from tests.benchmarks.http_client import HttpClient, free_port
+from tests.benchmarks.http_client import HttpClient
+from tests.ports import free_port
 
 GOAL = 0.97
 """The least share of the other commit's rate."""

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.benchmarks import orders, servers
 from tests.benchmarks.client import Client, Json
-from tests.benchmarks.http_client import HttpClient, free_port, get
+from tests.benchmarks.http_client import HttpClient, get
+from tests.ports import free_port
 
 RAW = "raw sqlite3"
 READS = {1: ("row by key", 1), 100: ("page of 100", 1.5), 1_000: ("page of 1,000", 2)}

@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from resource_server.manifest.databases.policy_sql import policy_sql
 from resource_server.providers.database.engines.reflection import Column, Table, TableName
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.policy import Policy
+from tests.providers.database.servers import unique_name
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")
@@ -72,7 +72,7 @@ def connected(*command: str) -> Callable[..., str]:
 def postgresql() -> Iterator[Server]:
     base = ("psql", "-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1")
     admin = connected(*base, "-U", "postgres", "-d", "postgres")
-    name = f"roles_{uuid.uuid4().hex[:12]}"
+    name = unique_name()
     admin(f'create database "{name}"')
     try:
         yield Server(name, client(*base, "-d", name, "-U", "postgres"))
@@ -85,7 +85,7 @@ def postgresql() -> Iterator[Server]:
 def mariadb() -> Iterator[Server]:
     base = ("mariadb", "--no-defaults", "-N", "-B", "-h", "127.0.0.1")
     admin = connected(*base, "-uroot")
-    name = f"roles_{uuid.uuid4().hex[:12]}"
+    name = unique_name()
     admin(f"create database `{name}`")
     try:
         yield Server(name, client(*base, "-D", name, "-uroot"))

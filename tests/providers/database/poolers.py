@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.ports import free_port
 from tests.providers.database.postgres_databases import ADMIN, Database, asyncpg
 from tests.providers.database.servers import with_parts
 from tests.waiting import block_until
@@ -42,8 +43,7 @@ def pgbouncer(
     if program is None:
         pytest.skip("PgBouncer is not installed")
     server = urlsplit(ADMIN)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     folder.chmod(0o755)
     for parent in folder.parents[:2]:
         parent.chmod(0o755)

@@ -31,7 +31,8 @@ def server_url(variable: str, default: str) -> str:
 
 
 def unique_name() -> str:
-    return f"rs_test_{secrets.token_hex(6)}"
+    """Return a name for a database or a login, which tells the process of the test."""
+    return f"rs_test_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 def with_parts(
