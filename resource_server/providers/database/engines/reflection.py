@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -109,6 +109,15 @@ class Key(NamedTuple):
     kind: KeyKind
     columns: tuple[str, ...]
     """For a rowid or a number, the name that selects it."""
+
+
+def best_first(found: Iterable[tuple[bool, Sequence[str], tuple[str, ...]]]) -> list[Key]:
+    """Return keys, the primary one first, then the shortest.
+
+    Each is given as whether it is primary, what keys of one length are ordered by, its columns.
+    """
+    every = sorted((not primary, len(columns), order, columns) for primary, order, columns in found)
+    return [Key("unique" if other else "primary", columns) for other, _, _, columns in every]
 
 
 class Table(msgspec.Struct, frozen=True):

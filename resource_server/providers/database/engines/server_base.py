@@ -106,6 +106,8 @@ class ServerEngine(Engine, ABC):
 
     driver: str
     """The dialect and driver, as in an SQLAlchemy URL."""
+    title: str
+    """Its name for people."""
     statement_causes: Causes
     connect_causes: Causes
     """Causes of errors of statements, and of attempts to connect, by their codes."""
@@ -208,7 +210,13 @@ class ServerEngine(Engine, ABC):
         """
 
         async def work(connection: DriverConnection) -> Sequence[str] | None:
-            return await self._describe(connection, sql, len(parameters))
+            try:
+                return await self._describe(connection, sql, len(parameters))
+            except Exception as error:
+                if self._is_passing(error):
+                    raise
+                words = self._message(error)
+                raise ValueError(f"{self.title} refuses the query: {words}") from None
 
         return await self._run(work, within=_CHECK_TIMEOUT_S, author=True)
 
@@ -414,11 +422,19 @@ class ServerEngine(Engine, ABC):
             return ResourceBusy("the connection to the database was lost")
         return self._failure(error, author=author, binds=binds)
 
+    def _is_passing(self, error: Exception) -> bool:
+        """Return whether an error does not lie in a query."""
+        kind = causes.find(self.statement_causes, self._codes(error))[0].kind
+        is_lost = self._is_lost(error) or kind in ("busy", "resources", "stopped")
+        return is_lost or not self._is_drivers(error)
+
+    def _is_drivers(self, error: Exception) -> bool:
+        return type(error).__module__.partition(".")[0] == self.driver.partition("+")[2]
+
     def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
         """Map an error of a statement. A login for callers' SQL has its own words for some."""
         found = causes.find(self.statement_causes, self._codes(error))
-        is_drivers = type(error).__module__.partition(".")[0] == self.driver.partition("+")[2]
-        if found[0] is causes.UNKNOWN and not is_drivers:
+        if found[0] is causes.UNKNOWN and not self._is_drivers(error):
             return error
         return failure(found, of_query=author, has_values=binds)
 

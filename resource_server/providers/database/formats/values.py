@@ -360,12 +360,6 @@ _LITERALS: dict[tuple[str, str], Callable[[Any], str]] = {
     ("asyncpg", "Range"): _range_literal,
     ("datetime", "timedelta"): _duration_literal,
     ("decimal", "Decimal"): _decimal_literal,
-    ("ipaddress", "IPv4Address"): str,
-    ("ipaddress", "IPv4Interface"): str,
-    ("ipaddress", "IPv4Network"): str,
-    ("ipaddress", "IPv6Address"): str,
-    ("ipaddress", "IPv6Interface"): str,
-    ("ipaddress", "IPv6Network"): str,
 }
 """Writers by top-level package and class name."""
 

@@ -13,11 +13,11 @@ from resource_server.providers.database.engines.reflection import (
     ForeignKey,
     Index,
     Key,
-    KeyKind,
     Table,
     TableInfo,
     TableName,
     TableType,
+    best_first,
     quoted,
 )
 
@@ -300,15 +300,13 @@ def _indexes(rows: Iterable[Sequence[Any]], short: set[str]) -> tuple[tuple[Inde
 def _keys(indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]) -> list[Key]:
     """Return the primary key, then unique ones, shortest first, of columns without NULL."""
     usable = {column.name for column in columns if not column.nullable and column.is_address}
-    found: list[tuple[bool, int, str, Key]] = []
+    found: list[tuple[bool, str, tuple[str, ...]]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)
         complete = index.name in whole and len(names) == len(index.columns)
         if index.unique and complete and usable.issuperset(names):
-            is_primary = index.name == "PRIMARY"
-            kind: KeyKind = "primary" if is_primary else "unique"
-            found.append((not is_primary, len(names), index.name, Key(kind, names)))
-    return [key for *_, key in sorted(found)]
+            found.append((index.name == "PRIMARY", index.name, names))
+    return best_first(found)
 
 
 def _foreign_keys(rows: Iterable[Sequence[Any]]) -> tuple[ForeignKey, ...]:

@@ -55,8 +55,6 @@ _MAX_MISSING = 100
 """Tables missing from a list that are asked for by name; of more, the list is believed."""
 
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
-_PASSING = ("busy", "resources", "stopped")
-"""Classes of causes that do not lie in a query."""
 _UNKNOWN_THREAD = 1094
 
 
@@ -67,6 +65,7 @@ class MysqlEngine(ServerEngine):
     """
 
     driver = "mysql+asyncmy"
+    title = "mysql"
     statement_causes = causes.STATEMENT
     connect_causes = causes.CONNECT
 
@@ -345,7 +344,8 @@ class MysqlEngine(ServerEngine):
         if self._mariadb is None:
             self._mariadb = "mariadb" in str(connection.get_server_info()).lower()
             # The dialects differ in their reserved words.
-            self.driver = "mariadb+asyncmy" if self._mariadb else "mysql+asyncmy"
+            self.title = "mariadb" if self._mariadb else "mysql"
+            self.driver = f"{self.title}+asyncmy"
             self._dialect = None
         if getattr(connection, "limit_s", None) != limit:
             if self._mariadb:
@@ -400,14 +400,7 @@ class MysqlEngine(ServerEngine):
     async def _describe(
         self, connection: DriverConnection, sql: str, parameters: int
     ) -> Sequence[str] | None:
-        try:
-            await self._prepare(connection, sql, parameters)
-        except Exception as error:
-            code = causes.number(error)
-            cause, _ = find(causes.STATEMENT, causes.codes(error))
-            if not code or code in _LOST or cause.kind in _PASSING:
-                raise
-            raise ValueError(f"{self.name} refuses the query: {self._message(error)}") from None
+        await self._prepare(connection, sql, parameters)
         # asyncmy does not return the columns of a prepared statement.
         return None
 

@@ -15,11 +15,11 @@ from resource_server.providers.database.engines.reflection import (
     ForeignKey,
     Index,
     Key,
-    KeyKind,
     Table,
     TableInfo,
     TableName,
     TableType,
+    best_first,
     quoted,
 )
 
@@ -482,7 +482,7 @@ def _keys(
         for row, column in zip(catalog_columns, columns, strict=True)
         if row.required and column.is_address
     }
-    found: list[tuple[bool, int, str, Key]] = []
+    found: list[tuple[bool, str, tuple[str, ...]]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)
         whole = index.unique and index.whole and len(names) == len(index.columns)
@@ -491,6 +491,5 @@ def _keys(
         # Bytes that differ are unequal in every deterministic collation. `citext` folds case.
         exact = all(usable[name].deterministic and usable[name].system for name in names)
         if index.same_collations or exact:
-            kind: KeyKind = "primary" if index.primary else "unique"
-            found.append((not index.primary, len(names), index.name, Key(kind, names)))
-    return [key for *_, key in sorted(found)]
+            found.append((index.primary, index.name, names))
+    return best_first(found)

@@ -31,7 +31,6 @@ from resource_server.providers.database.engines.server_base import (
 )
 from resource_server.providers.database.engines.server_url import with_service
 from resource_server.runtime import extras
-from resource_server.runtime.causes import find
 
 _log = logging.getLogger(__name__)
 
@@ -73,9 +72,6 @@ _MAX_KNOWN_COLUMNS = 1024
 _IDLE_AFTER_S = 60.0
 _IDLE_INTERVAL_S = 1.0
 
-_PASSING = ("busy", "resources", "stopped")
-"""Classes of causes that do not lie in a query."""
-
 
 class PostgresEngine(ServerEngine):
     """A PostgreSQL database.
@@ -85,6 +81,7 @@ class PostgresEngine(ServerEngine):
     """
 
     driver = "postgresql+asyncpg"
+    title = "PostgreSQL"
     statement_causes = causes.STATEMENT
     connect_causes = causes.CONNECT
 
@@ -236,7 +233,7 @@ class PostgresEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        extras.require("postgres", "PostgreSQL")
+        extras.require("postgres", self.title)
 
     async def _connect(self, *, author: bool) -> DriverConnection:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -372,14 +369,7 @@ class PostgresEngine(ServerEngine):
     async def _describe(
         self, connection: DriverConnection, sql: str, parameters: int
     ) -> Sequence[str] | None:
-        from asyncpg import PostgresError  # pyright: ignore[reportMissingTypeStubs]
-
-        try:
-            prepared = await self._prepare(connection, sql, 1)
-        except PostgresError as error:
-            if find(causes.STATEMENT, causes.codes(error))[0].kind in _PASSING:
-                raise
-            raise ValueError(f"PostgreSQL refuses the query: {self._message(error)}") from None
+        prepared = await self._prepare(connection, sql, 1)
         wanted = len(prepared.get_parameters())
         if wanted != parameters:
             raise ValueError(f"the query has {wanted} parameters, {parameters} are declared")

@@ -25,6 +25,7 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableInfo,
     TableName,
+    best_first,
     quoted,
 )
 from resource_server.providers.database.engines.sqlite import causes
@@ -320,10 +321,10 @@ class _KeyChoice:
 
     def _declared(self) -> list[Key]:
         required = {column.name for column in self._columns if column.required}
-        found: list[tuple[bool, int, tuple[str, ...], Key]] = []
+        found: list[tuple[bool, tuple[str, ...], tuple[str, ...]]] = []
         primary = tuple(column.name for column in self._primary)
         if self._is_rowid() and set(primary) <= self._collations.keys():
-            found.append((False, 1, primary, Key("primary", primary)))
+            found.append((True, primary, primary))
         for index, collations, origin, partial in self._indexes:
             names = tuple(name for name in index.columns if name is not None)
             is_primary = origin == "pk"
@@ -333,9 +334,8 @@ class _KeyChoice:
             if not is_primary and not required.issuperset(names):
                 continue
             if all(map(self._is_unique, names, collations)):
-                key = Key("primary" if is_primary else "unique", primary if is_primary else names)
-                found.append((not is_primary, len(names), names, key))
-        return [key for *_, key in sorted(found)]
+                found.append((is_primary, names, primary if is_primary else names))
+        return best_first(found)
 
     def _is_unique(self, name: str, collation: str) -> bool:
         """Return whether values unique in a collation of an index are unique in the column's own.
