@@ -26,6 +26,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import override
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.addressing import segments
@@ -417,35 +418,35 @@ class Binary(KeyType, frozen=True):
 class Booleans(KeyType, frozen=True):
     """Booleans: `true`, `false`."""
 
+    @override
     def encode(self, value: Any) -> str:
-        """Return the URI segment of a value. See `KeyType.encode`."""
         require(isinstance(value, bool), "not a boolean")
         return "true" if value else "false"
 
+    @override
     def parse(self, tag: str, body: str) -> object:
-        """Return a value from a tagged or plain segment. See `KeyType.parse`."""
         if tag not in ("", "i") or body not in _BOOLEANS:
             raise ValueError
         return _BOOLEANS[body]
 
+    @override
     def order(self, value: Any) -> Order:
-        """Return the value: `false` comes first."""
         return value
 
 
 class Uuids(KeyType, frozen=True):
     """UUIDs, compared by their bytes."""
 
+    @override
     def encode(self, value: Any) -> str:
-        """Return the URI segment of a value. See `KeyType.encode`."""
         return str(value)
 
+    @override
     def parse(self, tag: str, body: str) -> object:
-        """Return a value from a tagged or plain segment. See `KeyType.parse`."""
         return parse_uuid(parse_text(tag, body))
 
+    @override
     def order(self, value: Any) -> Order:
-        """Return the bytes of the value."""
         return value.bytes
 
 
@@ -454,16 +455,16 @@ class Written(KeyType, frozen=True):
 
     pattern: str
 
+    @override
     def encode(self, value: Any) -> str:
-        """Return the text, typed where a URI needs it."""
         return segments.encode_text(str(value))
 
+    @override
     def parse(self, tag: str, body: str) -> object:
-        """Read what looks like such a text."""
         return _matched(re.compile(self.pattern, re.ASCII | re.IGNORECASE), parse_text(tag, body))
 
+    @override
     def bind(self, value: Any) -> object:
-        """Return the text, which SQL casts."""
         return str(value)
 
 

@@ -23,6 +23,8 @@ from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from typing_extensions import override
+
 from resource_server.errors import (
     DeadlineExceeded,
     ResourceBusy,
@@ -31,6 +33,7 @@ from resource_server.errors import (
 from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
 from resource_server.providers.database.engines.contract import (
     Engine,
+    QueryEngine,
     Rows,
     Statement,
 )
@@ -101,7 +104,7 @@ class ConnectionPool:
         return idle
 
 
-class ServerEngine(Engine, ABC):
+class ServerEngine(Engine, QueryEngine, ABC):
     """One database on a server. Subclasses add what differs by driver and SQL dialect."""
 
     driver: str
@@ -127,12 +130,8 @@ class ServerEngine(Engine, ABC):
         self._commits = SharedCommits(self._watch_commits)
 
     @property
+    @override
     def dialect(self) -> Dialect:
-        """SQLAlchemy's dialect, which compiles and quotes statements.
-
-        Raises:
-            MountUnavailable: the driver is not installed.
-        """
         if self._dialect is None:
             self._import_driver()
             from sqlalchemy.engine import URL
@@ -141,8 +140,8 @@ class ServerEngine(Engine, ABC):
         return self._dialect
 
     @property
+    @override
     def open_timeout_s(self) -> float:
-        """See `Engine.open_timeout_s`."""
         return max(super().open_timeout_s, self._connect_timeout_s + CATALOG_TIMEOUT_S)
 
     async def open(self) -> None:
@@ -175,40 +174,25 @@ class ServerEngine(Engine, ABC):
         idle = [*self._pool.drain(), *self._author_pool.drain()]
         await asyncio.gather(*map(self._close_politely, idle))
 
+    @override
     async def fetch(
         self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
-        """Run one of our own SELECTs. See `Engine.fetch`.
-
-        Raises:
-            UnfitParameter: a value does not fit the type it is compared with.
-        """
-
         async def work(connection: DriverConnection) -> Rows:
             return await self._select(connection, statement, limit, within)
 
         binds = bool(statement.parameters)
         return await self._run(work, within=within, slow=slow, binds=binds)
 
+    @override
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest. See `Engine.query`.
-
-        Raises:
-            InvalidParameter: the database refuses it; the message does not quote its SQL.
-        """
-
         async def work(connection: DriverConnection) -> Rows:
             return await self._select_wrapped(connection, statement, limit)
 
         return await self._run(work, within=within, author=True)
 
+    @override
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query without running it. See `Engine.check`.
-
-        Raises:
-            ValueError: the database refuses it; the message is for the manifest's author.
-        """
-
         async def work(connection: DriverConnection) -> Sequence[str] | None:
             try:
                 return await self._describe(connection, sql, len(parameters))
@@ -220,16 +204,16 @@ class ServerEngine(Engine, ABC):
 
         return await self._run(work, within=_CHECK_TIMEOUT_S, author=True)
 
+    @override
     async def refusal(self, sql: str) -> str | None:
-        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
         try:
             await self.check(sql, ())
         except ValueError as error:
             return str(error).partition("\n")[0]
         return None
 
+    @override
     def commits(self) -> AsyncGenerator[None, None]:
-        """Yield after every possible commit, and once at the start. See `Engine.commits`."""
         return self._commits.follow()
 
     # -- abstract members

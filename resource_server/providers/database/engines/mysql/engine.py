@@ -12,6 +12,8 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
+from typing_extensions import override
+
 from resource_server.errors import (
     ResourceNotFound,
 )
@@ -20,7 +22,6 @@ from resource_server.providers.database.engines.contract import (
     CommitDetection,
     EngineName,
     Privilege,
-    QueryEngine,
     Rows,
     Statement,
     UnfitParameter,
@@ -87,8 +88,8 @@ class MysqlEngine(ServerEngine):
 
     # -- the catalog
 
+    @override
     async def tables(self) -> Sequence[TableInfo]:
-        """Return all readable tables and views, ordered by name."""
         found = await self._table_rows()
         return [catalog.mysql_table_info(found[name]) for name in sorted(found, key=str.encode)]
 
@@ -109,13 +110,8 @@ class MysqlEngine(ServerEngine):
         (rows,) = await self._ask_catalog((catalog.TABLES,))
         return {str(row[0]): row for row in rows}
 
+    @override
     async def table(self, name: TableName) -> Table:
-        """Reflect one table.
-
-        Raises:
-            ResourceNotFound: no such table, or no privilege at all.
-            ResourceUnreadable: a broken view, or no privilege to read it.
-        """
         if name.schema is not None:
             raise ResourceNotFound
         queries = [
@@ -183,18 +179,18 @@ class MysqlEngine(ServerEngine):
                 found[view] = frozenset((table, word) for table in read for word in words)
         return found
 
+    @override
     async def refusal(self, sql: str) -> str | None:
-        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
         return await super().refusal(sql.replace("%", "%%"))  # as in declared queries
 
+    @override
     async def estimate(self, name: TableName) -> int | None:
-        """Return the row count from statistics, or None without statistics."""
         (rows,) = await self._ask((catalog.ESTIMATE, name.name))
         value = rows[0][0] if rows else None
         return value if isinstance(value, int) else None
 
+    @override
     async def schema_state(self, name: TableName | None = None) -> object:
-        """Return a value that changes whenever a table is created, altered or dropped."""
         definitions, rows = await self._ask((catalog.DEFINITIONS,), (self._schema_state_query,))
         self._definitions = definitions
         return self._doubts, *rows
@@ -496,6 +492,3 @@ async def _execute(
     await cursor.execute(sql, tuple(parameters))
     columns = tuple(str(column[0]) for column in cursor.description or ())
     return columns, list(await cursor.fetchall())
-
-
-_: type[QueryEngine] = MysqlEngine

@@ -9,13 +9,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from typing_extensions import override
+
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.causes import failure, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     EngineName,
     Privilege,
-    QueryEngine,
     Rows,
     Statement,
     ViewReads,
@@ -107,19 +108,19 @@ class PostgresEngine(ServerEngine):
         """Number of schema changes noticed."""
 
     @property
+    @override
     def name(self) -> EngineName:
-        """`postgresql`."""
         return "postgresql"
 
     @property
+    @override
     def has_schemas(self) -> bool:
-        """True: a table's address includes its schema."""
         return True
 
     # -- the catalog
 
+    @override
     async def tables(self) -> Sequence[TableInfo]:
-        """Return all readable tables and views, ordered by schema and name."""
         rows = await self._ask(catalog.TABLES, self._schemas)
         return [catalog.postgres_table_info(row) for row in rows]
 
@@ -127,13 +128,8 @@ class PostgresEngine(ServerEngine):
         """Return the names of partitions, and of tables that the login may not read."""
         return [TableName(*row) for row in await self._ask(catalog.UNSERVED, self._schemas)]
 
+    @override
     async def table(self, name: TableName) -> Table:
-        """Reflect one table.
-
-        Raises:
-            ResourceNotFound: no such table.
-            ResourceUnreadable: no privilege to read it.
-        """
         nameable = "\0" not in name.name and "\0" not in (name.schema or "")
         rows = await self._ask(catalog.TABLE, self._schemas, *name) if nameable else ()
         if not rows:
@@ -142,8 +138,8 @@ class PostgresEngine(ServerEngine):
             raise ResourceNotFound
         return catalog.postgres_table(name, str(rows[0][0]))
 
+    @override
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
-        """Return the columns that each of these views reads. See `Engine.view_reads`."""
         found: dict[TableName, set[tuple[TableName, str]]] = {name: set() for name in names}
         for row in await self._ask(catalog.VIEW_READS, [name.name for name in names]):
             schema, name, read_schema, read, column = map(str, row)
@@ -152,8 +148,8 @@ class PostgresEngine(ServerEngine):
                 found[view].add((TableName(read_schema, read), column))
         return {view: frozenset(reads) for view, reads in found.items()}
 
+    @override
     async def estimate(self, name: TableName) -> int | None:
-        """Return the row count from statistics, or None without statistics."""
         rows = await self._ask(catalog.ESTIMATE, self._schemas, *name)
         value = rows[0][0] if rows else None
         return int(value) if isinstance(value, float) and value >= 0 else None
@@ -443,6 +439,3 @@ def _names(prepared: Any) -> tuple[str, ...]:
 
 def _rows(columns: tuple[str, ...], records: Sequence[Any], limit: int) -> Rows:
     return Rows(columns, [tuple(record) for record in records[:limit]], len(records) > limit)
-
-
-_: type[QueryEngine] = PostgresEngine

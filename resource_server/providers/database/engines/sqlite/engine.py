@@ -7,14 +7,16 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from typing_extensions import override
+
 from resource_server.errors import ResourceBusy, ResourceNotFound
 from resource_server.providers.database.engines.causes import failure, unavailable
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
     EngineName,
+    PolicyEngine,
     Rows,
-    SqlEngine,
     Statement,
     ViewReads,
     VisibleTables,
@@ -57,7 +59,7 @@ _ASKED = 2, 16
 """Statements of callers that run at the same time, and that wait."""
 
 
-class SqliteEngine(Engine):
+class SqliteEngine(Engine, PolicyEngine):
     """A SQLite database file, which other processes may write.
 
     `readable` decides which columns statements may read; see `Readable`. `interval` is the number
@@ -95,13 +97,13 @@ class SqliteEngine(Engine):
         """Workers for SQL of callers (False) and of the manifest (True)."""
 
     @property
+    @override
     def name(self) -> EngineName:
-        """`sqlite`."""
         return "sqlite"
 
     @property
+    @override
     def dialect(self) -> Dialect:
-        """SQLAlchemy's dialect, which compiles and quotes statements."""
         if self._dialect is None:
             from sqlalchemy.dialects import sqlite
 
@@ -130,16 +132,16 @@ class SqliteEngine(Engine):
         if self._file.keeps_log():
             await asyncio.to_thread(self._file.tidy)
 
+    @override
     async def tables(self) -> Sequence[TableInfo]:
-        """Return all tables and views. See `Engine.tables`."""
         return await self._ask(self._catalog.tables)
 
+    @override
     async def unserved(self) -> Sequence[TableName]:
-        """Return the shadow tables of virtual tables."""
         return await self._ask(self._catalog.unserved)
 
+    @override
     async def table(self, name: TableName) -> Table:
-        """Reflect one table. See `Engine.table`."""
         if name.schema is not None:
             raise ResourceNotFound
         return await self._ask(lambda connection: self._catalog.table(connection, name.name))
@@ -173,8 +175,8 @@ class SqliteEngine(Engine):
         except StatementRefused as error:
             raise failure(error.found, has_values=bool(parameters)) from error
 
+    @override
     async def refusal(self, sql: str) -> str | None:
-        """Return why the database refuses a statement, or None. See `Engine.refusal`."""
         try:
             await self._slow.run(
                 lambda connection: connection.select(sql, (), 1), _CATALOG_TIMEOUT_S
@@ -183,14 +185,14 @@ class SqliteEngine(Engine):
             return str(error)
         return None
 
+    @override
     async def ask(
         self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
-        """Run a statement for which only a policy exists. See `SqlEngine.ask`."""
         return await self._confined_to(policy).ask(statement, limit=limit, within=within)
 
+    @override
     async def check(self, statement: Statement, policy: VisibleTables) -> None:
-        """Prepare a statement without running it. See `SqlEngine.check`."""
         await self._confined_to(policy).check(statement, _CATALOG_TIMEOUT_S)
 
     def _confined_to(self, policy: VisibleTables) -> PolicyWorkers:
@@ -213,8 +215,8 @@ class SqliteEngine(Engine):
         self._retiring[task] = workers
         task.add_done_callback(self._retiring.pop)
 
+    @override
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
-        """Return the columns that each of these views reads. See `Engine.view_reads`."""
         return await self._ask(
             lambda connection: {
                 name: frozenset(
@@ -225,12 +227,12 @@ class SqliteEngine(Engine):
             }
         )
 
+    @override
     async def estimate(self, name: TableName) -> int | None:
-        """Return the row count that the last ANALYZE stored. See `Engine.estimate`."""
         return await self._ask(lambda connection: self._catalog.estimate(connection, name.name))
 
+    @override
     async def schema_state(self, name: TableName | None = None) -> object:
-        """Return the schema version, and the file it belongs to. See `Engine.schema_state`."""
         version = await self._ask(self._catalog.version)
         identity = self._catalog_worker.identity
         return None if identity is None else schema_state(version, identity)
@@ -240,8 +242,8 @@ class SqliteEngine(Engine):
         """Polling, besides the file's events. See `Engine.commit_detection`."""
         return CommitDetection("commits", self._interval)
 
+    @override
     def commits(self) -> AsyncGenerator[None, None]:
-        """Yield after every commit, on a connection of its own. See `Engine.commits`."""
         # Imported here: the start does not need it.
         from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
 
@@ -254,6 +256,3 @@ class SqliteEngine(Engine):
             return await self._catalog_worker.run(function, within)
         except StatementRefused as error:
             raise unavailable(error.found, "") from None
-
-
-_: type[SqlEngine] = SqliteEngine
