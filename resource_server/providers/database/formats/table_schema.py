@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from resource_server import uris
-from resource_server.provider import Format
 from resource_server.providers.database.addressing.key_types import Decimals, Integers
 from resource_server.providers.database.engines.reflection import (
     Column,
@@ -25,12 +24,6 @@ from resource_server.providers.database.engines.reflection import (
 )
 from resource_server.runtime import markdown
 from resource_server.runtime.json_numbers import LARGEST_INTEGER, RULE
-
-FORMATS: Mapping[str, Format] = {
-    "markdown": Format("markdown", "text/markdown", "For people and models"),
-    "json": Format("json", "application/json", "For programs"),
-}
-"""Formats of a schema by name, the preferred one first."""
 
 _KEYS: Mapping[KeyKind, str] = {
     "primary": "Primary key",

@@ -161,7 +161,6 @@ UNTRIED = {
     "2006": "as 2013",
     "AttributeError": "a character set that the driver has not",
     "ConnectionAbortedError": "as ConnectionResetError, on Windows",
-    "ConnectionError": "asyncpg's own",
     "ConnectionResetError": "2013: asyncmy has an error of its own",
     "OSError": "a network without a route",
     "SSLCertVerificationError": "the server of the tests has no TLS",
