@@ -17,7 +17,7 @@ import msgspec
 from resource_server import access, media_types, uris
 from resource_server.access import Scopes
 from resource_server.catalog import cursor, fallback_search, federated_search, skill_catalog
-from resource_server.catalog.collection_read import CollectionRead
+from resource_server.catalog.collection_read import CollectionReader
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchOptions, SearchResults
@@ -423,7 +423,7 @@ class Catalog:
         limit = self.limits.collection_children
         children = await mount.provider.list(resource.path, after=None, limit=limit + 1)
         time_limit = TimeLimit(self._timing.listing_s)
-        reading = CollectionRead(
+        reading = CollectionReader(
             mount,
             max_bytes=self.limits.collection_bytes,
             time_limit=time_limit,

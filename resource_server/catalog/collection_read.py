@@ -70,7 +70,7 @@ def _fair_level(sizes: Sequence[int], budget: int) -> int:
     return max(sizes, default=0)
 
 
-class CollectionRead:
+class CollectionReader:
     """Reads the children of one collection within limits of bytes and time."""
 
     def __init__(

@@ -64,7 +64,7 @@ async def list_skills(
     for mount in listed:
         before = len(entries)
         try:
-            page = _Page(mounts, mount, entries, size)
+            page = _FilledPage(mounts, mount, entries, size)
             await within(timeout_s, page.fill(last, TimeLimit(timeout_s / 2)))
         except Exception as error:
             # A mount that fails or hangs must not break the list of the others.
@@ -93,7 +93,7 @@ async def get_skill(mounts: Sequence[Mount], mount: Mount, path: Path) -> SkillE
     return SkillEntry(mount, await mount.provider.get_skill(path))
 
 
-class _Page:
+class _FilledPage:
     """A page that is filled with the skills of one mount after another."""
 
     def __init__(

@@ -114,7 +114,7 @@ class WeightedLru(Generic[K, V]):
                 self._weight -= self._weigh(self._cache.popitem(last=False)[1])
 
 
-class Listing(msgspec.Struct, eq=False, gc=False):
+class DirectoryListing(msgspec.Struct, eq=False, gc=False):
     """The exposed names of a directory in code point order, by type."""
 
     names: tuple[str, ...]
@@ -157,7 +157,7 @@ class Directory(msgspec.Struct, frozen=True, eq=False, gc=False):
     rules: DirectoryRules
     ignore_stamps: Mapping[str, Stamp | None]
     """Stamps of its ignore files, by name."""
-    listing: Listing | None = None
+    listing: DirectoryListing | None = None
     """None until it has been listed."""
 
     @property
@@ -265,7 +265,7 @@ class DirectoryCache:
             return None
         return cached if self._is_current(cached) else None
 
-    def last_listing(self, parent: Directory, name: str) -> Listing | None:
+    def last_listing(self, parent: Directory, name: str) -> DirectoryListing | None:
         """Return the cached names of a subdirectory, without a check that they still hold."""
         cached = self._cache.get(f"{parent.prefix}{name}/")
         return None if cached is None else cached.listing
@@ -280,7 +280,7 @@ class DirectoryCache:
 
     def read(
         self, parent: Directory, name: str, status: os.stat_result, fd: int
-    ) -> tuple[Directory, Listing]:
+    ) -> tuple[Directory, DirectoryListing]:
         """Return a directory that the listing of `parent` has, and its names, read from `fd`.
 
         For one that is not `known`: does the work of `enter` and `listing`, faster, since it looks
@@ -345,7 +345,7 @@ class DirectoryCache:
         directory = Directory(prefix, stamp(status), parent_rules, rules, stamps)
         return directory, not fresh and not is_fresh(status)
 
-    def listing(self, directory: Directory, fd: int) -> Listing:
+    def listing(self, directory: Directory, fd: int) -> DirectoryListing:
         """Return the names in a directory, read from `fd` unless they are cached. Blocks."""
         if directory.listing is not None:
             return directory.listing
@@ -370,7 +370,7 @@ class DirectoryCache:
                 scanned.names.remove(name)
         return scanned
 
-    def _exposed(self, directory: Directory, scanned: _ScannedNames) -> Listing:
+    def _exposed(self, directory: Directory, scanned: _ScannedNames) -> DirectoryListing:
         names, directories, links, _ = scanned
         exposed: list[str] = []
         for start in range(0, len(names), _CHUNK):
@@ -380,9 +380,9 @@ class DirectoryCache:
         inner = frozenset(directories.intersection(names)) if directories else _NO_NAMES
         leading = frozenset(links.intersection(names)) if links else _NO_NAMES
         others = inner | leading if leading else inner
-        return Listing(tuple(names), inner, leading, others)
+        return DirectoryListing(tuple(names), inner, leading, others)
 
-    def _cache_listing(self, directory: Directory, listing: Listing, fd: int) -> None:
+    def _cache_listing(self, directory: Directory, listing: DirectoryListing, fd: int) -> None:
         """Cache a directory with its listing, if nothing has changed meanwhile."""
         if directory.stamp.is_unchanged(os.fstat(fd)) and not is_fresh(directory.stamp):
             cached = Directory(

@@ -25,7 +25,7 @@ from resource_server.provider import Path, Resource, ResourceType
 from resource_server.providers.filesystem.directory import (
     Directory,
     DirectoryCache,
-    Listing,
+    DirectoryListing,
     Stamp,
     stamp,
 )
@@ -120,7 +120,9 @@ class WalkFrame:
 
     __slots__ = ("at", "directory", "fd", "listing", "path")
 
-    def __init__(self, path: Path, directory: Directory, fd: int, listing: Listing) -> None:
+    def __init__(
+        self, path: Path, directory: Directory, fd: int, listing: DirectoryListing
+    ) -> None:
         self.path = path
         self.directory = directory
         self.fd = fd
@@ -210,7 +212,7 @@ class FileTree:
             return True
         return self._lookahead.leads_on(directory)
 
-    def digest(self, directory: Directory, listing: Listing) -> int:
+    def digest(self, directory: Directory, listing: DirectoryListing) -> int:
         """Return a hash of what clients see listed: names, types, and links that lead somewhere."""
         doubtful = listing.others if directory.rules.is_open else listing.links
         dead = frozenset(name for name in doubtful if not self._leads((*directory.path, name)))
@@ -222,7 +224,7 @@ class FileTree:
             listing, names=names, directories=directories, links=links, _digest=None
         ).digest
 
-    def description(self, directory: Directory, listing: Listing) -> Stamp | None:
+    def description(self, directory: Directory, listing: DirectoryListing) -> Stamp | None:
         """Return the stamp of the exposed document that describes a directory, if it has one."""
         name, names = self.described_by, listing.names
         if name is None or names[(at := bisect_left(names, name)) : at + 1] != (name,):
@@ -403,7 +405,7 @@ class FileTree:
             frame.close()
         return found
 
-    def names(self, path: Path) -> Steps[tuple[Directory, Listing]]:
+    def names(self, path: Path) -> Steps[tuple[Directory, DirectoryListing]]:
         """Return a directory, exposed or leading to nothing, and its listing; as `children`."""
         entry, _ = self._locate(path)
         if entry.directory is None:
@@ -662,11 +664,13 @@ class FileTree:
             raise
         return self._frame(path, directory, fd, listing)
 
-    def _frame(self, path: Path, directory: Directory, fd: int, listing: Listing) -> WalkFrame:
+    def _frame(
+        self, path: Path, directory: Directory, fd: int, listing: DirectoryListing
+    ) -> WalkFrame:
         self._note_listed(directory, listing)
         return WalkFrame(path, directory, fd, listing)
 
-    def _note_listed(self, directory: Directory, listing: Listing) -> None:
+    def _note_listed(self, directory: Directory, listing: DirectoryListing) -> None:
         if self.listed_as is not None:
             prefix, digest = directory.prefix, self.digest(directory, listing)
             if self.listed_as.setdefault(prefix, digest) != digest:

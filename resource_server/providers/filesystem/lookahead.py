@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.directory import Directory, DirectoryCache, Listing
+from resource_server.providers.filesystem.directory import (
+    Directory,
+    DirectoryCache,
+    DirectoryListing,
+)
 from resource_server.providers.filesystem.root import Root
 
 MAX_LOOKED = 100
@@ -47,7 +51,7 @@ class Lookahead:
                 pending.pop()
         return False
 
-    def _listing(self, directory: Directory) -> Listing | None:
+    def _listing(self, directory: Directory) -> DirectoryListing | None:
         """Return the names in a directory; None if it cannot be read."""
         if directory.listing is not None:
             return directory.listing
@@ -61,7 +65,7 @@ class Lookahead:
             os.close(fd)
 
     def _below(
-        self, parent: Directory, listing: Listing, seen: set[str]
+        self, parent: Directory, listing: DirectoryListing, seen: set[str]
     ) -> Iterator[Directory | None]:
         """Yield the directories in a directory, those at the end of links too, None for documents.
 

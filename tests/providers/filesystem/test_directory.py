@@ -9,7 +9,7 @@ from resource_server.errors import ResourceBusy, ResourceNotFound
 from resource_server.providers.filesystem.directory import (
     Directory,
     DirectoryCache,
-    Listing,
+    DirectoryListing,
     WeightedLru,
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
@@ -45,7 +45,7 @@ def directories(root: Path) -> DirectoryCache:
     return DirectoryCache(Root(root), ExposureRules({}), DirectoryRules(), follow_links=False)
 
 
-def listing(directories: DirectoryCache, directory: Directory, root: Path) -> Listing:
+def listing(directories: DirectoryCache, directory: Directory, root: Path) -> DirectoryListing:
     fd = os.open(root / directory.prefix, os.O_RDONLY)
     try:
         return directories.listing(directory, fd)

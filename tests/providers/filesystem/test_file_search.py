@@ -28,7 +28,11 @@ from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
 from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.providers.filesystem import Filesystem, file_search
-from resource_server.providers.filesystem.directory import Directory, DirectoryCache, Listing
+from resource_server.providers.filesystem.directory import (
+    Directory,
+    DirectoryCache,
+    DirectoryListing,
+)
 from resource_server.providers.filesystem.exposure.secrets import SECRETS
 from resource_server.providers.filesystem.file_tree import WalkFrame
 from resource_server.providers.filesystem.options import DirectoryOptions
@@ -375,7 +379,7 @@ async def test_open_fifos_and_devices_do_not_block_a_search(
 
     def read(
         self: DirectoryCache, parent: Directory, name: str, status: os.stat_result, fd: int
-    ) -> tuple[Directory, Listing]:
+    ) -> tuple[Directory, DirectoryListing]:
         found = seen(self, parent, name, status, fd)
         if name == "2" and not swapped:
             fifo = tmp_path / "2/needle.txt"
@@ -399,7 +403,7 @@ async def test_a_file_swapped_for_a_link_during_a_search_is_not_followed(
     folder = Filesystem(tmp_path / "root")
     seen = DirectoryCache.listing
 
-    def listing(self: DirectoryCache, directory: Directory, fd: int) -> Listing:
+    def listing(self: DirectoryCache, directory: Directory, fd: int) -> DirectoryListing:
         found = seen(self, directory, fd)
         file = tmp_path / "root" / directory.prefix / ("b.txt" if directory.prefix else "a.txt")
         file.unlink(missing_ok=True)

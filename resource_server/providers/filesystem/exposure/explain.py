@@ -11,7 +11,7 @@ from typing import NamedTuple
 from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.directory import Directory, Listing
+from resource_server.providers.filesystem.directory import Directory, DirectoryListing
 from resource_server.providers.filesystem.file_tree import FileTree, TreeEntry
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import finish
@@ -48,7 +48,7 @@ class ExposedDirectory(NamedTuple):
 
     path: Path
     directory: Directory
-    listing: Listing
+    listing: DirectoryListing
     names: Mapping[str, bool]
     """Whether each is a directory."""
 

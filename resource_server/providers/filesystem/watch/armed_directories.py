@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.directory import Directory, Listing, Stamp, stamp
+from resource_server.providers.filesystem.directory import Directory, DirectoryListing, Stamp, stamp
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.watch.demand import Demand, prefix_path
 from resource_server.providers.filesystem.watch.event_sources import EventSource
@@ -30,7 +30,7 @@ class OpenedDirectory(NamedTuple):
     """A directory as read after its watch was added."""
 
     directory: Directory
-    listing: Listing
+    listing: DirectoryListing
     is_settled: bool
     """False if its rules changed meanwhile, so that it has to be read again."""
 
@@ -99,7 +99,7 @@ class ArmedDirectories:
 
     def _read(
         self, path: Path, parent: Directory | None, status: os.stat_result, fd: int
-    ) -> tuple[Directory, Listing]:
+    ) -> tuple[Directory, DirectoryListing]:
         if parent is not None:
             return self._tree.directories.read(parent, path[-1], status, fd)
         directory = self._tree.directory(path)

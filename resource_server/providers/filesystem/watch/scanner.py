@@ -17,7 +17,7 @@ from resource_server.errors import NotACollection, ResourceBusy, ResourceError, 
 from resource_server.provider import Change, Path
 from resource_server.providers.filesystem.directory import (
     Directory,
-    Listing,
+    DirectoryListing,
     has_changed_since,
     is_fresh,
 )
@@ -415,7 +415,7 @@ class DirectoryScanner:
         self,
         prefix: str,
         directory: Directory,
-        listing: Listing,
+        listing: DirectoryListing,
         before: DirectorySnapshot | None,
         now: DirectorySnapshot,
     ) -> None:
