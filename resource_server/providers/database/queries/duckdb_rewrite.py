@@ -35,20 +35,20 @@ class DuckdbRewriter(QueryRewriter):
         """SELECTs in the place of tables, by the places of their names, each with its alias."""
         for node in syntax.tables(parsed):
             if self._policy.restricts(table := resolved(node)):
-                path = syntax.path_of(node)
+                path = syntax.table_path(node)
                 body = await self._body(table, ".".join(path), defined)
                 alias = "" if node["alias"] else f" AS {quoted(path[-1])}"
                 sources[int(node["query_location"])] = body, alias
         visible = {place: ("SELECT 1", alias) for place, (_, alias) in sources.items()}
         for node in syntax.tables(await self._parsed(_replaced(query.sql, visible))):
             if self._policy.restricts(resolved(node)):
-                written = ".".join(syntax.path_of(node))
+                written = ".".join(syntax.table_path(node))
                 raise ValueError(f"reads {written} in a way that is not understood")
         return Rewritten(_replaced(query.sql, sources), query.order)
 
     async def _parsed(self, sql: str) -> Any:
         ((text,),) = await self._ask(syntax.PARSE, sql)
-        return syntax.decoded(text)
+        return syntax.parsed_statement(text)
 
     async def _resolver(self) -> Callable[[Mapping[str, Any]], TableName]:
         """Return what returns the table that a part of a parsed query reads."""
@@ -56,12 +56,12 @@ class DuckdbRewriter(QueryRewriter):
         tables: dict[tuple[str, ...], TableName] = {}
         for info in await self._engine.tables():
             schema = info.name.schema or await self._home()
-            for path in syntax.paths(str(database), schema, info.name.name):
+            for path in syntax.table_paths(str(database), schema, info.name.name):
                 tables[path] = info.name
 
         def resolved(node: Mapping[str, Any]) -> TableName:
-            path = syntax.path_of(node)
-            table = tables.get(tuple(map(syntax.folded, path)))
+            path = syntax.table_path(node)
+            table = tables.get(tuple(map(syntax.folded_name, path)))
             if table is None:
                 raise no_table(path)
             return table

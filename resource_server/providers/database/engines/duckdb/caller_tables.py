@@ -46,7 +46,7 @@ class TooLarge(Exception):
     """What is visible does not fit into memory."""
 
 
-def make(
+def create(
     database: duckdb.DuckDBPyConnection, source: str, visible: CallerTables, *, is_database: bool
 ) -> bool:
     """Create the tables in `memory.main`, and close their source unless all of it is visible.
@@ -199,7 +199,7 @@ def _staged(
     return f"SELECT {shown} FROM {stage}.shown POSITIONAL JOIN {stage}.masked"  # noqa: S608
 
 
-def _masked(value: object, reader: value_readers.Reader | None, masker: Masker) -> str | None:
+def _masked(value: object, reader: value_readers.ValueReader | None, masker: Masker) -> str | None:
     if reader is not None and isinstance(value, str):
         value = reader.read(value)
     return masker(messages.travelled(value))

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.dialects.postgresql.base import PGDialect, PGIdentifierPreparer
 
 
-class _Names(PGIdentifierPreparer):
+class _QuotedNames(PGIdentifierPreparer):
     def quote(self, ident: str, force: Any = None) -> str:
         """Return a name in quotes: the reserved words differ by version."""
         return self.quote_identifier(ident)
@@ -19,4 +19,4 @@ class DuckdbDialect(PGDialect):
     name = "duckdb"
     default_paramstyle = "numeric_dollar"
     supports_statement_cache = True
-    preparer = _Names
+    preparer = _QuotedNames

@@ -185,7 +185,7 @@ class DuckdbEngine:
                 continue
             with suppress(ValueError, KeyError, RecursionError):  # it cannot be told what it reads
                 ((text,),) = await self._ask(syntax.PARSE, _select_of(str(sql)))
-                read = syntax.reads(syntax.decoded(text))
+                read = syntax.reads(syntax.parsed_statement(text))
                 is_anything = read.is_anything or bool(read.functions & macros)
                 columns = set[tuple[TableName, str]]()
                 for info in tables:

@@ -39,7 +39,7 @@ class _BytewiseTexts(Texts, frozen=True):
         return value.encode()
 
 
-class _Temporal(KeyType, frozen=True):
+class _DatesAndTimes(KeyType, frozen=True):
     """Dates and times; beyond Python's calendar they are texts as DuckDB writes them."""
 
     kind: Literal["date", "datetime", "instant"]
@@ -148,12 +148,12 @@ _TYPES: Mapping[str, KeyType] = {
     "VARCHAR": _BytewiseTexts(),
     "JSON": ValidJson(is_key=False),
     "BLOB": Binary(has_text=False),
-    "DATE": _Temporal("date", sql_type="DATE"),
+    "DATE": _DatesAndTimes("date", sql_type="DATE"),
     **{
-        type: _Temporal("datetime", has_text=False, sql_type=type)
+        type: _DatesAndTimes("datetime", has_text=False, sql_type=type)
         for type in ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
     },
-    "TIMESTAMP WITH TIME ZONE": _Temporal(
+    "TIMESTAMP WITH TIME ZONE": _DatesAndTimes(
         "instant", has_text=False, sql_type="TIMESTAMP WITH TIME ZONE"
     ),
     "TIME": _Clocks(_CLOCK, has_text=False, sql_type="TIME", is_key=False),

@@ -78,13 +78,13 @@ class KnownTables:
         paths: list[tuple[str, ...]] = []
         for each, table in database.execute(_TABLES).fetchall():
             if schema in (None, each):
-                paths += syntax.paths(name, each, table)
+                paths += syntax.table_paths(name, each, table)
         return cls(database, paths)
 
     @classmethod
     def for_callers(cls, database: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> KnownTables:
         """Return tables whose names stand alone."""
-        known = cls(database, [(syntax.folded(table),) for table in tables])
+        known = cls(database, [(syntax.folded_name(table),) for table in tables])
         known.refused_functions |= _OF_THE_PROCESS
         return known
 
@@ -100,7 +100,7 @@ def _telling_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
     for name, text in database.execute(_MACROS).fetchall():
         called = calls.setdefault(str(name), set())
         try:
-            read = syntax.reads(syntax.decoded(text))
+            read = syntax.reads(syntax.parsed_statement(text))
         except ValueError:
             found.add(str(name))
             continue
@@ -123,14 +123,14 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables) -
         return
     ((text,),) = connection.execute(syntax.PARSE, [sql]).fetchall()
     try:
-        parsed = syntax.decoded(text)
+        parsed = syntax.parsed_statement(text)
     except ValueError as error:
         raise RefusedQuery(str(error)) from None
     for node in syntax.nodes(parsed):
         _check_node(node, known)
     for table in syntax.tables(parsed):
-        path = syntax.path_of(table)
-        if tuple(map(syntax.folded, path)) not in known.paths:
+        path = syntax.table_path(table)
+        if tuple(map(syntax.folded_name, path)) not in known.paths:
             written = ".".join(path)
             raise RefusedQuery(f"reads {written}, and there is no such table", table=written)
     if len(known.approved) >= _MAX_APPROVED:
@@ -151,6 +151,6 @@ def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:
     if kind not in _SOURCES:
         raise RefusedQuery("reads something that is no table; write SELECT … FROM a table")
     if kind == "TABLE_FUNCTION":
-        name = syntax.function_of(node)
+        name = syntax.table_function(node)
         if name not in syntax.FUNCTIONS:
             raise RefusedQuery(f"calls {name}(), which may read more than tables", function=name)

@@ -57,7 +57,7 @@ def reads(parsed: object) -> Reads:
             case "BASE_TABLE":
                 tables.add(str(node["table_name"]).lower())
             case "TABLE_FUNCTION":
-                is_anything |= function_of(node) not in FUNCTIONS
+                is_anything |= table_function(node) not in FUNCTIONS
             case "SHOW_REF":
                 is_anything = True
             case "COLUMN_REF":
@@ -89,36 +89,36 @@ def tables(parsed: object) -> Iterator[Mapping[str, Any]]:
             continue
         node = cast("dict[str, Any]", each)
         if node.get("type") == "BASE_TABLE":
-            path = path_of(node)
-            if path[1:] or folded(path[0]) not in defined:
+            path = table_path(node)
+            if path[1:] or folded_name(path[0]) not in defined:
                 yield node
         parts = dict(node)
         for expression in parts.pop("cte_map", {}).get("map", ()):
             waiting.append((expression["value"], defined))
-            defined |= {folded(expression["key"])}
+            defined |= {folded_name(expression["key"])}
         for part in ("left", "query"):  # of a recursive expression, and of a materialized one
             if "cte_name" in node and part in parts:
                 waiting.append((parts.pop(part), defined))
         if "cte_name" in node:
-            defined |= {folded(node["cte_name"])}
+            defined |= {folded_name(node["cte_name"])}
         waiting += [(part, defined) for part in parts.values()]
 
 
 def definitions(parsed: object) -> frozenset[str]:
     """Return the names of all common table expressions, folded."""
     return frozenset(
-        folded(expression["key"])
+        folded_name(expression["key"])
         for node in nodes(parsed)
         for expression in node.get("cte_map", {}).get("map", ())
     )
 
 
-def folded(name: str) -> str:
+def folded_name(name: str) -> str:
     """Return a name as DuckDB compares it: without the case of ASCII letters."""
     return "".join([character.lower() if character.isascii() else character for character in name])
 
 
-def decoded(text: object) -> Any:
+def parsed_statement(text: object) -> Any:
     """Return what `PARSE` gives, decoded.
 
     Raises:
@@ -140,22 +140,22 @@ def decoded(text: object) -> Any:
     return found
 
 
-def path_of(node: Mapping[str, Any]) -> tuple[str, ...]:
+def table_path(node: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the parts of the name of a `BASE_TABLE`, as they are written."""
     parts = (node.get("catalog_name"), node.get("schema_name"), node["table_name"])
     return tuple(str(part) for part in parts if part)
 
 
-def paths(database: str, schema: str, table: str) -> Iterator[tuple[str, ...]]:
+def table_paths(database: str, schema: str, table: str) -> Iterator[tuple[str, ...]]:
     """Yield the ways to write the name of a table, folded."""
     for path in ((schema, table), (database, schema, table)):
-        yield tuple(map(folded, path))
-    if folded(schema) == "main":
-        yield (folded(table),)
-        yield folded(database), folded(table)
+        yield tuple(map(folded_name, path))
+    if folded_name(schema) == "main":
+        yield (folded_name(table),)
+        yield folded_name(database), folded_name(table)
 
 
-def function_of(node: Mapping[str, Any]) -> str:
+def table_function(node: Mapping[str, Any]) -> str:
     """Return the name of the function of a `TABLE_FUNCTION`."""
     return str(node["function"].get("function_name", "")).lower()
 

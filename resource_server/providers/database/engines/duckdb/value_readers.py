@@ -14,7 +14,7 @@ from typing import NamedTuple
 _MICROSECONDS = 6
 
 
-class Reader(NamedTuple):
+class ValueReader(NamedTuple):
     """How the values of one type are selected and read."""
 
     expression: str
@@ -25,7 +25,7 @@ class Reader(NamedTuple):
         return self.expression.format(column)
 
 
-def reader(type: str) -> Reader | None:
+def reader(type: str) -> ValueReader | None:
     """Return the reader of a column's type as DuckDB writes it; None if the driver keeps it."""
     if type in _PLAIN:
         return _PLAIN[type]
@@ -75,21 +75,21 @@ def _instant(text: str) -> object:
 
 
 _TEXT = "CAST({} AS VARCHAR)"
-_DATETIMES = Reader(_TEXT, _datetime)
-_JSON = Reader("CAST(to_json({}) AS VARCHAR)", json.loads)
-_JSON_TEXT = Reader(_JSON.expression, str)
+_DATETIMES = ValueReader(_TEXT, _datetime)
+_JSON = ValueReader("CAST(to_json({}) AS VARCHAR)", json.loads)
+_JSON_TEXT = ValueReader(_JSON.expression, str)
 _PLAIN = {
-    "DATE": Reader(_TEXT, _date),
-    "TIME": Reader(_TEXT, _time),
-    "TIME_NS": Reader(_TEXT, str),
-    "TIME WITH TIME ZONE": Reader(_TEXT, _time),
+    "DATE": ValueReader(_TEXT, _date),
+    "TIME": ValueReader(_TEXT, _time),
+    "TIME_NS": ValueReader(_TEXT, str),
+    "TIME WITH TIME ZONE": ValueReader(_TEXT, _time),
     "TIMESTAMP": _DATETIMES,
     "TIMESTAMP_S": _DATETIMES,
     "TIMESTAMP_MS": _DATETIMES,
     "TIMESTAMP_NS": _DATETIMES,
-    "TIMESTAMP WITH TIME ZONE": Reader(_TEXT, _instant),
-    "INTERVAL": Reader(_TEXT, str),
-    "BIT": Reader(_TEXT, str),
-    "FLOAT": Reader(_TEXT, float),
-    "BIGNUM": Reader(_TEXT, int),
+    "TIMESTAMP WITH TIME ZONE": ValueReader(_TEXT, _instant),
+    "INTERVAL": ValueReader(_TEXT, str),
+    "BIT": ValueReader(_TEXT, str),
+    "FLOAT": ValueReader(_TEXT, float),
+    "BIGNUM": ValueReader(_TEXT, int),
 }

@@ -133,7 +133,7 @@ def main() -> None:
                 _Worker(channel, opened).serve()
 
 
-class _Database(NamedTuple):
+class _OpenDatabase(NamedTuple):
     """An open database, in a process that is confined."""
 
     database: duckdb.DuckDBPyConnection
@@ -152,7 +152,7 @@ class _Database(NamedTuple):
 
 
 class _Worker:
-    def __init__(self, channel: socket.socket, opened: _Database) -> None:
+    def __init__(self, channel: socket.socket, opened: _OpenDatabase) -> None:
         self._channel = channel
         self._opened = opened
         self._sending = threading.Lock()
@@ -297,7 +297,7 @@ class _Worker:
         ((text,),) = connection.execute(syntax.PARSE, [job.sql]).fetchall() if known else ((None,),)
         if text is None:
             return None
-        read = syntax.reads(syntax.decoded(text))
+        read = syntax.reads(syntax.parsed_statement(text))
         # Other names are those of the catalog, and of common table expressions.
         return tuple({known[name] for name in read.tables if name in known})
 
@@ -307,7 +307,7 @@ class _Prepared(NamedTuple):
 
     sql: str
     columns: tuple[str, ...]
-    readers: Sequence[value_readers.Reader | None]
+    readers: Sequence[value_readers.ValueReader | None]
     sources: tuple[int, ...] | None
 
 
@@ -315,7 +315,9 @@ def _take(channel: socket.socket) -> Request:
     return decode_request(framing.receive(channel, MAX_MESSAGE_BYTES))
 
 
-def _opened(opening: Open, begin: Callable[[int], None] = lambda _: None) -> _Database | Refused:
+def _opened(
+    opening: Open, begin: Callable[[int], None] = lambda _: None
+) -> _OpenDatabase | Refused:
     """Confine this process and open the database."""
     try:
         files = _reachable(opening)
@@ -342,7 +344,7 @@ def _opened(opening: Open, begin: Callable[[int], None] = lambda _: None) -> _Da
 
 def _opened_whole(
     opening: Open, protections: tuple[str, ...], begin: Callable[[int], None]
-) -> _Database:
+) -> _OpenDatabase:
     """Open the database for our own statements and queries of the manifest."""
     made = data_tables.Made([], {})
     if opening.database is None:
@@ -366,12 +368,12 @@ def _opened_whole(
     for sql in (data_tables.allowed_paths(opening.tables), *_LOCKS):
         database.execute(sql)
     answer = Opened(protections, digest, tuple(made.problems), made.sources, bool(known.paths))
-    return _Database(database, connections, known, answer)
+    return _OpenDatabase(database, connections, known, answer)
 
 
 def _opened_for_callers(
     opening: Open, visible: CallerTables, protections: tuple[str, ...], begin: Callable[[int], None]
-) -> _Database:
+) -> _OpenDatabase:
     """Copy what is visible of the database, and close it."""
     database = duckdb.connect(config=_CALLER_CONFIGURATION)
     # Before macros of the source are there, which callers cannot call.
@@ -388,7 +390,7 @@ def _opened_for_callers(
         database.execute(f"USE {source}")
         made = data_tables.make(database, opening.tables, begin)
     database.execute(_search_path(database, source))
-    is_copy = caller_tables.make(database, source, visible, is_database=is_database)
+    is_copy = caller_tables.create(database, source, visible, is_database=is_database)
     if is_copy:
         sandbox.refuse_files()
     connections = [database.cursor() for _ in range(CALLER_THREADS)]
@@ -401,7 +403,7 @@ def _opened_for_callers(
     answer = Opened(protections, "", tuple(made.problems), made.sources, is_copy=is_copy)
     paths = [file.path for table in opening.tables for file in table.files]
     paths += [opening.database] if opening.database is not None else []
-    return _Database(database, connections, known, answer, is_for_callers=True, paths=paths)
+    return _OpenDatabase(database, connections, known, answer, is_for_callers=True, paths=paths)
 
 
 def _attached(database: duckdb.DuckDBPyConnection, path: str) -> str:
