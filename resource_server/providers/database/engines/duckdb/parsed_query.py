@@ -14,7 +14,6 @@ import duckdb
 
 from resource_server.providers.database.engines.duckdb import catalog, syntax
 
-_MAX_APPROVED = 1024
 _QUERIES = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
 _SOURCES = frozenset(
     ("BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY", "TABLE_FUNCTION")
@@ -66,8 +65,6 @@ class KnownTables:
         """Take the ways to write the names of tables, folded."""
         self.paths = frozenset(paths)
         self.refused_functions = _telling_functions(database)
-        self.approved = set[str]()
-        """Queries that were checked."""
 
     @classmethod
     def for_authors(
@@ -112,30 +109,32 @@ def _telling_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
     return frozenset(found)
 
 
-def check(connection: duckdb.DuckDBPyConnection, sql: str, known: KnownTables) -> None:
-    """Check that a query only reads tables and views.
+def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> object:
+    """Parse a SELECT.
+
+    Raises:
+        RefusedQuery: it is none, or cannot be parsed.
+    """
+    ((text,),) = connection.execute(syntax.PARSE, [sql]).fetchall()
+    try:
+        return syntax.parsed_statement(text)
+    except ValueError as error:
+        raise RefusedQuery(str(error)) from None
+
+
+def check(query: object, known: KnownTables) -> None:
+    """Check that a parsed query only reads tables and views.
 
     Raises:
         RefusedQuery: it does not.
-        duckdb.Error: it cannot be parsed.
     """
-    if sql in known.approved:
-        return
-    ((text,),) = connection.execute(syntax.PARSE, [sql]).fetchall()
-    try:
-        parsed = syntax.parsed_statement(text)
-    except ValueError as error:
-        raise RefusedQuery(str(error)) from None
-    for node in syntax.nodes(parsed):
+    for node in syntax.nodes(query):
         _check_node(node, known)
-    for table in syntax.tables(parsed):
+    for table in syntax.tables(query):
         path = syntax.table_path(table)
         if tuple(map(syntax.folded_name, path)) not in known.paths:
             written = ".".join(path)
             raise RefusedQuery(f"reads {written}, and there is no such table", table=written)
-    if len(known.approved) >= _MAX_APPROVED:
-        known.approved.clear()
-    known.approved.add(sql)
 
 
 def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:

@@ -254,16 +254,14 @@ class _Worker:
             return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
 
     def _ran(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Result:
-        is_caller = self._opened.is_for_callers
-        if job.is_author or is_caller:
-            parsed_query.check(connection, job.sql, self._opened.known)
         if job.only_prepare:
+            self._checked(connection, job)
             return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
         prepared = self._prepared(connection, job)
         connection.execute(prepared.sql, list(job.parameters))
         result = _result(connection, job, prepared)
         result = msgspec.structs.replace(result, sources=prepared.sources)
-        if result.more and is_caller:
+        if result.more and self._opened.is_for_callers:
             connection.execute("SELECT NULL")  # frees the memory of the rest
         return result
 
@@ -274,6 +272,7 @@ class _Worker:
         known = self._statements.get(key)
         if known is not None:
             return known
+        sources = self._checked(connection, job)
         columns = _described(connection, job)
         readers = [value_readers.reader(type) for _, type in columns]
         sql = job.sql
@@ -285,21 +284,24 @@ class _Worker:
             )
             sql = f"SELECT {each} FROM ({job.sql}\n) AS v({', '.join(names)})"  # noqa: S608
         names = tuple(name for name, _ in columns)
-        prepared = _Prepared(sql, names, readers, self._sources(connection, job))
+        prepared = _Prepared(sql, names, readers, sources)
         if len(self._statements) >= _MAX_STATEMENTS:
             self._statements.clear()
         self._statements[key] = prepared
         return prepared
 
-    def _sources(self, connection: duckdb.DuckDBPyConnection, job: Run) -> tuple[int, ...] | None:
-        """Return the places of the data tables that a statement names."""
-        known = self._opened.answer.sources
-        ((text,),) = connection.execute(syntax.PARSE, [job.sql]).fetchall() if known else ((None,),)
-        if text is None:
+    def _checked(self, connection: duckdb.DuckDBPyConnection, job: Run) -> tuple[int, ...] | None:
+        """Check a statement unless it is ours; return the places of the data tables it names."""
+        sources = self._opened.answer.sources
+        is_ours = not (job.is_author or self._opened.is_for_callers)
+        if is_ours and not sources:
             return None
-        read = syntax.reads(syntax.parsed_statement(text))
+        parsed = parsed_query.parsed(connection, job.sql)
+        if not is_ours:
+            parsed_query.check(parsed, self._opened.known)
         # Other names are those of the catalog, and of common table expressions.
-        return tuple({known[name] for name in read.tables if name in known})
+        read = syntax.reads(parsed).tables
+        return tuple({sources[name] for name in read if name in sources}) if sources else None
 
 
 class _Prepared(NamedTuple):
