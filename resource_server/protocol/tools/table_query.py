@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -18,10 +18,12 @@ _DOCUMENTS = (_ROWS, _SUMMARY, "~schema")
 _FORMAT = "csv"
 """The shortest format."""
 
+_OPERATORS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "in", "like", "null"))
 _CSV_SPECIAL = frozenset(',"\r\n')
 
 _Value: TypeAlias = str | int | float | bool | Mapping[str, object] | None
 """Objects are shown forms, such as those of blobs, or JSON."""
+_Given: TypeAlias = _Value | Sequence[_Value]
 _Names: TypeAlias = str | Sequence[str] | None
 """Names of columns, separated by commas; some models write lists."""
 
@@ -30,7 +32,7 @@ class TableQueryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """Arguments of `query_table`."""
 
     uri: str
-    where: Mapping[str, _Value | Sequence[_Value]] = {}
+    where: Mapping[str, _Given] = {}
     sort: _Names = None
     columns: _Names = None
     count: bool = False
@@ -58,7 +60,7 @@ async def query_table(call: Call, arguments: TableQueryArguments) -> Result:
     }
     if groups and (arguments.columns or arguments.count):
         raise InvalidParameter("columns and count are of rows: leave them out of groups")
-    parameters = dict(map(_filter, arguments.where.items()))
+    parameters = dict(_filter(*each) for each in _conditions(arguments.where))
     document = _SUMMARY if groups else _ROWS
     if arguments.count:
         parameters["count"] = ""
@@ -85,9 +87,21 @@ def _joined(given: str | int | Sequence[str]) -> str:
     return str(given) if isinstance(given, str | int) else ",".join(given)
 
 
-def _filter(given: tuple[str, _Value | Sequence[_Value]]) -> tuple[str, str]:
+def _conditions(where: Mapping[str, _Given]) -> Iterator[tuple[str, _Given]]:
+    """Yield names with operators; some models write `{"total": {"$gt": 9}}` for `total.gt`."""
+    for name, value in where.items():
+        operands: Mapping[str, object] = {}
+        if isinstance(value, Mapping):
+            operands = {key.removeprefix("$"): operand for key, operand in value.items()}
+        if operands and operands.keys() <= _OPERATORS:
+            for operator, operand in operands.items():
+                yield f"{name}.{operator}", cast("_Given", operand)
+        else:
+            yield name, value
+
+
+def _filter(name: str, value: _Given) -> tuple[str, str]:
     """Return a filter as a URI parameter: null and lists have operators of their own."""
-    name, value = given
     if value is None:
         if name.endswith(".ne"):
             return f"where.{name.removesuffix('.ne')}.null", "false"

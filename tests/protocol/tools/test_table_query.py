@@ -61,6 +61,10 @@ async def rows(wire: Wire, **arguments: object) -> str:
         ({"sent": False, "status.like": "P%"}, "3"),
         ({"status": {"$blob": "cGFpZA=="}}, ""),
         ({"status.in": ["line\nbreak", "open"]}, "2"),
+        ({"total": {"gt": 10.5}}, "2 3"),
+        ({"total": {"$ge": 10.5, "$lt": 30}, "status": {"ne": "open"}}, "1"),
+        ({"status": {"in": ["open", 'a,"b']}, "total": {"ne": None}}, "2"),
+        ({"status": {"gt": "a", "more": 1}}, ""),
         ({}, "1 2 3 4"),
     ],
 )
