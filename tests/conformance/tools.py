@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from resource_server.errors import ToolFailed
 from resource_server.provider import (
     Content,
     NotACollection,
@@ -29,7 +30,6 @@ from resource_server.provider.tools import (
     SupportsTools,
     TextBlock,
     Tool,
-    ToolFailed,
     ToolRequest,
     ToolResult,
 )

@@ -14,11 +14,11 @@ from tests.listeners import IMPATIENT, LIST, Folder, watched
 from tests.providers.filesystem.watch.processes import teller
 from tests.providers.filesystem.watch.scanning import (
     Register,
-    grow_old,
     inodes,
     tree_of,
     work,
 )
+from tests.waiting import grow_old
 
 pytestmark = [
     pytest.mark.anyio,
@@ -42,14 +42,14 @@ def test_a_directory_replaced_without_an_event_is_watched_again(
     for each in (folder.at("sub"), other.root):
         Folder(each).write("deep/file")
     if is_old:
-        grow_old(folder)
+        grow_old(folder.root)
     source = Register()
     scanner = DirectoryScanner(tree_of(folder), source)
     scanner.listing = True
     work(scanner)
     folder.move("sub", tmp_path / "before")
     other.root.rename(folder.at("sub"))
-    grow_old(folder)
+    grow_old(folder.root)
     scanner.poll(everything=True)
     work(scanner)
     assert source.watched == inodes(folder, ("", "sub/", "sub/deep/"))
@@ -59,14 +59,14 @@ def test_a_directory_replaced_without_an_event_is_reported(folder: Folder, tmp_p
     other = Folder(tmp_path / "other")
     for each in (folder.at("sub"), other.root):
         Folder(each).write("file")
-    grow_old(folder)
+    grow_old(folder.root)
     scanner = DirectoryScanner(tree_of(folder), Register())
     scanner.listing = True
     scanner.add([("sub", "file")])
     work(scanner)
     folder.move("sub", tmp_path / "before")
     other.root.rename(folder.at("sub"))
-    grow_old(folder)
+    grow_old(folder.root)
     scanner.poll(everything=True)
     assert {Change((), "children"), Change(("sub",), "tree")} <= {*work(scanner)}
 
@@ -74,7 +74,7 @@ def test_a_directory_replaced_without_an_event_is_reported(folder: Folder, tmp_p
 def test_a_directory_that_becomes_readable_is_found_by_the_sweep(folder: Folder) -> None:
     folder.write("shut/deep/file")
     folder.at("shut").chmod(0)
-    grow_old(folder)
+    grow_old(folder.root)
     source = Register()
     scanner = DirectoryScanner(tree_of(folder), source)
     scanner.listing = True
