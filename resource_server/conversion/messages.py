@@ -8,8 +8,9 @@ from typing import TypeAlias
 import msgspec
 
 from resource_server.conversion import framing
-from resource_server.conversion.text_window import WindowPlace, WindowStart
+from resource_server.conversion.text_window import WindowPlace
 from resource_server.provider.conversion import ConversionRequest, Part
+from resource_server.runtime.document_range import Range
 
 MAX_PART_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one part."""
@@ -30,7 +31,7 @@ class ConversionJob(msgspec.Struct, frozen=True):
     """None only starts the worker, to see whether the converter can be used."""
     max_bytes: int = 0
     """Maximum bytes of all parts together."""
-    start: WindowStart | None = None
+    start: Range | None = None
     """Where the text that is wanted begins; None for the parts from the first on."""
     is_one: bool = False
     """Whether the first part is enough, such as a picture."""

@@ -32,7 +32,7 @@ from resource_server.conversion.messages import (
     send_job,
     take_answer,
 )
-from resource_server.conversion.text_window import WindowPlace, WindowStart
+from resource_server.conversion.text_window import WindowPlace
 from resource_server.errors import (
     ConversionError,
     ConversionTooSlow,
@@ -40,6 +40,7 @@ from resource_server.errors import (
     ResourceBusy,
 )
 from resource_server.provider.conversion import ConversionRequest, Part
+from resource_server.runtime.document_range import Range
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class ConverterPool:
         request: ConversionRequest,
         *,
         time_s: float | None = None,
-        start: WindowStart | None = None,
+        start: Range | None = None,
         is_one: bool = False,
     ) -> Conversion:
         """Return the parts of an open document, converted by the function `module:name`.

@@ -7,12 +7,13 @@ send, so it passes by, and only the window remains.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import MARKDOWN, Part
+from resource_server.runtime.document_range import Range
 
 MARGIN_BYTES = 8
 """Bytes around a window: an offset may be within a character, and ranges are read that far."""
@@ -21,16 +22,6 @@ _CHARACTERS = 1024 * 1024
 _NO_TEXT = "the format is no text, and has no lines"
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class WindowStart(msgspec.Struct, frozen=True):
-    """Where a window begins: at a line counted from 1, at an offset, or as near the end as fits.
-
-    A text that fits as a whole is taken as a whole.
-    """
-
-    unit: Literal["bytes", "lines", "tail"]
-    first: int
 
 
 class WindowPlace(msgspec.Struct, frozen=True):
@@ -44,9 +35,13 @@ class WindowPlace(msgspec.Struct, frozen=True):
 
 
 class TextWindow:
-    """Collects at most `room` bytes of a text from its parts."""
+    """Collects at most `room` bytes of a text from its parts.
 
-    def __init__(self, start: WindowStart, room: int) -> None:
+    They begin where a range does, or for a tail as near the end as fits. A text that fits as a
+    whole is taken as a whole.
+    """
+
+    def __init__(self, start: Range, room: int) -> None:
         self._start = start
         self._room = room
         self._data = bytearray()

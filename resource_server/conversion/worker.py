@@ -33,10 +33,11 @@ from resource_server.conversion.messages import (
     send_answer,
     take_job,
 )
-from resource_server.conversion.text_window import TextWindow, WindowStart
+from resource_server.conversion.text_window import TextWindow
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import Converter, Part
 from resource_server.runtime.causes import UNKNOWN, find
+from resource_server.runtime.document_range import Range
 
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 
@@ -139,9 +140,7 @@ def _send_parts(
     return Done()
 
 
-def _send_window(
-    channel: socket.socket, parts: Iterable[Part], start: WindowStart, room: int
-) -> Answer:
+def _send_window(channel: socket.socket, parts: Iterable[Part], start: Range, room: int) -> Answer:
     window = TextWindow(start, min(room, MAX_PART_BYTES))
     place = window.take(parts)
     send_answer(channel, Converted.of(Part(window.text, mime_type=window.mime_type)))

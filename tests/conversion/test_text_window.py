@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from resource_server.conversion.pool import Conversion
 from resource_server.conversion.registry import PLAIN_TEXT
-from resource_server.conversion.text_window import TextWindow, WindowStart
+from resource_server.conversion.text_window import TextWindow
 from resource_server.provider import Content
 from resource_server.provider.conversion import ConversionRequest, Part
 from resource_server.providers.filesystem import converted_range
@@ -21,7 +21,7 @@ PARTS = st.lists(st.text("a\n\0éx😀\ud800", max_size=60), min_size=1, max_siz
 ROOM = st.integers(24, 60)
 
 
-def window(parts: Sequence[str], start: WindowStart, room: int, mime_type: str) -> Conversion:
+def window(parts: Sequence[str], start: Range, room: int, mime_type: str) -> Conversion:
     found = TextWindow(start, room)
     place = found.take(Part(text, mime_type=mime_type) for text in parts)
     return Conversion((Part(found.text, mime_type=mime_type),), found.is_cut, place)
@@ -30,7 +30,7 @@ def window(parts: Sequence[str], start: WindowStart, room: int, mime_type: str) 
 def read(parts: Sequence[str], room: int, query: Mapping[str, str], mime_type: str) -> Content:
     range = wanted_range(query)
     assert range is not None
-    start = WindowStart(range.unit, 0 if range.unit == "tail" else range.first)
+    start = Range(range.unit, 0 if range.unit == "tail" else range.first)
     found = window(parts, start, room, mime_type)
     assert len(converted_range.joined_text(found)) <= room
     request = ConversionRequest(media_type="text/plain")
@@ -68,7 +68,7 @@ def test_a_window_has_what_begins_in_it(
     parts: list[str], room: int, first: int, unit: str, begin: int
 ) -> None:
     """A range from a window that `has` it is the beginning of the one from a window of its own."""
-    start = WindowStart("lines" if unit == "lines" else "bytes", begin + (unit == "lines"))
+    start = Range("lines" if unit == "lines" else "bytes", begin + (unit == "lines"))
     range = Range("lines" if unit == "lines" else "bytes", first + (unit == "lines"))
     found = window(parts, start, room, "text/plain")
     if not converted_range.has(found, range):

@@ -10,7 +10,6 @@ import msgspec
 from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.registry import ConverterEntry, Converters
-from resource_server.conversion.text_window import WindowStart
 from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem.ranges import (
@@ -36,7 +35,7 @@ class Wanted(msgspec.Struct, frozen=True):
     converter: ConverterEntry
     request: ConversionRequest
     range: Range | None = None
-    start: WindowStart | None = None
+    start: Range | None = None
     """Where the text that is wanted begins; None for the parts from the first on."""
     is_picture: bool = False
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])

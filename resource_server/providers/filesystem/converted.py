@@ -21,7 +21,7 @@ from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import DiskCache
 from resource_server.conversion.pool import WORKERS, Conversion, ConverterPool
 from resource_server.conversion.registry import Converters
-from resource_server.conversion.text_window import WindowStart, between
+from resource_server.conversion.text_window import between
 from resource_server.errors import (
     ConversionError,
     ConversionTooSlow,
@@ -67,7 +67,7 @@ class ConvertedDocuments:
         )
         self._failures: WeightedLru[tuple[object, ...], str] = WeightedLru(_MAX_FAILURES, len)
         """Why documents cannot be converted, within their time."""
-        self._starts: WeightedLru[tuple[object, ...], tuple[WindowStart, ...]] = WeightedLru(
+        self._starts: WeightedLru[tuple[object, ...], tuple[Range, ...]] = WeightedLru(
             _MAX_WINDOWS, len
         )
         """Where the windows begin that were read last of long texts."""
@@ -118,7 +118,7 @@ class ConvertedDocuments:
             found = self._kept((*key, *known), None)
             if found is not None and converted_range.has(found, range):
                 return found
-        start = WindowStart(range.unit, 0 if range.unit == "tail" else range.first)
+        start = Range(range.unit, 0 if range.unit == "tail" else range.first)
         found = self.convert(fd, msgspec.structs.replace(wanted, start=start), is_now=is_now)
         self._starts.put(key, (start, *(each for each in starts[:_WINDOWS] if each != start)))
         return found
