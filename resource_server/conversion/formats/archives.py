@@ -226,9 +226,16 @@ class Archive:
             if relation.kind == kind and not relation.is_external and relation.target in self
         ]
 
-    def main_part(self, default: str) -> str:
-        """Return the name of the part that an Office document begins with."""
-        return next(iter(self.related("", "officeDocument")), default)
+    def main_part(self, default: str, kind: str) -> str:
+        """Return the name of the part that an Office document of a kind begins with.
+
+        Raises:
+            ConversionError: it is missing.
+        """
+        name = next(iter(self.related("", "officeDocument")), default)
+        if name not in self:
+            raise ConversionError(f"it is damaged, or no {kind}: its main part is missing")
+        return name
 
 
 def _refuse_protected(file: BinaryIO) -> None:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from xml.etree.ElementTree import Element
 
-from resource_server.conversion.formats.archives import Archive, below, integer
+from resource_server.conversion.formats.archives import Archive, integer
 from resource_server.conversion.formats.blocks import Item, comment_of, sections_of
 from resource_server.conversion.formats.opendocument import (
     MarkdownText,
+    body_of,
     cells_of,
     content_of,
     rows_of,
 )
 from resource_server.conversion.formats.row_tables import exact_number
 from resource_server.conversion.formats.sheet_parts import column_letters, refuse_area
-from resource_server.errors import ConversionError
 
 Cell: TypeAlias = (
     int
@@ -52,10 +52,7 @@ class OpenSheets:
 
     def __init__(self, archive: Archive) -> None:
         content = content_of(archive)
-        body = below(content, "office:body", "office:spreadsheet")
-        if body is None:
-            raise ConversionError("it is damaged, or no ODS: it has no spreadsheet")
-        self._tables = body.findall("table:table")
+        self._tables = body_of(content, "ODS", "spreadsheet").findall("table:table")
         self.names = [table.get("table:name", "") for table in self._tables]
         self.charts: Mapping[str, str] = {}
         self._writer = MarkdownText(archive, content)

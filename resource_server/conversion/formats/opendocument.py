@@ -50,9 +50,7 @@ def text_html(archive: Archive) -> str:
         ConversionError: it is protected by a password, damaged, or over a limit.
     """
     content = content_of(archive)
-    body = below(content, "office:body", "office:text")
-    if body is None:
-        raise ConversionError("it is damaged, or no ODT: it has no text")
+    body = body_of(content, "ODT", "text")
     writer = MarkdownText(archive, content)
     text = lists_of(writer.blocks(body)) + writer.notes_html()
     return text + sections_of(("Headers and footers", writer.margins()))
@@ -85,6 +83,19 @@ def content_of(archive: Archive) -> Element:
         if b"encryption-data" in manifest:
             raise ConversionError("it is protected by a password")
     return archive.xml("content.xml")
+
+
+def body_of(content: Element, kind: str, *names: str) -> Element:
+    """Return the body of a document of a kind, by the names that it may have.
+
+    Raises:
+        ConversionError: it is none.
+    """
+    for name in names:
+        body = below(content, "office:body", f"office:{name}")
+        if body is not None:
+            return body
+    raise ConversionError(f"it is damaged, or no {kind}: it has no {names[0]}")
 
 
 class MarkdownText:

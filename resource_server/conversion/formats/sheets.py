@@ -173,7 +173,7 @@ def workbook(file: BinaryIO) -> _Excel | OpenSheets:
     if "content.xml" in archive:
         return OpenSheets(archive)
     main = archive.main_part(
-        "xl/workbook.bin" if "xl/workbook.bin" in archive else "xl/workbook.xml"
+        "xl/workbook.bin" if "xl/workbook.bin" in archive else "xl/workbook.xml", "XLSX"
     )
     if main.lower().endswith(".bin"):
         return _binary(archive)
@@ -281,8 +281,6 @@ class _OpenXml:
     """An XLSX, and a copy of it with what calamine needs, in the names and the form it expects."""
 
     def __init__(self, archive: Archive, main: str) -> None:
-        if main not in archive:
-            raise ConversionError("it is damaged, or no XLSX: its main part is missing")
         self._archive = archive
         self._root = archive.xml(main)
         self._parts = SheetParts(archive, main)

@@ -73,9 +73,7 @@ class _PowerPoint:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        main = archive.main_part("ppt/presentation.xml")
-        if main not in archive:
-            raise ConversionError("it is damaged, or no PPTX: its main part is missing")
+        main = archive.main_part("ppt/presentation.xml", "PPTX")
         presentation = archive.xml(main)
         if presentation.tag != "p:presentation":
             raise ConversionError("it is damaged, or no PPTX: it has no presentation")
@@ -86,11 +84,7 @@ class _PowerPoint:
             for element in presentation.iter("p:sldId")
             if (relation := relations.get(element.get("r:id", ""))) and not relation.is_external
         ]
-
-    @property
-    def total(self) -> int:
-        """Number of slides."""
-        return len(self._names)
+        self.total = len(self._names)
 
     def slide(self, index: int) -> _Slide:
         """Return a slide."""
@@ -192,12 +186,9 @@ class _OpenSlides:
 
     def __init__(self, archive: Archive) -> None:
         content = opendocument.content_of(archive)
-        body = below(content, "office:body", "office:presentation")
-        if body is None:
-            body = below(content, "office:body", "office:drawing")
-        if body is None:
-            raise ConversionError("it is damaged, or no ODP: it has no presentation")
+        body = opendocument.body_of(content, "ODP", "presentation", "drawing")
         self._pages = body.findall("draw:page")
+        self.total = len(self._pages)
         self._writer = opendocument.MarkdownText(archive, content)
         self._margins = {
             each.get("presentation:name", ""): each
@@ -213,11 +204,6 @@ class _OpenSlides:
             if (properties := style.find("style:drawing-page-properties")) is not None
             and properties.get("presentation:visibility") == "hidden"
         }
-
-    @property
-    def total(self) -> int:
-        """Number of slides."""
-        return len(self._pages)
 
     def slide(self, index: int) -> _Slide:
         """Return a slide."""

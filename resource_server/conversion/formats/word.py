@@ -105,9 +105,7 @@ class _WordDocument:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._main = archive.main_part("word/document.xml")
-        if self._main not in archive:
-            raise ConversionError("it is damaged, or no DOCX: its main part is missing")
+        self._main = archive.main_part("word/document.xml", "DOCX")
         self._enter(self._main)
         self._styles = _styles(self._part("styles"))
         self._levels = _levels(self._part("numbering"))
