@@ -12,32 +12,25 @@ from queue import SimpleQueue
 from resource_server.cli.console import escaped
 from resource_server.errors import IN_CHECK
 
+_ACCESS_LOG = "resource_server.transports.http.observability.access_log"
+"""The logger of that module, which is not imported for stdio."""
 _MAX_QUEUED_RECORDS = 1000
 _FLUSH_TIMEOUT_S = 1.0
 
 
 class _OneLineFormatter(logging.Formatter):
-    """`resource-server: warning: …` on one line; tracebacks only at debug level."""
+    """`resource-server: warning: …` on one line; tracebacks only at debug level.
+
+    Lines of the access log stay as they are.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
+        if record.name == _ACCESS_LOG:
+            return record.getMessage()
         line = escaped(f"resource-server: {record.levelname.lower()}: {record.getMessage()}")
         if record.exc_info and logging.root.level <= logging.DEBUG:
             return f"{line}\n{self.formatException(record.exc_info)}"
         return line
-
-
-class _AccessLogFormatter(logging.Formatter):
-    """Leaves lines of the access log as they are; hands the rest to another formatter."""
-
-    def __init__(self, access_log: str, other: logging.Formatter | None) -> None:
-        super().__init__()
-        self._access_log = access_log
-        self._other = other or logging.Formatter()
-
-    def format(self, record: logging.LogRecord) -> str:
-        if record.name == self._access_log:
-            return record.getMessage()
-        return self._other.format(record)
 
 
 class _NonblockingHandler(logging.Handler):
@@ -91,10 +84,5 @@ def log_to_stderr(verbosity: int, *, blocking: bool = True, reports: bool = Fals
 
 
 def enable_access_log() -> None:
-    """Let the lines of the HTTP access log through, unchanged."""
-    # Imported here: stdio does without.
-    from resource_server.transports.http.observability import access_log
-
-    for handler in logging.root.handlers:
-        handler.setFormatter(_AccessLogFormatter(access_log.__name__, handler.formatter))
-    logging.getLogger(access_log.__name__).setLevel(logging.INFO)
+    """Let the lines of the HTTP access log through."""
+    logging.getLogger(_ACCESS_LOG).setLevel(logging.INFO)

@@ -74,18 +74,17 @@ class ReloadingServer:
         stamps = _stamps(files)
         self._found = [self._read(source) for source in self._sources]
         # A manifest added later to a plain folder must not change the served resources.
-        followed = {
-            source
+        self._files = {
+            source: files[source]
             for source, found in zip(self._sources, self._found, strict=True)
             if found.file is not None
         }
-        self._files = {source: file for source, file in files.items() if source in followed}
         self._stamps = {source: stamps[source] for source in self._files}
         manifest = server_builder.joined_manifest(self._sources, self._found)
         self.server = server_builder.build_server(
             manifest, allow_plugins=allow_plugins, timing=timing
         )
-        self.server.reloads = bool(followed)
+        self.server.reloads = bool(self._files)
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
         self._built = _Built(manifest, manifest, self.server)
         self.takes_samples = True

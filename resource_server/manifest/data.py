@@ -51,7 +51,9 @@ class Positions(Struct, frozen=True, kw_only=True):
 
     def value(self, path: DataPath) -> Place:
         """Return the position of a value, or of the nearest value around it."""
-        return self._nearest(self.values, path)
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, NOWHERE)
 
     def key(self, path: DataPath) -> Place:
         """Return the position of a value's key, or of the value if it has none, as in a list."""
@@ -72,12 +74,6 @@ class Positions(Struct, frozen=True, kw_only=True):
     def problem(self, path: DataPath, text: str) -> Diagnostic:
         """Return a problem of a value, with its position."""
         return Diagnostic(self.file, *self.value(path), dotted(path), text)
-
-    @staticmethod
-    def _nearest(places: Mapping[DataPath, Place], path: DataPath) -> Place:
-        while path and path not in places:
-            path = path[:-1]
-        return places.get(path, NOWHERE)
 
     def scrub(self, error: object) -> str:
         """Return the text of an error from foreign code as one line, without secrets."""

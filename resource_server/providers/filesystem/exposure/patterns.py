@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -21,23 +22,19 @@ _LINE = 4
 _STAR, _SLASH, _ANY_DEPTH, _ANY_PATH = "*", "/", "**/", "**"
 _SKIPS = {_ANY_DEPTH: "(?:.*?/)??", _ANY_PATH: ".*?"}
 
-_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-_DIGITS = "0123456789"
-_LOWER = "abcdefghijklmnopqrstuvwxyz"
-_UPPER = _LOWER.upper()
 _CLASSES = {
-    "alnum": _DIGITS + _LOWER + _UPPER,
-    "alpha": _LOWER + _UPPER,
+    "alnum": string.digits + string.ascii_letters,
+    "alpha": string.ascii_letters,
     "blank": " \t",
     "cntrl": "".join(map(chr, range(32))) + "\x7f",
-    "digit": _DIGITS,
-    "graph": _DIGITS + _LOWER + _UPPER + _PUNCTUATION,
-    "lower": _LOWER,
-    "print": " " + _DIGITS + _LOWER + _UPPER + _PUNCTUATION,
-    "punct": _PUNCTUATION,
+    "digit": string.digits,
+    "graph": string.digits + string.ascii_letters + string.punctuation,
+    "lower": string.ascii_lowercase,
+    "print": " " + string.digits + string.ascii_letters + string.punctuation,
+    "punct": string.punctuation,
     "space": " \t\n\r",
-    "upper": _UPPER,
-    "xdigit": _DIGITS + "abcdefABCDEF",
+    "upper": string.ascii_uppercase,
+    "xdigit": string.hexdigits,
 }
 
 
