@@ -18,13 +18,8 @@ from resource_server.access import Scopes
 from resource_server.catalog.mount import log_failure
 from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import ResourceBusy, ResourceError
-from resource_server.protocol.outbox import NotificationSource, Outbox, Send
-from resource_server.protocol.server import (
-    ListAnnouncements,
-    ListFollower,
-    ListName,
-    Server,
-)
+from resource_server.protocol.outbox import Outbox, Send
+from resource_server.protocol.server import ListAnnouncements, ListName, Server
 from resource_server.runtime.eager import Turns
 from resource_server.subscriptions.snapshot import (
     INDISTINCT,
@@ -273,7 +268,7 @@ class Subscriptions:
         """Unsubscribe from everything, and send nothing more."""
         self._is_closed = True
         self._unsubscribe_all()
-        self._subscriber.outbox.remove(self)
+        self._subscriber.outbox.remove(self._send_next)
         self._subscriber.forget(self)
 
     def _unsubscribe_all(self) -> None:
@@ -290,10 +285,10 @@ class Subscriptions:
 
     def _wake(self) -> None:
         if self._is_open and not self._is_closed:
-            self._subscriber.outbox.put(self)
+            self._subscriber.outbox.put(self._send_next)
 
-    def send_next(self) -> bool:
-        """See `NotificationSource.send_next`."""
+    def _send_next(self) -> bool:
+        """Send the next notification, lists first; return False if there was none."""
         if self._pending_lists:
             name = next(iter(self._pending_lists))
             del self._pending_lists[name]
@@ -316,11 +311,3 @@ class Subscriptions:
             b'{"jsonrpc":"2.0","method":"notifications/%b"%b}'
             % (name.encode(), b',"params":{%b}' % params if params else b"")
         )
-
-
-_: tuple[type[Listener], type[Listener], type[ListFollower], type[NotificationSource]] = (
-    _Subscription,
-    Subscriptions,
-    Subscriptions,
-    Subscriptions,
-)

@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 Send: TypeAlias = Callable[[bytes], None]
 """Takes one encoded message; never blocks and never raises."""
@@ -19,12 +19,8 @@ _MAX_PER_TURN = 256
 """Maximum notifications sent before the event loop runs other tasks."""
 
 
-class NotificationSource(Protocol):
-    """Has notifications to send."""
-
-    def send_next(self) -> bool:
-        """Send the next notification; return False if there was none."""
-        ...
+NotificationSource: TypeAlias = Callable[[], bool]
+"""Sends its next notification; returns False if there was none."""
 
 
 class Outbox:
@@ -63,7 +59,7 @@ class Outbox:
                 self._schedule()
                 break
             source = next(iter(self._sources))
-            if source.send_next():
+            if source():
                 sent += 1
             else:
                 self.remove(source)

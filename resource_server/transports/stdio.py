@@ -37,10 +37,11 @@ _READ_BYTES = 64 * 1024
 """The allocator would map and unmap a larger buffer for every read, at 20 times the cost."""
 _HIGH_WATER_BYTES = 1024 * 1024
 """With more unread output than this, no further requests are read."""
-_LINGER_S = 0.001
-"""How long to wait for the next request outside the event loop."""
 _SPIN_S = 0.000_05
-"""The part of it spent polling without sleep, if there is a processor for the client."""
+"""How long to poll for the next request without sleep, if there is a processor for the client: a
+client that sends one read after the other is answered 1.5 times as often."""
+_TURN_S = 0.001
+"""How long requests are read so, before the event loop goes on."""
 _DRAIN_S = 2.0
 """At end of input, requests in flight continue while one finishes within this time."""
 _FLUSH_S = 1.0
@@ -173,17 +174,16 @@ class LineSplitter:
 class _Input:
     """Reads pipes, sockets and terminals on the event loop.
 
-    `received` gets each chunk, and b"" once at end of input. While `may_linger` returns True, the
-    next request is awaited for a millisecond outside the event loop, whose iteration costs a tenth
-    of a response.
+    `received` gets each chunk, and b"" once at end of input. While `may_spin` returns True, the
+    next request is awaited for a moment outside the event loop.
     """
 
     def __init__(
-        self, fd: int, received: Callable[[bytes], None], may_linger: Callable[[], bool]
+        self, fd: int, received: Callable[[bytes], None], may_spin: Callable[[], bool]
     ) -> None:
         self._fd = fd
         self._received = received
-        self._may_linger = may_linger
+        self._may_spin = may_spin
         self._spin_s = _SPIN_S if _processors() > 1 else 0.0
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
@@ -193,26 +193,21 @@ class _Input:
         self.resume()
 
     def _readable(self) -> None:
-        until = self._loop.time() + _LINGER_S
+        turn_ends = time.perf_counter() + _TURN_S
         self._read()
-        while (
-            not self._paused
-            and not self._closed
-            and self._may_linger()
-            and self._loop.time() < until
-            and (self._spins() or self._poll.poll(_LINGER_S * 1000))
-        ):
+        while self._finds_next(turn_ends):
             self._read()
 
-    def _spins(self) -> bool:
-        """Poll for a moment without sleeping; return whether there is input.
-
-        A wake-up costs more than most responses.
-        """
-        until = time.perf_counter() + self._spin_s
-        while time.perf_counter() < until:
+    def _finds_next(self, turn_ends: float) -> bool:
+        """Poll for a moment without sleeping; return whether there is input."""
+        if self._paused or self._closed or not self._may_spin():
+            return False
+        now = time.perf_counter()
+        until = min(now + self._spin_s, turn_ends)
+        while now < until:
             if self._poll.poll(0):
                 return True
+            now = time.perf_counter()
         return False
 
     def _read(self) -> None:
@@ -290,10 +285,10 @@ def _processors() -> int:
 
 
 def _input(
-    fd: int, received: Callable[[bytes], None], may_linger: Callable[[], bool]
+    fd: int, received: Callable[[bytes], None], may_spin: Callable[[], bool]
 ) -> _Input | _ThreadInput:
     try:
-        return _Input(fd, received, may_linger)
+        return _Input(fd, received, may_spin)
     except (AttributeError, NotImplementedError, OSError):  # EPERM: a regular file
         return _ThreadInput(fd, received)
 

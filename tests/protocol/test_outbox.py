@@ -22,7 +22,7 @@ class Messages:
         self._full = full
         self._news = asyncio.Event()
 
-    def send_next(self) -> bool:
+    def __call__(self) -> bool:
         number = len(self.sent)
         if number == self._count:
             return False

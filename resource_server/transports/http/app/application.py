@@ -83,7 +83,9 @@ class Application:
     ) -> None:
         limits = options.limits
         self._authenticate = authenticate
-        self._allowlist = HostAllowlist((*hosts, *options.allowed_hosts), options.allowed_origins)
+        allowlist = HostAllowlist((*hosts, *options.allowed_hosts), options.allowed_origins)
+        # Most requests have the same headers; refusals are not remembered.
+        self._allow = lru_cache(maxsize=256)(allowlist.check)
         self._rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
         self._bodies = Bodies(limits.body)
         self._streams = streams = StreamLimiter(limits.streams)
@@ -189,7 +191,7 @@ class Application:
                 self._rates.charge(request.owner(exchange.caller), exchange.batch_size - 1)
 
     def _cors_headers(self, request: HttpRequest) -> Headers:
-        return self._allowlist.check(request.headers.get(b"host"), request.headers.get(b"origin"))
+        return self._allow(request.headers.get(b"host"), request.headers.get(b"origin"))
 
     async def _handle(self, request: HttpRequest, caller: Caller) -> None:
         """Handle a request to the MCP endpoint in the era that its headers name."""
@@ -238,10 +240,8 @@ class HostAllowlist:
     def __init__(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
         self._hosts = _Names((*LOOPBACK_HOSTS, *hosts))
         self._origins = _Names(origins)
-        self.check = lru_cache(maxsize=256)(self._check)
-        """`_check`, remembering what it allows: most requests have the same headers."""
 
-    def _check(self, host: bytes | None, origin: bytes | None) -> Headers:
+    def check(self, host: bytes | None, origin: bytes | None) -> Headers:
         """Return the CORS headers for the response to a web page; none for other clients.
 
         Raises:

@@ -29,7 +29,7 @@ from resource_server.transports.http.app.request import (
 from resource_server.transports.http.app.responses import fits_json, refuse, respond
 from resource_server.transports.http.app.stateless import version_mismatch
 from resource_server.transports.http.sse.event_stream import EventStream
-from resource_server.transports.http.sse.stream_limits import OwnerCounts, StreamLimiter
+from resource_server.transports.http.sse.stream_limits import StreamLimiter, larger_owner
 
 _DAY_S = 86_400.0
 _MAX_RESUMABLE_STREAMS = 64
@@ -132,7 +132,6 @@ class Sessions:
         self._timing = timing
         # The least recently used first.
         self._sessions = OrderedDict[str, Session]()
-        self._counts = OwnerCounts()
         self._closing = set[asyncio.Task[None]]()
         self._reaper: asyncio.TimerHandle | None = None
 
@@ -150,7 +149,6 @@ class Sessions:
             raise HttpError(503, "there are too many sessions", [(b"retry-after", b"60")])
         session = Session(self._server, caller, owner)
         self._sessions[session.id] = session
-        self._counts.add(owner)
         if session.expires_at < math.inf:
             self._expire(session)
         return session
@@ -186,7 +184,6 @@ class Sessions:
     def end(self, session: Session) -> None:
         """End a session."""
         if self._sessions.pop(session.id, None) is not None:
-            self._counts.remove(session.owner)
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
@@ -202,7 +199,7 @@ class Sessions:
 
     def _evict(self, owner: str) -> bool:
         """End a session of an owner with far more, or else the one that is idle for longest."""
-        largest = self._counts.larger_than(owner)
+        largest = larger_owner(owner, (each.owner for each in self._sessions.values()))
         if largest is not None:
             theirs = (each for each in self._sessions.values() if each.owner == largest)
             # The least recently used, if possible one that is not in use now.
@@ -236,7 +233,6 @@ class Sessions:
             self._reaper.cancel()
         sessions = list(self._sessions.values())
         self._sessions.clear()
-        self._counts = OwnerCounts()
         drain_s = self._timing.http_drain_s
         await asyncio.gather(*(session.drain(drain_s) for session in sessions), *self._closing)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.transports.http.sse.stream_limits import OwnerCounts
+from resource_server.transports.http.sse.stream_limits import larger_owner
 from tests.transports.program import (
     Answer,
     Program,
@@ -120,18 +120,16 @@ def test_a_legacy_stream_is_evicted_too(
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 8))
 def test_no_refused_owner_has_two_fewer_than_another(asking: list[str], most: int) -> None:
-    counts, held = OwnerCounts(), list[str]()
+    held: list[str] = []
     for owner in asking:
         if len(held) == most:
-            largest = counts.larger_than(owner)
+            largest = larger_owner(owner, held)
             if largest is None:
                 continue
             assert held.count(largest) == max(map(held.count, held))
             held.remove(largest)
-            counts.remove(largest)
         held.append(owner)
-        counts.add(owner)
         assert len(held) <= most
-    refused = [owner for owner in "abc" if len(held) == most and counts.larger_than(owner) is None]
+    refused = [owner for owner in "abc" if len(held) == most and larger_owner(owner, held) is None]
     for owner in refused:
         assert held.count(owner) + 1 >= max(map(held.count, held))
