@@ -185,11 +185,13 @@ async def test_a_read_over_http_is_short(folder: Path) -> None:
     async with _serving(folder) as server:
         application = application_of(server, Http(), parse_listen_address("127.0.0.1:8000"))
 
-        async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": body}
-
         async def act() -> None:
-            sent: list[object] = []
+            bodies, sent = [body], list[object]()
+
+            async def receive() -> dict[str, object]:
+                if not bodies:
+                    await asyncio.Event().wait()
+                return {"type": "http.request", "body": bodies.pop()}
 
             async def send(message: object) -> None:
                 sent.append(message)
