@@ -215,3 +215,24 @@ async def test_an_untyped_key_of_sqlite_as_it_is_shown_reads_its_row(owner: Owne
         for path in ("t/20261122", "t/~t20261121", "both/8/8"):
             with pytest.raises(ResourceNotFound):
                 await it.json(path)
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_composite_of_any_type_is_shown(owner: Owner) -> None:
+    await owner.run(
+        "create type part as (f real, four char(4), d date, lsn pg_lsn)",
+        "create table t (id integer primary key, f real, p part, many real[], lsn pg_lsn)",
+        "insert into t values (1, 0.1, row(16777216.5, 'ab', '2026-11-20', '16/B374D848'),"
+        " '{0.1,NaN,1e20,3.4028235e38,-1.1754944e-38,1e-45,0}', '16/B374D848')",
+    )
+    async with served(owner) as it:
+        row = await it.json("t/1")
+        assert row["p"] == {
+            "f": 16777216.0,
+            "four": "ab  ",
+            "d": "2026-11-20",
+            "lsn": "16/B374D848",
+        }
+        assert row["many"] == [0.1, "NaN", 1e20, 3.4028235e38, -1.1754944e-38, 1e-45, 0.0]
+        assert (row["f"], row["lsn"]) == (0.1, "16/B374D848")
+        assert await _ids(it, "where.f=0.1") == [1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import struct
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -66,8 +68,6 @@ _GRACE_MS = 500
 """Time beyond a deadline after which the server stops the statement by itself."""
 _READ_ONLY = "25006"
 """Refused in a read-only transaction, or by a standby."""
-_TEXT_TYPES: Mapping[str, Callable[[str], object]] = {"char": str, "float4": float, "pg_lsn": str}
-"""Types read in their text form: `float4` gives 0.1, not the nearest 64-bit number."""
 _MAX_KNOWN_COLUMNS = 1024
 """Maximum statements whose column names are kept."""
 _IDLE_AFTER_S = 60.0
@@ -416,10 +416,50 @@ async def _set_codecs(connection: DriverConnection) -> None:
             decoder=codec.decode,
             format="tuple",
         )
-    for type_name, decoder in _TEXT_TYPES.items():
+    # In binary form: asyncpg reads no composite of a type that has a codec for text.
+    for type_name, encoder, decoder in (
+        ("float4", _encode_single, _decode_single),
+        ("pg_lsn", _encode_lsn, _decode_lsn),
+    ):
         await connection.set_type_codec(
-            type_name, schema="pg_catalog", encoder=str, decoder=decoder, format="text"
+            type_name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="binary"
         )
+
+
+_single = struct.Struct("!f")
+
+
+def _encode_single(value: Any) -> bytes:
+    return _single.pack(float(value))
+
+
+def _decode_single(data: bytes) -> float:
+    """Return the number as PostgreSQL writes a `float4`: 0.1, not the nearest double.
+
+    It has the fewest digits that are nearer to this single than to the next ones.
+    """
+    (value,) = _single.unpack(data)
+    if not math.isfinite(value):
+        return value
+    half = math.ulp(value) * 2**28 if abs(value) >= 2**-126 else 2**-150
+    # Each has six digits at least, but those next to zero.
+    for digits in range(6 if half > 2**-150 else 1, 9):
+        shown = float(f"{value:.{digits}g}")
+        distance = shown - value
+        # Below a power of two, singles are twice as close.
+        if abs(distance) < half and (distance * value > 0 or _single.pack(shown) == data):
+            return shown
+    return float(f"{value:.9g}")
+
+
+def _encode_lsn(value: Any) -> bytes:
+    high, _, low = str(value).partition("/")
+    return struct.pack("!II", int(high, 16), int(low, 16))
+
+
+def _decode_lsn(data: bytes) -> str:
+    high, low = struct.unpack("!II", data)
+    return f"{high:X}/{low:X}"
 
 
 def _state(error: Exception) -> str:
