@@ -26,6 +26,9 @@ _ESCAPED = re.compile(
     re.VERBOSE,
 )
 _BLOCK = re.compile(r"(?m)^( {0,3})(#{1,6}(?=[ \t]|$)|[-+>=]|\d{1,9}(?=[.)]))")
+_ROW = re.compile(rb"(?m)^\|.*\\.*")
+_PUNCTUATION = re.compile(rb"\\([!-/:-@\[-`{-~])")
+"""A character that is escaped."""
 _BACKTICKS = re.compile(r"`+")
 
 
@@ -95,6 +98,11 @@ def table_row(cells: Sequence[str]) -> str:
     if _SPECIAL.search("".join(cells)):
         cells = list(map(escape, cells))
     return f"| {' | '.join(cells)} |\n"
+
+
+def with_plain_rows(text: bytes) -> bytes:
+    """Return Markdown in which the rows of tables have their cells as they were written."""
+    return _ROW.sub(lambda row: _PUNCTUATION.sub(rb"\1", row[0]), text) if b"\\" in text else text
 
 
 def table_rows(columns: Iterable[Sequence[str]]) -> str:

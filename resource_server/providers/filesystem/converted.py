@@ -39,6 +39,7 @@ from resource_server.providers.filesystem.conversion_query import (
     parse_wanted,
 )
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
+from resource_server.runtime import markdown
 from resource_server.runtime.document_range import Range
 
 _MAX_CACHED = 32 * 1024 * 1024
@@ -318,9 +319,8 @@ class ConvertedText:
                 begins.append(line)
                 names.append(f"{unit.removesuffix('s')} {part.number}")
             line += f"{part.data!s}{between(conversion.parts[0].mime_type)}".count("\n")
-        return PlacedText(
-            converted_range.joined_text(conversion), begins, names, is_cut=conversion.is_cut
-        )
+        data = markdown.with_plain_rows(converted_range.joined_text(conversion))
+        return PlacedText(data, begins, names, is_cut=conversion.is_cut)
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import html
 import importlib.metadata
 import io
 import json
@@ -448,6 +449,13 @@ async def hits(folder: Path, word: str, **options: Any) -> set[str]:
         request, below=(), after=None, limit=10, deadline=10**9
     )
     return {hit.resource.name for hit in found.hits}
+
+
+@pytest.mark.parametrize("cell", ["[Draft] *5", "a|b", "C:\\\\srv\\_x", "~5 < 7"])
+async def test_a_search_finds_cells_as_they_are_written(tmp_path: Path, cell: str) -> None:
+    rows = f'<row r="1"><c r="A1" t="inlineStr"><is><t>{html.escape(cell)}</t></is></c></row>'
+    (tmp_path / "book.xlsx").write_bytes(xlsx(rows))
+    assert await hits(tmp_path, cell) == {"book.xlsx"}
 
 
 async def test_a_search_finds_words_in_other_encodings(tmp_path: Path) -> None:
