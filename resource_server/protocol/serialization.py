@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -292,6 +293,8 @@ def template(entry: TemplateEntry) -> bytes:
 
 def each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
     """Return items as JSON, without those of a faulty plugin that cannot be encoded."""
+    with suppress(Exception):
+        return [encoder(item) for item in items]
     encoded: list[bytes] = []
     for item in items:
         try:
