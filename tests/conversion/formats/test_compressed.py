@@ -114,10 +114,10 @@ def test_truncated_data_is_refused(compress: Callable[[bytes], bytes]) -> None:
 @pytest.mark.parametrize("compress", [*_COMPRESSORS, _twice])
 def test_bombs_are_refused_soon(compress: Callable[[bytes], bytes]) -> None:
     bomb = compress(b" " * (220 * 1024 * 1024))
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(ConversionError):
         _text(bomb)
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_a_short_file_of_one_letter_is_no_bomb() -> None:
@@ -128,11 +128,11 @@ def test_a_short_file_of_one_letter_is_no_bomb() -> None:
 def test_damaged_documents_raise_nothing_but_conversion_errors(
     compress: Callable[[bytes], bytes],
 ) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for data in damaged(compress(_TEXT.encode()), count=200):
         with suppress(ConversionError):
             _text(data)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_a_confined_worker_reads_text_and_no_more_of_a_bomb_than_fits() -> None:

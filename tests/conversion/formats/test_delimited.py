@@ -301,10 +301,10 @@ def _as_written(cell: object) -> object:
 )
 def test_hostile_tables_end_soon(hostile: bytes) -> None:
     for media_type in (_CSV, _JSON_LINES):
-        begin = time.monotonic()
+        begin = time.process_time()
         with suppress(ConversionError):
             _parts(hostile, media_type)
-        assert time.monotonic() - begin < 20
+        assert time.process_time() - begin < 20
 
 
 @pytest.mark.parametrize(

@@ -184,29 +184,29 @@ def test_text_with_a_damaged_byte_stays_in_its_encoding() -> None:
 
 
 def test_every_guess_decodes_the_bytes() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for text, encoding in _SAMPLES:
         for data in damaged(text.encode(encoding), count=30):
             name = guess(data)
             if name is not None:
                 data.decode(name)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for text, encoding in (*_SAMPLES[:3], (_GERMAN, "utf-16"), (_JAPANESE, "iso2022_jp")):
         for data in damaged(text.encode(encoding), count=100):
             with suppress(ConversionError):
                 _text(data)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_long_text_is_guessed_soon() -> None:
     data = (_POLISH.encode("cp1250") + b"plain " * 50 + b"\n") * 40_000
-    begin = time.monotonic()
+    begin = time.process_time()
     assert guess(data[: 30 * 1024 * 1024]) == "cp1250"
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("label", [None, "cp932"])
@@ -233,8 +233,8 @@ def test_a_confined_worker_guesses_as_well() -> None:
 
 
 def test_an_encoding_is_found_soon_in_a_line_of_megabytes() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for data in (b"a," * 2_000_000, b"a," * 2_000_000 + b"\n"):
         assert guess(data + "Größe für Bäume".encode("cp1252")) == "cp1252"
         assert is_damaged("é".encode() * 9 + data + b"\xff", "utf-8")
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10

@@ -129,12 +129,12 @@ def test_fragments_are_converted() -> None:
     ],
 )
 def test_hostile_documents_end_soon(hostile: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     try:
         text = _text(hostile.encode())
     except ConversionError:
         text = ""
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
     assert len(text) < 20_000_000
 
 
@@ -145,11 +145,11 @@ def test_text_that_is_nested_too_deeply_is_not_dropped_silently() -> None:
 
 
 def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for data in damaged(_PAGE.encode(), count=400):
         with suppress(ConversionError):
             _text(data)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_what_a_class_or_id_hides_is_dropped_unless_another_rule_shows_it() -> None:
@@ -175,10 +175,10 @@ def test_what_a_class_or_id_hides_is_dropped_unless_another_rule_shows_it() -> N
     ],
 )
 def test_hostile_style_sheets_end_soon(css: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     with suppress(ConversionError):
         markdown_of(f"<style>{css}</style><p>text</p>" + "<p class=b>x" * 1000)
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("css", ["display:none;" * 80_000, "@media " + "(" * 900_000])

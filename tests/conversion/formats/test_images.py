@@ -150,10 +150,10 @@ def _png(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("size", [(10_001, 10_000), (60_000, 60_000), (2**31 - 1, 2**31 - 1)])
 def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(ConversionError):
         _converted(_png(*size))
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_what_is_no_image_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("source", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"])
 def test_damaged_documents_raise_nothing_but_conversion_errors(source: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for data in damaged(_written(_picture(size=(120, 90)), source), count=200):
         with suppress(ConversionError):
             _converted(data)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_a_confined_worker_scales_images_of_every_kind() -> None:

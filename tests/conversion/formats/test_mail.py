@@ -220,19 +220,19 @@ def test_what_is_no_mail_is_refused(data: bytes) -> None:
     ],
 )
 def test_hostile_mails_end_soon(hostile: bytes) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     with suppress(ConversionError):
         _text(hostile)
-    assert time.monotonic() - begin < 15
+    assert time.process_time() - begin < 15
 
 
 def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for document in (_RAW, _nested(1).as_bytes()):
         for data in damaged(document, count=300):
             with suppress(ConversionError):
                 _text(data)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_a_confined_worker_converts_mail() -> None:

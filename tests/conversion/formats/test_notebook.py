@@ -226,13 +226,13 @@ def test_deep_json_output_is_refused_in_words(depth: int) -> None:
 
 
 def test_damaged_documents_raise_nothing_but_conversion_errors() -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     small = json.dumps(_NOTEBOOK).replace(json.dumps(_BASE64), '"iVBORw0KGgo="').encode()
     for data in damaged(small, count=400):
         for name in ("markdown", "png"):
             with suppress(ConversionError):
                 _parts(data, format=name)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 def test_a_confined_worker_converts_notebooks() -> None:

@@ -16,8 +16,8 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
 
-FRESH = Timing(schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=1.0)
-"""Without caches, and with time to count a few rows on a busy machine."""
+FRESH = Timing(schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=1.0, key_completion_s=30.0)
+"""Without caches, and with time to count a few rows and to complete keys on a busy machine."""
 
 
 class Served:

@@ -150,10 +150,10 @@ async def test_an_expression_prone_to_backtracking_finishes_in_time(owner: Owner
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", (1, "a" * 5000))
     async with searched(owner, tables={"t": NAME}) as it:
-        started = time.monotonic()
+        started = time.process_time()
         assert await it.found("(a+)+$b", is_pattern=True) == []
         assert await it.found("(a|aa)+c", is_pattern=True) == []
-        assert time.monotonic() - started < 10
+        assert time.process_time() - started < 10
 
 
 async def test_a_long_value_is_truncated_around_the_match(owner: Owner) -> None:

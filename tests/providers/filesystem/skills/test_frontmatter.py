@@ -153,8 +153,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(
 def test_what_hosts_refuse_or_read_differently_is_a_problem(
     text: str | bytes, problem: str
 ) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(SkillProblem) as raised:
         read(text)
     assert problem in str(raised.value)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
