@@ -72,7 +72,7 @@ def view_names(tables: Iterable[TableName]) -> Mapping[str, TableName]:
 def _is_whole(table: ExposedTable) -> bool:
     """Return whether callers see a table as it is; a view may leave out rows by itself."""
     options = table.view.options
-    is_restricted = options.columns.hide or options.columns.mask or options.where is not None
+    is_restricted = options.columns.covered or options.where is not None
     return not is_restricted and table.table.type not in VIEWS
 
 

@@ -135,7 +135,7 @@ class Diagnosis:
                 "returns one of them, and pages may omit the others; name columns that "
                 "together are unique",
             )
-        covered = () if options is None else (*options.columns.hide, *options.columns.mask)
+        covered = () if options is None else options.columns.covered
         for column, told in _computed(table, self._engine.name, covered).items():
             yield (
                 f"{rule}.columns",

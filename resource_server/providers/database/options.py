@@ -51,6 +51,11 @@ class ColumnOptions(Struct, frozen=True, kw_only=True):
         "mask": lambda masks: _check_names("mask", tuple(masks)),
     }
 
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """The columns that are hidden or masked."""
+        return (*self.hide, *self.mask)
+
     def __post_init__(self) -> None:
         check_options(self)
         for name in self.hide:

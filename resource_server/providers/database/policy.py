@@ -19,6 +19,7 @@ from resource_server.providers.database.engines.reflection import (
     Key,
     Table,
     TableName,
+    quoted,
 )
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
@@ -201,8 +202,7 @@ class Policy:
         self._decided: dict[TableName, Rule | None] = {}
         self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
         self._hides = any(
-            rule.options is None or rule.options.columns.hide or rule.options.columns.mask
-            for rule in self._rules
+            rule.options is None or rule.options.columns.covered for rule in self._rules
         )
 
     def digest(self, *more: object) -> str:
@@ -246,7 +246,7 @@ class Policy:
     def hides_columns(self) -> bool:
         """Whether any column of a table may be hidden or masked."""
         rules = [rule.options for rule in self._rules if rule.options is not None]
-        return any(options.columns.hide or options.columns.mask for options in rules)
+        return any(options.columns.covered for options in rules)
 
     def consents(self, view: TableName) -> bool:
         """Return whether the view's own entry decides what it shows; a pattern never does."""
@@ -284,7 +284,7 @@ class Policy:
             if table in self.unprotected:
                 return table, column
             options = self.of(table)
-            covered = () if options is None else (*options.columns.hide, *options.columns.mask)
+            covered = () if options is None else options.columns.covered
             if covered and (column == "*" or _has(covered, column)):
                 return table, column
             if table in reads and (found := self._revealed(table, reads, seen)) is not None:
@@ -472,7 +472,7 @@ class Policy:
         options = self.of(foreign.table)
         if options is None:
             return False
-        covered = (*options.columns.hide, *options.columns.mask)
+        covered = options.columns.covered
         return not any(_has(covered, column) for column in foreign.referred)
 
 
@@ -511,7 +511,7 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
 def _certain(token: SqlToken) -> str:
     """Return a token of SQLite, which takes a name in double quotes that nothing has for text."""
     name = token.identifier
-    return token.text if token.kind != "name" or name is None else f"`{name.replace('`', '``')}`"
+    return token.text if token.kind != "name" or name is None else quoted(name, "mysql")
 
 
 def _is_decided(options: TableOptions) -> bool:
@@ -524,7 +524,7 @@ def _qualified(read: tuple[TableName, str]) -> tuple[str, str, str]:
 
 
 def _is_restricted(options: TableOptions) -> bool:
-    return bool(options.columns.hide or options.columns.mask or options.where)
+    return bool(options.columns.covered or options.where)
 
 
 def _same(written: str, name: str) -> bool:
@@ -564,7 +564,7 @@ def _keys(table: Table, options: TableOptions, covered: set[str]) -> list[Key]:
     keys = [Key(table.key_kind, table.key), *table.other_keys] if table.key else []
     declared = [_find(name, table.column_names) for name in options.key]
     columns = tuple([name for name in declared if name is not None])
-    hidden = (*options.columns.hide, *options.columns.mask)
+    hidden = options.columns.covered
     if any(
         _has(hidden, name) and found is None
         for name, found in zip(options.key, declared, strict=True)
@@ -614,12 +614,10 @@ def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequ
         for name, group in product(names, groups):
             if any(_has((*each.column_names, *(each.unread or ())), name) for each in group):
                 continue
-            known = [column for each in group for column in each.column_names]
-            meant = did_you_mean(name, known)
-            if not meant and any(each.unread is None for each in group):
+            problem = _no_column(name, group)
+            if not problem.endswith("?") and any(each.unread is None for each in group):
                 continue
-            where = f"table '{group[0].name.name}'" if len(group) == 1 else "any such table"
-            text = sentences(f"no column '{name}' in {where}{meant}", WITHHELD[len(group) > 1])
+            text = sentences(problem, WITHHELD[len(group) > 1])
             yield Problem(f"tables.{rule.pattern}.{option}", text), [each.name for each in group]
 
 
@@ -638,15 +636,19 @@ def _spellings(name: TableName) -> list[str]:
     return [name.name] if name.schema is None else [name.name, f"{name.schema}.{name.name}"]
 
 
-def _change_problems(
-    pattern: str, options: TableOptions, covered: Collection[str]
-) -> Iterable[Problem]:
-    if options.change is not None and _has(covered, options.change.column):
+def _change_problems(pattern: str, options: TableOptions) -> Iterable[Problem]:
+    if options.change is not None and _has(options.columns.covered, options.change.column):
         yield Problem(
             f"tables.{pattern}.change.column",
             f"'{options.change.column}' is hidden or masked, so changes beyond the first 998 rows "
             "of a table are not notified to its subscribers; name a visible column",
         )
+
+
+def _no_column(name: str, tables: Sequence[Table]) -> str:
+    known = [column for table in tables for column in table.column_names]
+    where = f"table '{tables[0].name.name}'" if len(tables) == 1 else "any such table"
+    return f"no column '{name}' in {where}{did_you_mean(name, known)}"
 
 
 def _column_problems(
@@ -661,14 +663,9 @@ def _column_problems(
     ):
         for name in columns:
             if not any(_has(table.column_names, name) for table in tables):
-                known = [column for table in tables for column in table.column_names]
-                where = f"table '{tables[0].name.name}'" if len(tables) == 1 else "any such table"
-                yield Problem(
-                    f"tables.{pattern}.{option}",
-                    f"no column '{name}' in {where}{did_you_mean(name, known)}",
-                )
-    covered = (*options.columns.hide, *options.columns.mask)
-    yield from _change_problems(pattern, options, covered)
+                yield Problem(f"tables.{pattern}.{option}", _no_column(name, tables))
+    covered = options.columns.covered
+    yield from _change_problems(pattern, options)
     for table in tables:
         hidden = {name for name in table.column_names if _has(covered, name)}
         keys = _keys(table, options, set())
@@ -699,7 +696,7 @@ def _search_problems(
     if options.search and not options.rows:
         yield Problem(option, "rows are not exposed (`rows: false`), so none can be found")
         return
-    covered = (*options.columns.hide, *options.columns.mask)
+    covered = options.columns.covered
     for name in options.search:
         if _has(covered, name):
             yield Problem(option, f"'{name}' is hidden or masked, so it is never searched")
