@@ -328,7 +328,7 @@ async def test_a_watch_that_returns_on_cancellation_is_not_restarted() -> None:
 async def test_a_watch_that_does_not_end_is_abandoned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    let_go = asyncio.Event()
+    let_go, tasks = asyncio.Event(), asyncio.all_tasks()
 
     async def clinging(interest: Interest) -> AsyncIterator[Change]:
         yield A
@@ -344,7 +344,7 @@ async def test_a_watch_that_does_not_end_is_abandoned(
         "mount one does not end its watch"
     ]
     let_go.set()
-    await until(lambda: len(asyncio.all_tasks()) == 1)
+    await until(lambda: asyncio.all_tasks() == tasks)
 
 
 async def test_a_watch_may_end_before_it_starts() -> None:

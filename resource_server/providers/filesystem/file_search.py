@@ -48,9 +48,9 @@ _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _HEAD_BYTES = 8192
+"""A NUL in the first bytes of a large document shows that it is binary."""
 _LOOK_AHEAD = 20
 """Names among which the next document to convert is looked for."""
-"""A NUL in the first bytes of a large document shows that it is binary."""
 _SMALL_BYTES = 64 * 1024
 """Maximum bytes that are read or decoded in one step, within which no other thread runs."""
 _BLOCK_BYTES = 1024 * 1024
