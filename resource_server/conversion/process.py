@@ -38,7 +38,7 @@ def start(module: str, *arguments: str) -> tuple[socket.socket, Process]:
 
 @functools.lru_cache(maxsize=1)
 def _starts() -> queue.SimpleQueue[_Start]:
-    """Return the queue of a thread that lasts as long as this process.
+    """Return the queue of the thread that starts all workers, until this process ends.
 
     On Linux, a worker asks to be ended with the thread that has started it.
     """

@@ -47,7 +47,7 @@ class ConverterEntry(msgspec.Struct, frozen=True):
     inside: str | None = None
     """The media type of the document in a compressed one."""
     others: ConverterEntry | None = None
-    """The converter of some of its formats, if that is another one."""
+    """The converter of formats that another function makes."""
 
     def of(self, format: str) -> ConverterEntry:
         """Return the converter of one of its formats."""
@@ -83,7 +83,7 @@ _EXAMPLES = {
 ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 """The module for Zstandard."""
 SHEET_NAMES = "sheet-names"
-"""The format of which each part is the name of a sheet; for completion, so it is not offered."""
+"""The format with the name of a sheet in each part; only for completion, never offered."""
 _MAX_TYPES = 512
 """Maximum media types whose converters are kept."""
 _MODULES = "resource_server.conversion.formats"

@@ -147,8 +147,8 @@ def opened_limits() -> list[int]:
 def confine(files: Sequence[int] = (), *, has_locks: bool = True) -> Sequence[str]:
     """Refuse files, network, programs and processes from now on; return what is in force.
 
-    The open `files` may still be opened by name, for reading. Without `has_locks`, locks on files
-    are not taken, and their owner is told that they are.
+    The open `files` may still be opened by name, for reading. Without `has_locks`, a lock on a file
+    seems to be taken, and is not.
     """
     if sys.platform != "linux":
         return ()

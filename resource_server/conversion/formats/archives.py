@@ -1,7 +1,7 @@
 """ZIP archives of documents, and the XML in them, read within limits.
 
-Sizes are counted while reading: what an archive says of itself is not trusted. Members are found as
-Office finds them: in any case, with backslashes, and with references from the wrong folder.
+Sizes are counted while reading; those that an archive declares are not trusted. Members are found
+as Office finds them: in any case, with backslashes, and with references from the wrong folder.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Delimited:
 
 
 def read_dialect(file: BinaryIO, media_type: str, *, encoding_bytes: float = math.inf) -> Delimited:
-    """Return the dialect of a text; `encoding_bytes` of it are searched for its encoding.
+    """Return the dialect of a text, whose encoding shows within its first `encoding_bytes`.
 
     Raises:
         ConversionError: it is no text in a known encoding, or has too many columns.
@@ -412,7 +412,7 @@ def _type_of(cells: Sequence[str]) -> str:
 
 
 def _skip(file: BinaryIO, encoding: str, rows: int, head: int, *, is_quoted: bool) -> int:
-    """Go over rows without parsing them, as long as each line is one; return their number.
+    """Skip rows without parsing them, while each line is a row; return their number.
 
     The file is left where the next row begins.
     """

@@ -267,7 +267,7 @@ def _plausible(sample: bytes) -> Iterator[str]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether letters of another script are in the words of Latin letters."""
+    """Return whether Latin words contain letters of another script."""
     others = len(_OTHER_SCRIPT.findall(text))
     return len(_IN_LATIN_WORD.findall(text)) * 3 > others
 

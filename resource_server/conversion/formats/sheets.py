@@ -236,7 +236,7 @@ def _guarded(read: Callable[[], T]) -> T:
 
 
 def _binary(archive: Archive) -> _Excel:
-    """Return an XLSB, of which only the cells are read: calamine gets the parts that it needs."""
+    """Return an XLSB. Only its cells are read, from a copy of the parts that calamine needs."""
     members = {name: archive.read(name) for name in archive.names if _NEEDED.fullmatch(name)}
     for name, data in members.items():
         if "worksheets/" in name.lower():
