@@ -86,8 +86,8 @@ class KeyType(Struct, frozen=True, kw_only=True):
         return self.ranks.index(str(value))
 
     def encode(self, value: Any) -> str:
-        """Return the canonical segment of a value, of any length."""
-        raise NotImplementedError
+        """Return the canonical segment of a value, of any length: that of its text."""
+        return segments.encode_text(str(value))
 
     def parse(self, tag: str, body: str) -> object:
         """Return the value of a segment, canonical or not; the tag is empty for plain text."""
@@ -438,10 +438,6 @@ class Uuids(KeyType, frozen=True):
     """UUIDs, compared by their bytes."""
 
     @override
-    def encode(self, value: Any) -> str:
-        return str(value)
-
-    @override
     def parse(self, tag: str, body: str) -> object:
         return parse_uuid(parse_text(tag, body))
 
@@ -454,10 +450,6 @@ class Written(KeyType, frozen=True):
     """Values that are shown as the engine writes them, and that it reads from such a text."""
 
     pattern: str
-
-    @override
-    def encode(self, value: Any) -> str:
-        return segments.encode_text(str(value))
 
     @override
     def parse(self, tag: str, body: str) -> object:

@@ -173,9 +173,6 @@ class _Networks(KeyType, frozen=True):
 
     is_network: bool
 
-    def encode(self, value: Any) -> str:
-        return segments.encode_text(str(value))
-
     def parse(self, tag: str, body: str) -> object:
         text = key_types.parse_text(tag, body)
         if "%" in text:
