@@ -176,3 +176,29 @@ def _sleeps(call: ast.Call) -> bool:
     return name == "sleep" and not (
         len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
     )
+
+
+def test_no_test_returns_before_it_asserts() -> None:
+    vacuous = [
+        f"{path.relative_to(ROOT)}:{early}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if "node_modules" not in path.parts
+        for test in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef)
+        if test.name.startswith("test_") and (early := _vacuous_return(test))
+    ]
+    assert not vacuous, "leave the parameters out, or let hypothesis `assume`"
+
+
+def _vacuous_return(test: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the line of a return that no assertion and no expected error precedes, or 0."""
+    todo: list[ast.AST] = list(reversed(test.body))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Return):
+            return node.lineno
+        if isinstance(node, ast.Assert) or getattr(node, "attr", "") == "raises":
+            return 0
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler):
+            todo += reversed(list(ast.iter_child_nodes(node)))
+    return 0

@@ -207,6 +207,7 @@ def test_the_root_of_the_machine_is_paged_and_read() -> None:
         assert server.text(f"{mount['uri']}/etc/passwd")
 
 
+@pytest.mark.deep
 def test_100_000_names_in_one_directory_are_paged_and_read(tmp_path: Path) -> None:
     (tmp_path / "many").mkdir()
     # Hard links are made faster than files; a file has at most 65,000 of them.

@@ -368,6 +368,7 @@ async def socket_of(server: SplitResult, default_port: int, file: Path) -> Async
         yield
 
 
+@pytest.mark.deep
 @pytest.mark.anyio
 async def test_a_server_is_reached_by_its_socket(example: Example) -> None:
     port = PORTS[example.engine]

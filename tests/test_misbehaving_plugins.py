@@ -222,6 +222,7 @@ def answer_of(process: subprocess.Popen[str]) -> Any:
     raise AssertionError(f"the server ended: {process.stderr.read()}")
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_http_answers_each_request_and_the_process_lives(tmp_path: Path, way: str) -> None:
@@ -243,6 +244,7 @@ def ask(program: Program, asked: Asked) -> Answer:
     return program.ask(modern(method, params, **headers))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_check_reports_each_mount_and_ends(tmp_path: Path, way: str) -> None:
     file = manifest(tmp_path, way)

@@ -71,10 +71,9 @@ def has(conversion: Conversion, range: Range) -> bool:
         return True
     if range.unit == "bytes":
         margin = MARGIN_BYTES if place.bytes_before else 0
-        end = place.bytes_before + len(text)
-        return place.bytes_before + margin <= range.first and (
-            not conversion.is_cut or range.first < end
-        )
+        rest = text[max(range.first - place.bytes_before, 0) :][:4]
+        begins = any(byte & 0xC0 != 0x80 for byte in rest)  # a character, not only the end of one
+        return place.bytes_before + margin <= range.first and (not conversion.is_cut or begins)
     lines = text.count(b"\n") - (not place.begins_line)
     if range.unit == "tail":
         return not conversion.is_cut and range.first <= lines
