@@ -122,16 +122,12 @@ def _missing(
     near = near_name(rest[0], known)
     if near is None:
         return "no such directory", False
-    exposed = [each for each in known if not _is_kept(tree, above, each)]
+    exposed = [each for each in known if not _is_hidden(tree, above, each)]
     stops = options.protects and near_name(rest[0], exposed) is not None
     return f"no such directory; did you mean '{shown_path((*above, near, *rest[1:]))}'?", stops
 
 
-def _is_kept(tree: FileTree, above: Path, name: str) -> bool:
-    """Return whether an entry is hidden, or protected by its own options."""
-    own = tree.exposure.options("/".join((*above, name)))
-    if own is not None and own.protects:
-        return True
+def _is_hidden(tree: FileTree, above: Path, name: str) -> bool:
     try:
         parent = tree.find(above).directory
         return parent is None or hidden_by(tree, parent, name, (*above, name)) is not None

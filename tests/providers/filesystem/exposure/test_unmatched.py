@@ -53,6 +53,13 @@ async def test_the_folder_is_not_served_if_directories_names_draftz_beside_draft
         pass
 
 
+async def test_an_entry_of_its_own_is_no_reason_to_serve_what_draftz_may_mean(root: Path) -> None:
+    directories = {"drafts": DirectoryOptions(listed=False), "draftz": HIDDEN}
+    with pytest.raises(RuleUnmatched):
+        async with Filesystem(root, directories=directories):
+            pass
+
+
 async def mistakes(folder: Filesystem, *, thorough: bool = False) -> list[tuple[str, str]]:
     async with folder:
         found = await settle(folder.warnings(thorough=thorough))
@@ -62,7 +69,7 @@ async def mistakes(folder: Filesystem, *, thorough: bool = False) -> list[tuple[
 @pytest.mark.parametrize(
     ("directories", "says"),
     [
-        # Hides nothing; has no near name; may come later; its near name is protected by itself.
+        # Hides nothing; has no near name; may come later; its near name is hidden.
         ({"draftz": DirectoryOptions(title="D")}, ["no such directory; did you mean 'drafts'?"]),
         ({"private": HIDDEN}, ["no such directory"]),
         ({"docs/private": HIDDEN}, ["no such directory"]),

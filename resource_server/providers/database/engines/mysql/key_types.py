@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -55,6 +56,9 @@ def key_type(
         # Position 0 is the empty text, which stands for any value that was none of them. The
         # catalog writes `?` for characters beyond its own character set.
         is_known = not any(value == "" or "?" in value for value in values)
+        if not collation.endswith(("_bin", "_cs")):
+            # Positions would tell values apart that a condition does not.
+            is_known = is_known and len({_plain(value) for value in values}) == len(values)
         return _Enumerated(values=("", *values)) if is_known else _ONLY_TEXT
     if data_type == "set":
         is_known = bool(values) and not any(not value or "?" in value for value in values)
@@ -67,6 +71,12 @@ def key_type(
     if data_type == "time":
         return _Times(has_text="(" not in declared)
     return _TYPES.get(data_type)
+
+
+def _plain(text: str) -> str:
+    """Return a text without what collations may ignore: case and accents."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return "".join([each for each in letters if not unicodedata.combining(each)]).rstrip(" ")
 
 
 class _Booleans(Integers, frozen=True):

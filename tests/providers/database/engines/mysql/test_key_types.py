@@ -68,6 +68,14 @@ def test_any_other_type_is_no_key(type: str) -> None:
     assert found is None or not (found.is_key and found.is_compared)
 
 
+@pytest.mark.parametrize("values", [("a", "b", "A"), ("e", "\u00e9"), ("x", "x ")])
+def test_an_enumeration_whose_values_may_be_equal_is_not_ordered(values: tuple[str, ...]) -> None:
+    for collation, is_ordered in {"utf8mb4_general_ci": False, "utf8mb4_bin": True}.items():
+        found = key_type("enum", "enum(…)", values, collation=collation)
+        assert found is not None
+        assert bool(found.ranks) is is_ordered
+
+
 def test_an_enumeration_of_the_empty_text_is_no_key() -> None:
     found = key_type("enum", "enum('a','')", ("a", ""))
     assert found is not None
