@@ -199,6 +199,7 @@ pytestmark = pytest.mark.timeout(_PATIENCE_S + 60)
 # What clients see.
 
 
+@pytest.mark.deep
 def test_the_documented_output_is_printed(example: Example) -> None:
     assert example.printed == shown(example.page)
 
@@ -307,6 +308,7 @@ def test_a_change_is_reported_as_documented(example: Example) -> None:
         assert lines.next().split()[1:] == told.split()[1:]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("watch", ["auto", "notify"])
 def test_a_change_is_reported_without_a_trigger(example: Example, watch: str) -> None:
     table = f"plain_{watch}"

@@ -10,6 +10,7 @@ from tests.worlds.harness import Property, Tally, search
 from tests.worlds.schemas import schemas
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_accepts_most_generated_relations_with_their_rows(engine: EngineName) -> None:
     async def build(schema: Schema, tally: Tally) -> None:

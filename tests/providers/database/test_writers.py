@@ -247,6 +247,7 @@ async def tables(owner: Owner, request: pytest.FixtureRequest) -> Owner:
     return owner
 
 
+@pytest.mark.deep
 @pytest.mark.guarantee("updates-arrive")
 @pytest.mark.parametrize(
     ("url", "tables"),

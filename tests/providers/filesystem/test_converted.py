@@ -497,6 +497,7 @@ async def test_reads_do_not_wait_for_conversions_of_other_documents(folder: Path
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.deep
 async def test_all_views_of_a_folder_share_their_conversions(folder: Path) -> None:
     (folder / "other").mkdir()
     rules = {"other": DirectoryOptions(access=Access(scopes=("a",)))}

@@ -334,6 +334,7 @@ async def test_fifos_and_sockets_are_absent(root: Path) -> None:
         assert await is_absent(provider, "a/socket")
 
 
+@pytest.mark.deep
 async def test_a_tree_300_levels_deep_is_listed_in_any_page(tmp_path: Path) -> None:
     path = tmp_path
     for _ in range(300):

@@ -312,6 +312,7 @@ def _selects(draw: st.DrawFn) -> str:
     return f"{before}select {columns} from {source} where {condition} {rest}"
 
 
+@pytest.mark.deep
 async def test_generated_statements_give_what_the_engine_gives_over_the_views(one: World) -> None:
     async with _filled(one, *WORLDS[0]):
         await one.make_policy()

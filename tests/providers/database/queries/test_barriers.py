@@ -122,6 +122,7 @@ async def test_a_querys_condition_still_fails_on_visible_rows(owner: Owner) -> N
         assert await outcome(owner, tables, sql, 2) == "refused", condition
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("url", ["postgresql", "mariadb", "duckdb"], indirect=True)
 async def test_a_query_of_a_table_without_where_uses_its_index(owner: Owner) -> None:
     await owner.run(*SHOP)

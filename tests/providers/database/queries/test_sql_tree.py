@@ -313,6 +313,7 @@ def test_text_that_only_the_parser_understands_is_refused() -> None:
         SqlTree("select 1" + "+1" * 3000, "postgresql")
 
 
+@pytest.mark.deep
 def test_the_longest_statements_take_time_in_proportion_to_their_length() -> None:
     def seconds(sql: str, engine: EngineName) -> float:
         times: list[float] = []

@@ -309,6 +309,7 @@ async def test_a_skill_over_a_limit_is_not_served_and_one_at_the_limit_is(tmp_pa
     assert "max_size" in (await problems(by_default))["whole"]
 
 
+@pytest.mark.deep
 async def test_a_skill_of_100000_files_costs_no_look_at_each(tmp_path: Path) -> None:
     make(tmp_path, {"tea/SKILL.md": skill_md("tea"), "small/SKILL.md": skill_md("small")})
     for number in range(100_000):
