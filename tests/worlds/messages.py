@@ -49,6 +49,8 @@ T = TypeVar("T")
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _PATIENCE_S = 20.0
+_LEAK_S = 5.0
+"""Time after which a task or a descriptor of an ended connection is a leak."""
 _SHUFFLES = 8
 _PROGRAM = "{}\nfrom resource_server.cli import main\nmain()"
 TIMING = Timing(progress_interval_s=0.0, sweep_s=0.5)
@@ -133,7 +135,8 @@ async def _check_engine(case: Engine, tally: Tally) -> None:
         if connection() is not None:
             raise Violation(f"the connection lives on: {gc.get_referrers(connection())}")
     with suppress(TimeoutError):
-        await until(lambda: len(asyncio.all_tasks()) <= tasks and _descriptors() <= descriptors)
+        async with asyncio.timeout(_LEAK_S):
+            await until(lambda: len(asyncio.all_tasks()) <= tasks and _descriptors() <= descriptors)
         return
     raise Violation(f"{asyncio.all_tasks()}, {_descriptors() - descriptors} more descriptors")
 
