@@ -61,6 +61,25 @@ class _Elicitation(Struct, frozen=True):
     url: _Object | None = None
 
 
+class _ElicitationTasks(Struct, frozen=True):
+    create: _Object | None = None
+
+
+class _SamplingTasks(Struct, frozen=True, rename="camel"):
+    create_message: _Object | None = None
+
+
+class _TaskRequests(Struct, frozen=True):
+    elicitation: _ElicitationTasks | None = None
+    sampling: _SamplingTasks | None = None
+
+
+class _Tasks(Struct, frozen=True):
+    cancel: _Object | None = None
+    list: _Object | None = None
+    requests: _TaskRequests | None = None
+
+
 class ClientCapabilities(Struct, frozen=True):
     """Capabilities of the client."""
 
@@ -69,7 +88,7 @@ class ClientCapabilities(Struct, frozen=True):
     extensions: dict[str, _Object] | None = None
     roots: _Roots | None = None
     sampling: _Sampling | None = None
-    tasks: _Object | None = None
+    tasks: _Tasks | None = None
 
 
 class RequestMeta(Struct, frozen=True):
