@@ -187,6 +187,8 @@ def _same(shown: Any, other: object) -> bool:
     match shown:
         case {"$blob": _, "bytes": size}:  # damage can make bytes of the text of Parquet
             return other == f"[{size} bytes]"
+        case {"$text": begin, "characters": _}:  # a large value, as damage can make one
+            return str(other).startswith(begin)
         case _:
             pass
     first, second = _spelt(shown), _spelt(other)

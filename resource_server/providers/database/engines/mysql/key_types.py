@@ -24,6 +24,9 @@ from resource_server.providers.database.addressing.key_types import (
 )
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_LENGTH = re.compile(r"(?:var)?char\((\d+)\)", re.ASCII)
+_SORTED_WHOLE = 9
+"""Length of texts whose sort keys of three levels are never cut."""
 _ZERO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?", re.ASCII)
 _SPAN = re.compile(r"(-?)(\d{2,3}):([0-5]\d):([0-5]\d)(?:\.(\d{6}))?", re.ASCII)
 _LONGEST_SPAN = timedelta(hours=839)
@@ -63,14 +66,26 @@ def key_type(
     if data_type == "set":
         is_known = bool(values) and not any(not value or "?" in value for value in values)
         return _Sets(values=values, is_key=False) if is_known else _ONLY_TEXT
-    if data_type == "char" and "nopad" in collation:
-        # An index compares the spaces that fill it up, a condition does not.
+    if _is_sorted_otherwise(declared, collation):
         return _ONLY_TEXT
     if data_type == "decimal":
         return _Decimals(finite=True, functions=NUMERIC, has_text=not is_filled)
     if data_type == "time":
         return _Times(has_text="(" not in declared)
     return _TYPES.get(data_type)
+
+
+def _is_sorted_otherwise(declared: str, collation: str) -> bool:
+    """Return whether MariaDB may sort texts in another order than its conditions know.
+
+    An index compares the spaces that fill up `char`, a condition does not, where they count. Sort
+    keys are cut at `max_sort_length`: those of several levels to one, but for short texts.
+    """
+    found = _LENGTH.fullmatch(declared)
+    if declared.startswith("char(") and "nopad" in collation:
+        return True
+    is_short = found is not None and int(found[1]) <= _SORTED_WHOLE
+    return "uca1400" in collation and not collation.endswith("_ai_ci") and not is_short
 
 
 def _plain(text: str) -> str:

@@ -76,6 +76,24 @@ def test_an_enumeration_whose_values_may_be_equal_is_not_ordered(values: tuple[s
         assert bool(found.ranks) is is_ordered
 
 
+@pytest.mark.parametrize(
+    ("declared", "collation", "is_compared"),
+    [
+        ("varchar(40)", "utf8mb4_uca1400_as_cs", False),
+        ("text", "uca1400_german2_as_ci", False),
+        ("char(9)", "utf8mb4_uca1400_as_cs", True),
+        ("varchar(40)", "utf8mb4_uca1400_ai_ci", True),
+        ("varchar(40)", "utf8mb4_bin", True),
+    ],
+)
+def test_texts_that_mariadb_may_sort_otherwise_than_it_compares_are_not_sorted(
+    declared: str, collation: str, is_compared: bool
+) -> None:
+    found = key_type(declared.partition("(")[0], declared, (), collation=collation)
+    assert found is not None
+    assert found.is_compared is is_compared
+
+
 def test_an_enumeration_of_the_empty_text_is_no_key() -> None:
     found = key_type("enum", "enum('a','')", ("a", ""))
     assert found is not None
