@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import stat
+from functools import partial
 from typing import NoReturn
 
 import yaml
@@ -22,7 +23,6 @@ _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 EXAMPLE = "roots: {project: {path: .}}"
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_TAGS = ("!", *(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str")))
 
 
 def read_manifest_text(path: pathlib.Path, problems: Problems) -> str:
@@ -64,13 +64,11 @@ def parse_manifest(text: str, problems: Problems) -> tuple[dict[str, object], Po
             place, (), f"unprintable character U+{ord(bad.group()):04X}; is this a text file?"
         )
     try:
-        root, oddities = compose(text, max_depth=MAX_DEPTH)
+        root = compose(text, max_depth=MAX_DEPTH, report=partial(_report, problems))
     except yaml.MarkedYAMLError as error:
         _fail_syntax(error, text, problems)
     except yaml.YAMLError as error:
         problems.fail((0, 0), (), f"not valid YAML: {printable(one_line(error))}")
-    for oddity in oddities:
-        _report(oddity, problems)
     if root is None or root.value is None:
         problems.fail((1, 1), (), f"the manifest is empty; start with: {EXAMPLE}")
     flat = _Flattened(problems)
@@ -82,7 +80,7 @@ def parse_manifest(text: str, problems: Problems) -> tuple[dict[str, object], Po
     return data, Positions(file=problems.file, keys=flat.keys, values=flat.values)
 
 
-def _report(oddity: Oddity, problems: Problems) -> None:
+def _report(problems: Problems, oddity: Oddity) -> None:
     """Add what a manifest may not have."""
     kind, place, path, detail = oddity
     match kind:
@@ -100,7 +98,7 @@ def _report(oddity: Oddity, problems: Problems) -> None:
             problems.add(place, path, f"duplicate key; {detail}")
         case "merged":
             problems.add(place, path, "expected a mapping, or a list of them, to merge")
-        case "tag" if detail not in _TAGS:
+        case "tag_of_others":
             short = printable(detail.replace("tag:yaml.org,2002:", "!!"))
             problems.add(place, path, f"tag '{short}' is not supported; remove it")
         case _:

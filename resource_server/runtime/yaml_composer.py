@@ -8,10 +8,10 @@ dates for values that are no text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, NoReturn, TypeAlias, cast
+from typing import Literal, NamedTuple, NoReturn, TypeAlias, cast
 
 import yaml
 
@@ -22,6 +22,11 @@ NodePath: TypeAlias = tuple[str | int, ...]
 """Keys and list indexes that lead to a node."""
 
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAGS: dict[type[yaml.Event], str] = {
+    yaml.ScalarEvent: "tag:yaml.org,2002:str",
+    yaml.SequenceStartEvent: "tag:yaml.org,2002:seq",
+    yaml.MappingStartEvent: "tag:yaml.org,2002:map",
+}
 
 
 @dataclass(slots=True)
@@ -42,34 +47,47 @@ class YamlEntry:
     node: YamlNode
 
 
+OddityKind: TypeAlias = Literal[
+    "alias",  # to a node around it, or to none
+    "depth",  # too many levels
+    "document",  # a second one
+    "key",  # no text, or empty
+    # The ones above end the composition.
+    "anchor",
+    "directive",  # or `---`
+    "duplicate",  # a key of the same mapping
+    "end",  # a line `...`
+    "merge",  # a key `<<`
+    "merged",  # no mapping to merge
+    "tag",  # that of the node's kind: `!`, and `!!str`, `!!seq` or `!!map`
+    "tag_of_others",
+    "typed_key",  # text here; to other parsers a number, a boolean or null: `1: x`
+]
+"""Ways in which a text is odd."""
+
+
 class Oddity(NamedTuple):
-    """Something that a reader may refuse; `alias`, `depth` and `key` end the composition.
+    """Something that a reader may refuse."""
 
-    `alias`: to a node around it or to none. `depth`: too many levels. `document`: a second one.
-    `key`: no text. The others: `anchor`, `directive` (or `---`), `duplicate` (key), `end` (`...`),
-    `merge` (key `<<`), `merged` (no mapping to merge), `tag`, `typed` (a key that is no text
-    elsewhere).
-    """
-
-    kind: str
+    kind: OddityKind
     place: Place
     path: NodePath
     detail: str = ""
 
 
-def compose(text: str, *, max_depth: int) -> tuple[YamlNode | None, list[Oddity]]:
-    """Return the root of a document, whose aliases share the anchor's node, and its oddities.
+def compose(text: str, *, max_depth: int, report: Callable[[Oddity], None]) -> YamlNode | None:
+    """Return the root of a document, whose aliases share the anchor's node; report its oddities.
 
-    The root is None if there is no document, or if an oddity ended it.
+    The root is None if there is no document, or if an oddity ended it. Oddities before an error are
+    reported, too.
 
     Raises:
         yaml.YAMLError: the text is not YAML.
     """
-    composer = _Composer(text, max_depth)
     try:
-        return composer.document(), composer.oddities
+        return _Composer(text, max_depth, report).document()
     except _EndError:
-        return None, composer.oddities
+        return None
 
 
 class _EndError(Exception):
@@ -77,8 +95,8 @@ class _EndError(Exception):
 
 
 class _Composer:
-    def __init__(self, text: str, max_depth: int) -> None:
-        self.oddities: list[Oddity] = []
+    def __init__(self, text: str, max_depth: int, report: Callable[[Oddity], None]) -> None:
+        self._report = report
         self._events = yaml_events(text)
         self._max_depth = max_depth
         self._anchors: dict[str, YamlNode | None] = {}
@@ -97,10 +115,12 @@ class _Composer:
                 self._note("end", event, ())
         return root
 
-    def _note(self, kind: str, event: yaml.Event, path: NodePath, detail: str = "") -> None:
-        self.oddities.append(Oddity(kind, _start(event), path, detail))
+    def _note(self, kind: OddityKind, event: yaml.Event, path: NodePath, detail: str = "") -> None:
+        self._report(Oddity(kind, _start(event), path, detail))
 
-    def _end(self, kind: str, event: yaml.Event, path: NodePath, detail: str = "") -> NoReturn:
+    def _end(
+        self, kind: OddityKind, event: yaml.Event, path: NodePath, detail: str = ""
+    ) -> NoReturn:
         self._note(kind, event, path, detail)
         raise _EndError
 
@@ -114,7 +134,8 @@ class _Composer:
             self._note("anchor", event, path)
             self._anchors[anchor] = None
         if (tag := getattr(event, "tag", None)) is not None:
-            self._note("tag", event, path, tag)
+            is_own = tag in ("!", _TAGS.get(type(event)))
+            self._note("tag" if is_own else "tag_of_others", event, path, tag)
         node = YamlNode(_start(event), None)
         if isinstance(event, yaml.ScalarEvent):
             node.is_plain = event.implicit[0] and tag is None
@@ -152,7 +173,7 @@ class _Composer:
                 self._note("merge", event, at)
                 nodes = node.value if isinstance(node.value, list) else [node]
                 if not all(isinstance(each.value, dict) for each in nodes):
-                    self.oddities.append(Oddity("merged", node.place, at))
+                    self._report(Oddity("merged", node.place, at))
                 merged += nodes
             elif key in entries:
                 self._note("duplicate", event, at, f"first on line {entries[key].place[0]}")
@@ -169,7 +190,7 @@ class _Composer:
         node = self._node(event, (*path, "?") if inner else path)
         if isinstance(event, yaml.ScalarEvent):
             if not isinstance(node.value, str):
-                self._note("typed", event, path)
+                self._note("typed_key", event, path)
             node.value = event.value
         if not isinstance(node.value, str) or not node.value:
             self._end("key", event, path)

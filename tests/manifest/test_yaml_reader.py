@@ -183,6 +183,9 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
             "1:4: a: tag '!!python/name:os.system' is not supported; remove it",
         ),
         ("a: !secret [x]\n", "1:4: a: tag '!secret' is not supported; remove it"),
+        ("a: !!map text\n", "1:4: a: tag '!!map' is not supported; remove it"),
+        ("a: !!str {x: 1}\n", "1:4: a: tag '!!str' is not supported; remove it"),
+        ("a: !!seq foo\n", "1:4: a: tag '!!seq' is not supported; remove it"),
         ("!secret a: x\n", "1:1: tag '!secret' is not supported; remove it"),
         ("[a]: b\n", "1:1: a key must be text; is a ':' or a quote misplaced?"),
         ('"": b\n', "1:1: a key must be text; is a ':' or a quote misplaced?"),
@@ -198,6 +201,19 @@ def test_all_duplicate_keys_are_reported() -> None:
         "m.yaml:5:3: b.c: duplicate key; first on line 3\n"
         "m.yaml:6:1: a: duplicate key; first on line 1"
     )
+
+
+def test_duplicate_keys_and_tags_above_a_syntax_error_are_reported_with_it() -> None:
+    assert problem("a: 1\na: 2\nb: !secret x\nc: @d\n") == (
+        "m.yaml:2:1: a: duplicate key; first on line 1\n"
+        "m.yaml:3:4: b: tag '!secret' is not supported; remove it\n"
+        "m.yaml:4:4: not valid YAML: a value cannot start with '@'; quote it"
+    )
+
+
+def test_a_collection_may_have_the_tag_of_its_kind() -> None:
+    data, _ = parse("a: !!map {b: !!seq [1]}\nc: ! [2]\n")
+    assert data == {"a": {"b": [1]}, "c": [2]}
 
 
 def test_an_anchor_may_be_reused() -> None:

@@ -13,7 +13,14 @@ from typing import Any, TypeAlias, cast
 
 import yaml
 
-from resource_server.runtime.yaml_composer import Place, Scalar, YamlNode, compose
+from resource_server.runtime.yaml_composer import (
+    Oddity,
+    OddityKind,
+    Place,
+    Scalar,
+    YamlNode,
+    compose,
+)
 
 MAX_BYTES = 16 * 1024
 MAX_DEPTH = 32
@@ -73,8 +80,9 @@ def _yaml_text(head: bytes) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    oddities: list[Oddity] = []
     try:
-        root, oddities = compose(text, max_depth=MAX_DEPTH)
+        root = compose(text, max_depth=MAX_DEPTH, report=oddities.append)
     except yaml.MarkedYAMLError as error:
         # The line of the file: the first one is '---'.
         line = error.problem_mark.line + 2 if error.problem_mark else 0
@@ -89,15 +97,15 @@ def _parsed(text: str) -> dict[str, Any]:
     return found
 
 
-_ODDITIES = {
+_ODDITIES: dict[OddityKind, str] = {
     **dict.fromkeys(("alias", "anchor"), "anchors and aliases are"),
     "depth": f"more than {MAX_DEPTH} levels are",
     **dict.fromkeys(("directive", "document"), "directives or a second document are"),
     "duplicate": "a key that is given twice is",
     "end": "a line '...' is",
-    **dict.fromkeys(("key", "typed"), "a key that is no text is"),
+    **dict.fromkeys(("key", "typed_key"), "a key that is no text is"),
     **dict.fromkeys(("merge", "merged"), "a key '<<' is"),
-    "tag": "tags are",
+    **dict.fromkeys(("tag", "tag_of_others"), "tags are"),
 }
 
 
