@@ -93,6 +93,8 @@ class HttpConnection(HttpToolsProtocol):
         self._unanswered = deque[RequestResponseCycle]()
         """The request that is answered, and those behind it."""
         self._is_whole = False
+        self._keeps_alive = False
+        """Whether the connection outlasts the last request, if its body is received."""
         self._head_bytes = 0
         self._request_timer: asyncio.TimerHandle | None = None
         self._reader_timer: asyncio.TimerHandle | None = None
@@ -119,6 +121,11 @@ class HttpConnection(HttpToolsProtocol):
         for timer in (self._request_timer, self._reader_timer, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
+
+    @override
+    def shutdown(self) -> None:
+        self._keeps_alive = False
+        super().shutdown()
 
     # -- what the client sends
 
@@ -188,6 +195,7 @@ class HttpConnection(HttpToolsProtocol):
             others = [each for each in self.headers if each[0] != b"host"]
             self.scope["headers"] = [*others, (b"host", host + port)]
         super().on_headers_complete()
+        self._keeps_alive = self.cycle.keep_alive
         if self.expect_100_continue:
             # A client may not send the body after a final response; the next bytes would be taken
             # for it.
@@ -214,7 +222,7 @@ class HttpConnection(HttpToolsProtocol):
             self._request_timer = None
         if self.expect_100_continue and not self.cycle.response_started:
             self.cycle.waiting_for_100_continue = False
-            self.cycle.keep_alive = self.parser.should_keep_alive()
+            self.cycle.keep_alive = self._keeps_alive
         super().on_message_complete()
 
     def _refuse(self, reason: str) -> None:

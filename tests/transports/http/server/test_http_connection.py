@@ -370,6 +370,32 @@ async def test_no_interim_response_follows_the_final_one() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("version", "is_shut_down", "closes"),
+    [(b"1.1", False, False), (b"1.1", True, True), (b"1.0", False, True)],
+)
+async def test_a_body_after_100_continue_keeps_no_connection_that_was_to_end(
+    version: bytes, *, is_shut_down: bool, closes: bool
+) -> None:
+    async def app(_scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        await receive()
+        await begin(send, b"ok")
+
+    connection, transport = connected(app)
+    asked = request("POST", content_length="2", expect="100-continue", connection="keep-alive")
+    connection.data_received(asked.replace(b"HTTP/1.1", b"HTTP/" + version))
+    await turns()
+    assert b"100 Continue" in transport.written
+    if is_shut_down:
+        connection.shutdown()
+    connection.data_received(b"xx")
+    await turns()
+    assert (b"connection: close" in transport.written) == closes
+    assert transport.is_closing() == closes
+    connection.connection_lost(None)
+
+
+@pytest.mark.anyio
 async def test_reading_goes_on_while_a_response_waits_for_the_client_to_leave() -> None:
     received: list[str] = []
 

@@ -217,7 +217,7 @@ async def test_uvicorn_still_has_the_shape_that_our_connections_rely_on() -> Non
     connection = HttpToolsProtocol(config, server.server_state, {})
     for used in (
         *("cycle", "expect_100_continue", "headers", "loop", "parser", "pipeline", "scope"),
-        *("send_400_response", "timeout_keep_alive_task", "transport"),
+        *("send_400_response", "shutdown", "timeout_keep_alive_task", "transport"),
     ):
         assert hasattr(connection, used)
 
