@@ -1,7 +1,7 @@
 """The package is as `resource_server/README.md` and `pyproject.toml` say it is.
 
-`python -m tests.test_architecture` prints the map with every module: the layers of the
-import-linter contract, and the first line of each docstring.
+`python -m tests.test_architecture` writes the map's folders into that README, and prints the map
+with every module: the layers of the import-linter contract, and the first line of each docstring.
 """
 
 from __future__ import annotations
@@ -69,9 +69,25 @@ def table(*, modules: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_folders(text: str) -> str:
+    """Return the text of the map with its folders written anew."""
+    before, _, rest = text.partition(BEGIN)
+    return before + BEGIN + table(modules=False) + END + rest.partition(END)[2]
+
+
 def test_the_map_has_every_layer_and_folder_with_the_first_line_of_its_docstring() -> None:
-    written = MAP.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert written == table(modules=False)
+    assert with_folders(MAP.read_text("utf-8")) == MAP.read_text("utf-8"), (
+        "run: python -m tests.test_architecture"
+    )
+
+
+def test_the_folders_are_written_into_the_map_and_the_rest_is_kept() -> None:
+    written = MAP.read_text("utf-8")
+    _, begin, rest = written.partition(BEGIN)
+    folders, end, _ = rest.partition(END)
+    assert begin
+    assert end
+    assert with_folders(written.replace(folders, "| old |\n")) == written
 
 
 def test_every_module_of_the_package_is_in_the_printed_map() -> None:
@@ -144,10 +160,6 @@ def test_serving_a_folder_loads_no_heavy_module(tmp_path: Path) -> None:
     assert not HEAVY & set(imported)
 
 
-if __name__ == "__main__":
-    sys.stdout.write(table(modules=True))
-
-
 SLEEPERS = {
     "tests/waiting.py",
     # Providers of a server of their own: they take time.
@@ -202,3 +214,8 @@ def _vacuous_return(test: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler):
             todo += reversed(list(ast.iter_child_nodes(node)))
     return 0
+
+
+if __name__ == "__main__":
+    MAP.write_text(with_folders(MAP.read_text("utf-8")), "utf-8")
+    sys.stdout.write(table(modules=True))
