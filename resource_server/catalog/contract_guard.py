@@ -16,6 +16,7 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext, suppress
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -138,7 +139,7 @@ class GuardedProvider:
             )
             """The optional protocols that the provider implements."""
             self.incomplete = incomplete_abilities(provider)
-            """Methods that count for nothing, as their ability has others, too."""
+            """Methods of abilities that are implemented only in part."""
             self._has_lifetime = isinstance(provider, AbstractAsyncContextManager)
             self.restrictions = self._restrictions()
             """The scopes that parts of the provider need, by option; empty without the ability."""
@@ -533,13 +534,14 @@ def _members(protocol: type) -> Sequence[str]:
 
 def incomplete_abilities(provider: object) -> Sequence[str]:
     """Return which methods a provider has without the others of the same ability."""
+    # An option may have the name of a method.
+    options = [each.name for each in fields(provider)] if is_dataclass(provider) else []
     found: list[str] = []
     for members in map(_members, _PROTOCOLS.values()):
-        # Of the class: an option may have the name of a method.
-        there = [name for name in members if hasattr(type(provider), name)]
-        if there and len(there) < len(members):
-            lacking = ", ".join(name for name in members if name not in there)
-            found.append(f"{', '.join(there)} without {lacking}")
+        there = [name for name in members if hasattr(type(provider), name) and name not in options]
+        lacking = [name for name in members if inspect.getattr_static(provider, name, None) is None]
+        if there and lacking:
+            found.append(f"{', '.join(there)} without {', '.join(lacking)}")
     return found
 
 

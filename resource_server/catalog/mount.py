@@ -104,7 +104,7 @@ class Mount:
             watch and "watch" in self.provider.abilities and not self.provider.is_watch_off
         )
         """Whether changes are noticed as they happen."""
-        for each in self.provider.incomplete:
+        for each in self.provider.incomplete if origin is None else ():
             logger.warning("mount %s: the provider's ability is not used: %s", name, each)
         self._key = key or process_key()
         self.provider.mounted(self.uri, self._key)

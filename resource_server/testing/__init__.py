@@ -133,7 +133,7 @@ async def check_provider(
     calls = Calls(provider)
     for each in incomplete_abilities(provider):
         calls.broken("an ability has all of its methods", each)
-    restrictions = await access_rules.restrictions_before_entry(calls)
+    restrictions = await access_rules.known_restrictions(calls)
     offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from resource_server.access import MAX_SCOPES
 from resource_server.errors import ResourceNotFound
-from resource_server.provider import Provider, SupportsAccess
+from resource_server.provider import Provider
 from resource_server.testing.listing_rules import ListedTree
 from resource_server.testing.provider_calls import Calls, brief
 
@@ -20,16 +20,12 @@ Enter: TypeAlias = Callable[[Calls], AbstractAsyncContextManager[ListedTree]]
 _MAX_ABSENT = 100
 
 
-async def restrictions_before_entry(calls: Calls) -> Restrictions:
-    """Return the restrictions of a provider that is not entered yet, as the server does."""
+async def known_restrictions(calls: Calls) -> Restrictions:
+    """Return the restrictions of a provider, entered or not; none on failure."""
     # `isinstance` would read the property, which may raise.
     if getattr_static(calls.provider, "restrictions", None) is None:
         return {}
-    found: Restrictions = await calls.call("restrictions") or {}
-    if len(every := _scopes_of(found)) > MAX_SCOPES:
-        rule = f"restrictions name at most {MAX_SCOPES} different scopes"
-        calls.broken(rule, f"there are {len(every)}")
-    return found
+    return await calls.call("restrictions") or {}
 
 
 async def check_narrowed(
@@ -39,13 +35,16 @@ async def check_narrowed(
 
     `before` are the restrictions before the provider was entered.
     """
-    if not isinstance(calls.provider, SupportsAccess):
+    if not hasattr(calls.provider, "narrowed"):
         return
-    now: Restrictions = await calls.call("restrictions") or {}
+    now = await known_restrictions(calls)
     if now != before:
         rule = "restrictions do not change"
         calls.broken(rule, f"they were {brief(before)}, then {brief(now)}")
     every = _scopes_of(before)
+    if len(every) > MAX_SCOPES:
+        rule = f"restrictions name at most {MAX_SCOPES} different scopes"
+        calls.broken(rule, f"there are {len(every)}")
     # Without restrictions, or with too many scopes, the server never narrows a provider.
     choices = {frozenset[str](), *(frozenset((scope,)) for scope in every), every}
     for scopes in sorted(choices, key=sorted) if 0 < len(every) <= MAX_SCOPES else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import Any, TypeGuard, cast
 
 from resource_server import uris
@@ -21,7 +21,8 @@ from resource_server.provider import (
     ToolResult,
 )
 
-_NEVER_RAISE = ("narrowed", "restrictions")
+_PLAIN = ("narrowed", "restrictions")
+"""Members that the server does not await, and that raise nothing."""
 SIGNATURE = "methods return the types declared in resource_server.provider"
 SEGMENTS = (
     "a path segment is not empty, '.' or '..', has no '/' or NUL, and can be encoded in a URI"
@@ -73,19 +74,21 @@ class Calls:
         call = f"{method}({', '.join([*map(brief, given), *shown])})"
         try:
             member: Any = getattr(self.provider, method)
-            found: Any = member(*given, **options) if callable(member) else member
-            found = await found if isawaitable(found) else found
-        except ResourceError as error:
-            if method not in _NEVER_RAISE:
-                return error
-            self.broken("restrictions and narrowed do not raise", f"{call} raised {error!r}")
-            return None
+            found: Any = member if method == "restrictions" else member(*given, **options)
+            if method not in _PLAIN and isawaitable(found):
+                found = await found
         except Exception as error:
             rule = "a provider raises only errors from resource_server.errors"
+            if method in _PLAIN:
+                rule = "restrictions and narrowed do not raise"
+            elif isinstance(error, ResourceError):
+                return error
             self.broken(rule, f"{call} raised {type(error).__name__}: {one_line(error)}")
             return None
         if not _RESULTS[method](found):
             self.broken(SIGNATURE, f"{call} returned {brief(found)}")
+            if iscoroutine(found):
+                found.close()
             return None
         if "limit" in options:
             page = found.hits if isinstance(found, SearchPage) else found

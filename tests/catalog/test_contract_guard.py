@@ -8,6 +8,7 @@ import inspect
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -99,6 +100,15 @@ def test_an_ability_without_one_of_its_methods_is_named() -> None:
         "hides without explain, warnings",
     ]
     assert GuardedProvider(LevelTree({})).incomplete == []
+
+
+@pytest.mark.parametrize("has_slots", [False, True])
+def test_an_option_with_the_name_of_a_method_is_no_ability(has_slots: bool) -> None:
+    @dataclass(slots=has_slots)
+    class Optioned(Tree):
+        tools: tuple[str, ...] = ()
+
+    assert GuardedProvider(Optioned()).incomplete == []
 
 
 class Restricted(Tree):

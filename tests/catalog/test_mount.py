@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import pytest
 from resource_server.catalog import mount as mount_module
 from resource_server.catalog.mount import Mount, SecondUseCache, log_failure
 from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFound
-from resource_server.provider import Annotations, Provider, Resource
+from resource_server.provider import Annotations, Path, Provider, Resource
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import LevelTree, SlowTree, Tree
 from tests.waiting import quiet_for
@@ -120,6 +120,28 @@ async def test_a_provider_that_fails_on_exit_is_only_logged(
     await mount.start()
     await mount.close()
     assert "docs" in caplog.text
+
+
+# -- narrowed mounts
+
+
+def test_an_ability_without_one_of_its_methods_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Half(Tree):
+        restrictions: Mapping[str, frozenset[str]] = {"some": frozenset({"read"})}
+
+        def narrowed(self, scopes: frozenset[str]) -> Provider:
+            return Half({})
+
+        def explain(self, path: Path) -> str:
+            return ""
+
+    mount = mounted(Half({}))
+    assert mount.narrowed(frozenset()) not in (None, mount)
+    assert caplog.messages == [
+        "mount docs: the provider's ability is not used: explain without hides, warnings"
+    ]
 
 
 # -- failing to start

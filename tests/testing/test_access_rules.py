@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -73,6 +73,42 @@ class CannotBeNarrowed(Guarded):
         raise ResourceNotFound
 
 
+class FailsWhenNarrowed(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        raise KeyError(scopes)
+
+
+class FailsToNameScopes(Guarded):
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        raise KeyError
+
+
+class NarrowsLater(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        async def later() -> Provider:
+            return Shelf(self.seen(scopes))
+
+        return cast("Any", later())
+
+
+class Later:
+    """Gives scopes when it is awaited."""
+
+    def __await__(self) -> Generator[None, None, Mapping[str, frozenset[str]]]:
+        yield from ()
+        return {"items.a": A}
+
+
+class NamesScopesLater(Shelf):
+    restrictions = Later()
+
+
+class NamesScopesWhenCalled(Shelf):
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        return {"items.a": A}
+
+
 class ShowsAllToAll(Guarded):
     def narrowed(self, scopes: frozenset[str]) -> Provider:
         return type(self)(self.items)
@@ -115,6 +151,11 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (NarrowsItself, "narrowed returns a new provider, which is entered and left on its own"),
     (NarrowsToNothing, SIGNATURE),
     (CannotBeNarrowed, "restrictions and narrowed do not raise"),
+    (FailsWhenNarrowed, "restrictions and narrowed do not raise"),
+    (FailsToNameScopes, "restrictions and narrowed do not raise"),
+    (NarrowsLater, SIGNATURE),
+    (NamesScopesLater, SIGNATURE),
+    (NamesScopesWhenCalled, SIGNATURE),
     (ShowsAllToAll, "resources that require scopes are hidden without them"),
     (KeepsFromAll, "narrowing to all scopes hides nothing"),
     (ForgetsTemplates, "narrowing to all scopes hides nothing"),
