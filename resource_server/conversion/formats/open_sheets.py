@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -54,7 +54,7 @@ class OpenSheets:
         content = content_of(archive)
         self._tables = body_of(content, "ODS", "spreadsheet").findall("table:table")
         self.names = [table.get("table:name", "") for table in self._tables]
-        self.charts: Mapping[str, str] = {}
+        self.charts: Mapping[str, Callable[[], str]] = {}
         self._writer = MarkdownText(archive, content)
         self._hidden = {
             style.get("style:name", "")

@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, dropwhile, islice
 from types import MappingProxyType
 from typing import BinaryIO, Final, TypeVar
@@ -148,8 +149,8 @@ def _csv_part(sheets: _Excel | OpenSheets, request: ConversionRequest) -> Part:
 def _part(sheets: _Excel | OpenSheets, index: int, request: ConversionRequest) -> str:
     """Return a sheet, with what it has beside its cells."""
     if index >= len(sheets.names):
-        name, html = list(sheets.charts.items())[index - len(sheets.names)]
-        text = markdown_of(html) or "[This sheet is empty.]\n"
+        name, chart = list(sheets.charts.items())[index - len(sheets.names)]
+        text = markdown_of(chart()) or "[This sheet is empty.]\n"
         return f"{markdown.heading(name, 2)}\n\n{text}"
     text = _markdown(sheets.sheet(index), request)
     remarks = sheets.remarks(index)
@@ -188,13 +189,13 @@ class _Excel:
         self,
         file: BinaryIO,
         remarks: Callable[[int], str],
-        charts: Mapping[str, str] = MappingProxyType({}),
+        charts: Mapping[str, Callable[[], str]] = MappingProxyType({}),
         compacted: Collection[str] = (),
     ) -> None:
         self.remarks = remarks
         """Returns what a sheet has beside its cells, as HTML."""
         self.charts = charts
-        """Sheets that are nothing but a chart, as HTML."""
+        """Functions that return sheets which are nothing but a chart, as HTML, by name."""
         self._compacted = compacted
         self._book = _guarded(lambda: CalamineWorkbook.from_filelike(file))
         # Charts and macros are no tables.
@@ -286,7 +287,7 @@ class _OpenXml:
         self._parts = SheetParts(archive, main)
         relations, folder = archive.relations(main), posixpath.dirname(main)
         self.sheets: list[_About] = []
-        self.charts: dict[str, str] = {}
+        self.charts: dict[str, Callable[[], str]] = {}
         for at, sheet in enumerate(self._root.iter("x:sheet"), 1):
             usual = Relation("worksheet", f"{folder}/worksheets/sheet{at}.xml", False)
             relation = relations.get(sheet.get("r:id", ""), usual)
@@ -297,7 +298,7 @@ class _OpenXml:
             if relation.kind == "worksheet":
                 self.sheets.append(about)
             elif relation.kind == "chartsheet":
-                self.charts[about.name] = lists_of(self._parts.drawings(about.part))
+                self.charts[about.name] = partial(self._chart, about.part)
         self._others: dict[str, str] = {}
         for kind in ("styles", "sharedStrings"):
             usual_name = f"{folder}/{kind}.xml"
@@ -311,6 +312,9 @@ class _OpenXml:
         """Return what a sheet has beside its cells, as HTML."""
         part = self.sheets[index].part
         return self._parts.remarks(part, self._tails[part])
+
+    def _chart(self, part: str) -> str:
+        return lists_of(self._parts.drawings(part))
 
     def copy(self) -> BinaryIO:
         """Return the copy; sheets whose cells are moved together are `compacted` then."""

@@ -13,6 +13,7 @@ from resource_server.errors import ConversionError, InvalidParameter
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
 from tests.conversion.portable import xlsx
+from tests.conversion.samples import SAMPLES
 from tests.conversion.samples.whole import xlsb
 from tests.conversion.xls import xls
 
@@ -277,6 +278,15 @@ def test_the_rows_of_a_sheet_are_read_as_csv() -> None:
     assert part.mime_type == "text/csv"
     (part,) = parts_of(convert, document, {"columns": "c,a", "rows": "3-"}, format="csv")
     assert part.data == "c,a\n,2\n"
+
+
+def test_a_damaged_chart_sheet_hides_no_other_sheet() -> None:
+    members = unzipped(next(each.data for each in SAMPLES if each.name == "whole.xlsx"))
+    members["xl/drawings/drawing2.xml"] = b"<damaged"
+    document = zipped(members)
+    assert "row one" in text_of(convert, document, {"sheet": "Data"})
+    with pytest.raises(ConversionError, match="its XML cannot be read"):
+        text_of(convert, document, {"sheet": "Trend"})
 
 
 def test_csv_is_one_sheet_at_a_time() -> None:
