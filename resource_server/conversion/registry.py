@@ -46,6 +46,8 @@ class ConverterEntry(msgspec.Struct, frozen=True):
     """That of its package: another one may convert otherwise."""
     inside: str | None = None
     """The media type of the document in a compressed one."""
+    is_verbatim: bool = False
+    """Whether it gives text as the document has it, even where that looks like a table."""
     others: ConverterEntry | None = None
     """The converter of formats that another function makes."""
 
@@ -100,7 +102,7 @@ _PARQUET = f"{_MODULES}.parquet:convert"
 """Its workers may open their document by its name, so each has one."""
 _ROWS = ("rows", "columns")
 _COMPRESSED = ConverterEntry(
-    f"{_MODULES}.compressed:convert", (TEXT,), "parts", options=("encoding",)
+    f"{_MODULES}.compressed:convert", (TEXT,), "parts", options=("encoding",), is_verbatim=True
 )
 _ARCHIVES = (".tgz", ".tbz2", ".txz", ".tzst")
 PLAIN_TEXT = ConverterEntry(f"{_MODULES}.encodings:convert", (TEXT,), options=("encoding",))
@@ -116,8 +118,10 @@ _BY_SUFFIX: Mapping[str, ConverterEntry] = {
         f"{_MODULES}.epub:convert", unit="chapters", needs=("html_to_markdown",)
     ),
     "html xhtml": ConverterEntry(f"{_MODULES}.html:convert", needs=("html_to_markdown",)),
-    "ipynb": ConverterEntry(f"{_MODULES}.notebook:convert", (MARKDOWN, _PNG), "cells"),
-    "eml mht": ConverterEntry(f"{_MODULES}.mail:convert"),
+    "ipynb": ConverterEntry(
+        f"{_MODULES}.notebook:convert", (MARKDOWN, _PNG), "cells", is_verbatim=True
+    ),
+    "eml mht": ConverterEntry(f"{_MODULES}.mail:convert", is_verbatim=True),
     "csv tsv jsonl ndjson": ConverterEntry(
         f"{_MODULES}.delimited:convert", (MARKDOWN, _JSON, CSV), options=_ROWS
     ),
@@ -152,16 +156,20 @@ class Converters:
 
     def __init__(self, media_types: Collection[str] | None = None) -> None:
         self._only = None if media_types is None else frozenset(media_types)
-        self.known: dict[str | None, ConverterEntry | None] = {}
+        self._known: dict[str | None, ConverterEntry | None] = {}
         """The converters found so far, by media type; None for a type that has none."""
 
     def __bool__(self) -> bool:
         """Whether any may be offered."""
         return self._only is None or bool(self._only)
 
+    def has_none(self, media_type: str | None) -> bool:
+        """Return whether a media type was looked up before and has no converter."""
+        return media_type in self._known and self._known[media_type] is None
+
     def is_known(self, media_type: str | None) -> bool:
         """Return whether the converter of a media type is known without a look at packages."""
-        return media_type in self.known or not self or is_loaded()
+        return media_type in self._known or not self or is_loaded()
 
     def of(self, media_type: str | None, name: str = "") -> ConverterEntry | None:
         """Return the converter of a document, if there is one whose packages are installed.
@@ -186,13 +194,13 @@ class Converters:
         return msgspec.structs.replace(plain, formats=formats, others=found)
 
     def _available(self, media_type: str | None) -> ConverterEntry | None:
-        if media_type in self.known:
-            return self.known[media_type]
+        if media_type in self._known:
+            return self._known[media_type]
         found = self._entry(media_type)
         if found is not None and not found.is_available:
             found = None
-        if len(self.known) < _MAX_TYPES:
-            self.known[media_type] = found
+        if len(self._known) < _MAX_TYPES:
+            self._known[media_type] = found
         return found
 
     def missing(self, media_type: str | None) -> Sequence[str]:

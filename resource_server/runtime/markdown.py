@@ -26,7 +26,7 @@ _ESCAPED = re.compile(
     re.VERBOSE,
 )
 _BLOCK = re.compile(r"(?m)^( {0,3})(#{1,6}(?=[ \t]|$)|[-+>=]|\d{1,9}(?=[.)]))")
-_ROW = re.compile(rb"(?m)^\|.*\\.*")
+_TABLE = re.compile(rb"(?m)^\|.*\n\|(?: :?---+:? \|)+\n(?:^\|.*\n?)*")
 _PUNCTUATION = re.compile(rb"\\([!-/:-@\[-`{-~])")
 """A character that is escaped."""
 _BACKTICKS = re.compile(r"`+")
@@ -100,9 +100,9 @@ def table_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def with_plain_rows(text: bytes) -> bytes:
-    """Return Markdown in which the rows of tables have their cells as they were written."""
-    return _ROW.sub(lambda row: _PUNCTUATION.sub(rb"\1", row[0]), text) if b"\\" in text else text
+def with_plain_cells(text: bytes) -> bytes:
+    """Return Markdown in which the cells of tables stand as they were written."""
+    return _TABLE.sub(lambda table: _PUNCTUATION.sub(rb"\1", table[0]), text)
 
 
 def table_rows(columns: Iterable[Sequence[str]]) -> str:

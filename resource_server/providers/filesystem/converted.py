@@ -319,7 +319,9 @@ class ConvertedText:
                 begins.append(line)
                 names.append(f"{unit.removesuffix('s')} {part.number}")
             line += f"{part.data!s}{between(conversion.parts[0].mime_type)}".count("\n")
-        data = markdown.with_plain_rows(converted_range.joined_text(conversion))
+        data = converted_range.joined_text(conversion)
+        if not wanted.converter.is_verbatim:
+            data = markdown.with_plain_cells(data)
         return PlacedText(data, begins, names, is_cut=conversion.is_cut)
 
     def prepare(self, fd: int, name: str) -> None:

@@ -458,6 +458,36 @@ async def test_a_search_finds_cells_as_they_are_written(tmp_path: Path, cell: st
     assert await hits(tmp_path, cell) == {"book.xlsx"}
 
 
+_TABLE = "| a | b |\n| --- | --- |\n| path C:\\.venv \\* | end |\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.log.gz", "| path C:\\.venv \\* end\n"),
+        ("a.log.gz", _TABLE),
+        ("a.csv.gz", _TABLE),
+        ("a.eml", f"Subject: a\n\n{_TABLE}"),
+    ],
+    ids=["line", "log", "csv", "mail"],
+)
+async def test_a_search_finds_lines_like_rows_as_they_are_written(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    data = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert await hits(tmp_path, r"C:\.venv \*") == {name}
+
+
+async def test_a_search_finds_cells_of_a_document_as_they_are_shown(tmp_path: Path) -> None:
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    cell = r"<w:tc><w:p><w:r><w:t>C:\.venv \* a|b</w:t></w:r></w:p></w:tc>"
+    body = f"<w:body><w:tbl><w:tr>{cell * 2}</w:tr></w:tbl></w:body>"
+    document = f'<w:document xmlns:w="{space}">{body}</w:document>'
+    (tmp_path / "a.docx").write_bytes(zipped({"word/document.xml": document.encode()}))
+    assert await hits(tmp_path, r"C:\.venv \* a|b") == {"a.docx"}
+
+
 async def test_a_search_finds_words_in_other_encodings(tmp_path: Path) -> None:
     for encoding, text in ENCODED.items():
         (tmp_path / f"{encoding}.txt").write_bytes(text.encode(encoding))
