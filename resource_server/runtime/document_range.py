@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True):
 def parse_range(given: Mapping[str, str | int | None], *, is_uri: bool = False) -> Range | None:
     """Return the range among arguments or URI parameters; None without one.
 
-    A URI names both ends of a range: `lines=10-10`, where an argument may be `10`.
+    A URI always has the hyphen: `lines=10-10`, where an argument may be `10`.
 
     Raises:
         InvalidParameter: there are several, or it is no range; says what is right.

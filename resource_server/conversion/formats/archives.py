@@ -21,8 +21,6 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 from resource_server import media_types
 from resource_server.errors import ConversionError
 
-__all__ = ["Archive", "Relation", "below", "copied", "integer", "parse_xml", "protection"]
-
 MAX_FILES: Final = 10_000
 MAX_RATIO: Final = 100
 """Maximum size of unpacked data as a multiple of the packed."""

@@ -355,12 +355,12 @@ class _Reader:
             if not shown or len(shown) > room:
                 total = part.total or await self._line_count()
                 if total is None and offset is not None:
-                    all_lines = Range("bytes", offset)
+                    from_the_beginning = Range("bytes", offset)
                 else:
                     total = total or 1
-                    all_lines = Range("lines", max(1, total - asked + 1), total)
+                    from_the_beginning = Range("lines", max(1, total - asked + 1), total)
                 return whole[-room:], self._notice(
-                    "the end of a long line", all_lines, "From its beginning"
+                    "the end of a long line", from_the_beginning, "From its beginning"
                 )
         elif not part.limited:
             return whole, ""
