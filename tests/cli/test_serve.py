@@ -24,6 +24,7 @@ from tests.cli.conftest import (
 
 # Loaded by no source, up to the answer to `initialize`: each would delay it.
 LATER = {
+    "aiosqlite",
     "anyio",
     "difflib",
     "magic",

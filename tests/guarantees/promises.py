@@ -278,8 +278,7 @@ PROMISES = (
         "as-shown-so-taken",
         ("a value as it is shown is one that filters and keys take",),
         ("providers/database/formats/values.py", "providers/database/reading/selection.py"),
-        "Numbers beyond a double inside of JSON columns of MariaDB and PostgreSQL are shown and "
-        "not found. What an engine cannot compare is refused by the name of its type.",
+        "What an engine cannot compare is refused by the name of its type.",
         ("spelling", "files"),
     ),
     Promise(

@@ -614,10 +614,10 @@ def lacking(rule: Rule, tables: Sequence[Table]) -> Iterable[tuple[Problem, Sequ
         for name, group in product(names, groups):
             if any(_has((*each.column_names, *(each.unread or ())), name) for each in group):
                 continue
-            problem = _no_column(name, group)
-            if not problem.endswith("?") and any(each.unread is None for each in group):
+            is_near = near_name(name, _columns(group)) is not None
+            if not is_near and any(each.unread is None for each in group):
                 continue
-            text = sentences(problem, WITHHELD[len(group) > 1])
+            text = sentences(_no_column(name, group), WITHHELD[len(group) > 1])
             yield Problem(f"tables.{rule.pattern}.{option}", text), [each.name for each in group]
 
 
@@ -645,10 +645,13 @@ def _change_problems(pattern: str, options: TableOptions) -> Iterable[Problem]:
         )
 
 
+def _columns(tables: Sequence[Table]) -> list[str]:
+    return [column for table in tables for column in table.column_names]
+
+
 def _no_column(name: str, tables: Sequence[Table]) -> str:
-    known = [column for table in tables for column in table.column_names]
     where = f"table '{tables[0].name.name}'" if len(tables) == 1 else "any such table"
-    return f"no column '{name}' in {where}{did_you_mean(name, known)}"
+    return f"no column '{name}' in {where}{did_you_mean(name, _columns(tables))}"
 
 
 def _column_problems(

@@ -72,8 +72,10 @@ async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator
 
 
 def connection_threads() -> list[threading.Thread]:
-    """Return the threads that run connections."""
-    return [thread for thread in threading.enumerate() if "sqlite-connection" in thread.name]
+    """Return the threads that run connections: ours, and aiosqlite's."""
+    names = ("sqlite-connection", "_connection_worker")
+    threads = threading.enumerate()
+    return [thread for thread in threads if any(name in thread.name for name in names)]
 
 
 async def rows(

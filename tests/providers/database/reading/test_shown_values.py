@@ -162,6 +162,7 @@ async def test_json_inside_a_list_is_shown_as_it_is(owner: Owner) -> None:
         assert await _ids(it, "where.huge=340282366920938463463374607431768211455") == [1]
 
 
+@pytest.mark.guarantee("as-shown-so-taken")
 @pytest.mark.parametrize("url", ["mariadb", "postgresql", "duckdb", "sqlite"], indirect=True)
 async def test_json_with_numbers_that_are_shown_as_text_finds_its_row(owner: Owner) -> None:
     type = "jsonb" if owner.engine == "postgresql" else "json"

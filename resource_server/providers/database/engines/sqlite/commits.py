@@ -1,4 +1,4 @@
-"""The commit watch of a SQLite file.
+"""The commit watch of a SQLite file, on aiosqlite.
 
 File events say when to look at `PRAGMA data_version`. Where the system reports all of them, polls
 are rare; they find what no event tells, such as a commit that becomes visible late.
@@ -7,24 +7,32 @@ are rare; they find what no event tells, such as a commit that becomes visible l
 from __future__ import annotations
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import AsyncGenerator
+from typing import Any
 
-from resource_server.errors import DeadlineExceeded, MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.sqlite.authorizer import everything
+import aiosqlite
+
+from resource_server.errors import MountUnavailable, ResourceBusy
 from resource_server.providers.database.engines.sqlite.connection import (
-    SqliteConnection,
-    StatementRefused,
+    errors_explained,
+    hardened,
 )
-from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    WriteAheadLog,
+)
 from resource_server.providers.database.engines.sqlite.file_events import file_events
-from resource_server.providers.database.engines.sqlite.workers import SqliteWorker
+
+# At DEBUG it would log statements with their values.
+logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
 _LOOK_DELAYS_S = (0.0, 0.001, 0.004, 0.010, 0.020, 0.040, 0.080, 0.160, 0.320)
 """When to look after a file event: SQLite writes and syncs the log before a commit is visible."""
 _IDLE_AFTER_S = 60.0
 """Time without a commit after which polls become rare, where they are not rare already."""
 _RARE_INTERVAL_S = 1.0
-_LOOK_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 2.0
 
 
@@ -38,7 +46,9 @@ class SqliteCommitWatch:
     def __init__(self, file: DatabaseFile, interval: float) -> None:
         self._file = file
         self._interval = interval
-        self._worker = SqliteWorker(file, "catalog", everything)
+        self._connection: _WatchConnection | None = None
+        self._opened = 0
+        """Number of connections so far; a data version holds for one of them."""
         self._nudged = asyncio.Event()
         self._looks: list[float] = []
         """Times of the looks that a file event asked for, the last one first."""
@@ -61,9 +71,9 @@ class SqliteCommitWatch:
                     await self._wait(interval)
                     try:
                         seen, is_locked = await self._look(), False
-                    except (MountUnavailable, StatementRefused) as error:
+                    except MountUnavailable as error:
                         seen = str(error)
-                    except (ResourceBusy, DeadlineExceeded):
+                    except ResourceBusy:
                         # A writer holds the lock; a later look sees its commit.
                         is_locked = True
                         continue
@@ -71,7 +81,7 @@ class SqliteCommitWatch:
                         state, changed = seen, loop.time()
                         yield
             finally:
-                await self._worker.close(_CLOSE_TIMEOUT_S)
+                await self._close()
 
     async def _look(self) -> object:
         """Return what changes with a commit, and when the file is replaced, removed or restored.
@@ -79,7 +89,22 @@ class SqliteCommitWatch:
         Raises:
             ResourceBusy, MountUnavailable: as `Engine` raises them.
         """
-        return await self._worker.run(_state, _LOOK_TIMEOUT_S)
+        try:
+            if self._connection is None or not self._connection.is_current():
+                await self._close()
+                self._opened += 1
+                connection = _WatchConnection(self._file)
+                await connection.open()
+                self._connection = connection
+            return self._opened, await self._connection.data_version()
+        except MountUnavailable:
+            await self._close()
+            raise
+
+    async def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
     def _nudge(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -103,6 +128,90 @@ class SqliteCommitWatch:
             self._looks.pop()
 
 
-def _state(connection: SqliteConnection) -> object:
-    # The version of the data holds for one connection.
-    return connection, connection.versions()
+class _WatchConnection:
+    """A connection for one statement, `PRAGMA data_version`.
+
+    aiosqlite suits it: nothing in the file is evaluated, so no statement can get stuck.
+    """
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+        self._identity = file.identify()
+        self._log: WriteAheadLog | None = None
+        self._failure: Exception | None = None
+        self._database = aiosqlite.Connection(self._connect, iter_chunk_size=1)
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            ResourceBusy, MountUnavailable: as `Engine` raises them.
+        """
+        opening = asyncio.ensure_future(self._database)
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await _end_of(opening)
+            await self.close()
+            raise
+        if self._failure is not None:
+            await self.close()
+            with errors_explained():
+                raise self._failure
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return self._opened()
+        except Exception as error:
+            # After an error, aiosqlite would leave us no way to wait for its thread.
+            self._failure = error
+            return sqlite3.connect(":memory:")
+
+    def _opened(self) -> sqlite3.Connection:
+        database = hardened(self._file.uri(self._identity))
+        try:
+            database.execute("PRAGMA data_version").close()  # opens the log, if there is one
+            self._log = self._file.log(self._identity)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def is_current(self) -> bool:
+        """Return whether the connection notices others' commits.
+
+        Raises:
+            MountUnavailable: the file is gone.
+        """
+        same_log = self._log is not None and self._log.is_current()
+        return same_log and self._file.is_current(self._identity)
+
+    async def data_version(self) -> int:
+        """Return a number that changes with every commit of another connection.
+
+        Raises:
+            ResourceBusy, MountUnavailable: as `Engine` raises them.
+        """
+        with errors_explained():
+            ((version,),) = await self._database.execute_fetchall("PRAGMA data_version")
+        return version
+
+    async def close(self) -> None:
+        """Close the connection, and wait for its thread: it must not outlive the event loop."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        # `close` would wait until a busy thread is done.
+        stopped: asyncio.Future[None] | None = self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if stopped is not None:
+            await _end_of(stopped)
+
+
+async def _end_of(work: asyncio.Future[Any]) -> None:
+    """Wait until a thread has done its work, for some seconds, even if cancelled meanwhile."""
+    waiting = asyncio.ensure_future(asyncio.wait((work,), timeout=_CLOSE_TIMEOUT_S))
+    try:
+        await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        await waiting
+        raise

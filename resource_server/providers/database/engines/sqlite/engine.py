@@ -197,13 +197,13 @@ class SqliteEngine(Engine, PolicyEngine):
 
     def _confined_to(self, policy: VisibleTables) -> PolicyWorkers:
         """Return the workers for a policy, which replaces an earlier one of the same kind."""
+        if self._is_closed:
+            raise ResourceBusy(CLOSING)
         known = self._confined.get(policy.is_author)
         if known is not None:
             if known.policy is policy:
                 return known
             self._retire(known)
-        if self._is_closed:
-            raise ResourceBusy(CLOSING)
         size, waiting = _DECLARED if policy.is_author else _ASKED
         workers = PolicyWorkers(self._file, policy, self._readable, size=size, max_waiting=waiting)
         self._confined[policy.is_author] = workers
