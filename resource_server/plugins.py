@@ -195,7 +195,7 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
 
 
 def _combined(classes: Mapping[str, type], named: str) -> type:
-    """Return the provider class of several that are made from functions."""
+    """Combine the function providers of one file."""
     if all(getattr(cls, "is_combinable", False) for cls in classes.values()):
         # Imported by the plugin already.
         from resource_server.provider.simple import combined

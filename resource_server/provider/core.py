@@ -1,7 +1,7 @@
 """The provider contract: the interface between the server and a plugin.
 
 A provider serves the resources of one mount. It is a plain class, usually a dataclass whose fields
-are its manifest options. There is nothing to inherit or register. All names are those of
+are its manifest options. There is nothing to inherit or register. Import every name from
 `resource_server.provider`:
 
     @dataclass

@@ -273,8 +273,6 @@ class FileTree:
 
         `key` is its real path below the root.
         """
-        if self.exposure.withheld is None:
-            return False
         prefix, slash, name = key.rpartition("/")
         return self.exposure.withholds(prefix + slash, name, status) is not None
 

@@ -258,7 +258,9 @@ class Filesystem:
                 # Imported here and below: most folders have no rules.
                 from resource_server.providers.filesystem.exposure import unmatched
 
-                await self.threads.run(lambda: unmatched.stop(self._tree, self.directories))
+                await self.threads.run(
+                    lambda: unmatched.refuse_misnamed(self._tree, self.directories)
+                )
             except BaseException:
                 await self.__aexit__()  # it does not run after a failed `__aenter__`
                 raise
@@ -666,7 +668,7 @@ class Filesystem:
         """Return rules that match nothing; `limit` is the number of names to compare."""
         from resource_server.providers.filesystem.exposure import unmatched
 
-        return unmatched.rules(
+        return unmatched.problems(
             self._tree, self.include, self.exclude, self.directories, limit=limit
         )
 

@@ -246,6 +246,7 @@ async def test_links_within_the_root_lead_to_exposed_files(root: Path) -> None:
     [
         "../outside",
         "../outside/file",
+        "../root_private",
         "/etc/hosts",
         "server.pem",
         ".hidden/x",
@@ -261,7 +262,7 @@ async def test_links_within_the_root_lead_to_exposed_files(root: Path) -> None:
     ],
 )
 async def test_a_link_to_a_hidden_file_is_absent(root: Path, target: str) -> None:
-    plant(root.parent, ["outside/file", "a.txt"])
+    plant(root.parent, ["outside/file", "root_private/file", "a.txt"])
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to(target)
     provider = Filesystem(path=root, symlinks="within-root")

@@ -291,12 +291,6 @@ def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, n
     assert content(root, "docs", "a.txt") == "inside"
 
 
-@pytest.mark.guarantee("links-stay-inside")
-def test_a_link_to_a_folder_of_the_same_prefix_is_not_followed(root: Root, folder: Path) -> None:
-    (folder / "twin").symlink_to(f"../{folder.name}_private")
-    assert is_absent(root, "twin", "key")
-
-
 @pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.skipif(not Path("/proc/self/root").exists(), reason="no /proc")
 def test_magic_links_of_proc_are_never_followed(resolver: ResolverName) -> None:

@@ -37,7 +37,7 @@ class Unmatched(NamedTuple):
     """Whether it may mean a directory with a name that is near, which it then does not hide."""
 
 
-def rules(
+def problems(
     tree: FileTree,
     include: Sequence[str],
     exclude: Sequence[str],
@@ -57,7 +57,7 @@ def rules(
     return [(each.option, each.problem) for each in found]
 
 
-def stop(tree: FileTree, written: Iterable[str]) -> None:
+def refuse_misnamed(tree: FileTree, written: Iterable[str]) -> None:
     """Refuse to serve a folder if a key of `directories` may mean a directory with another name.
 
     Raises:

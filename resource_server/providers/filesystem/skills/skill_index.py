@@ -318,15 +318,16 @@ class SkillIndex:
 
         Of a document that changes all the time it is what was found last.
         """
-        for is_last in (*(_ATTEMPTS - 1) * (False,), True):
+        left = _ATTEMPTS
+        while True:
+            left -= 1
             with self._opened(path) as opened:
                 found = _current(cache, opened.resource) or examine(opened)
                 is_unchanged = opened.current_version() == found.version
                 if is_unchanged and opened.is_cacheable:
                     cache.put(path, found)
-                if is_unchanged or is_last:
+                if is_unchanged or not left:
                     return found
-        raise ResourceNotFound
 
     @contextmanager
     def _opened(self, path: Path) -> Generator[_OpenDocument]:
