@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from resource_server.cli import completion
 from tests.cli.conftest import PATIENCE_S, Run
 
 PROGRAM = "resource-server"
@@ -171,4 +172,4 @@ def test_an_unknown_shell_is_a_usage_error(run: Run) -> None:
     done = run("completion", "tcsh")
     assert (done.status, done.out) == (2, "")
     assert "bash" in done.err
-    assert "Choose from: bash, zsh, fish; see" in run("completion").err
+    assert f"Choose from: {', '.join(completion.SHELLS)}; see" in run("completion").err

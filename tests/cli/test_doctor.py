@@ -49,6 +49,16 @@ def test_all_that_is_needed_works_here(run: Run, home: Path) -> None:
     assert found["hosts"]["text"] == "none is found on this machine"
 
 
+def test_node_that_does_not_run_is_no_problem(run: Run, home: Path, tmp_path: Path) -> None:
+    node = tmp_path / "bin" / "node"
+    node.parent.mkdir()
+    node.write_text("#!/bin/sh\nexit 1\n")
+    node.chmod(0o755)
+    found = findings(run)["Node"]
+    assert found["state"] == "missing"
+    assert found["text"] == f"{node} does not run; only the MCP Inspector needs it"
+
+
 def test_a_person_gets_one_line_a_finding(run: Run, home: Path) -> None:
     done = run("doctor")
     assert (done.status, done.err) == (0, "")

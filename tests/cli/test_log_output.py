@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from resource_server.cli import log_output
+from resource_server.transports.http.observability import access_log
 from tests.cli.conftest import (
     INITIALIZE,
     LIST,
@@ -34,6 +39,14 @@ class Mine:
         await asyncio.wait([task])
         return [Content("x")]
 """
+
+
+def test_the_access_log_is_enabled_by_the_name_of_its_logger(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, access_log.logger.name):  # restores the level
+        log_output.enable_access_log()
+        assert access_log.logger.level == logging.INFO
 
 
 def test_a_late_first_log_line_does_not_keep_the_process(folder: Path) -> None:

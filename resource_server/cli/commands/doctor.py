@@ -14,7 +14,7 @@ import msgspec
 from resource_server import __version__, media_types
 from resource_server.cli import console, log_output, source_arguments
 from resource_server.cli.hosts import folders, host
-from resource_server.cli.hosts.config_change import run_program
+from resource_server.cli.hosts.config_change import ProgramFailed, run_program
 from resource_server.cli.hosts.installed_entries import installed_entries
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.errors import ConversionError
@@ -137,7 +137,7 @@ def _node() -> Finding:
         return Finding("Node", "missing", "not found; only the MCP Inspector needs it")
     try:
         version = run_program(node, "--version", timeout_s=_PROGRAM_S)
-    except CannotEdit:
+    except ProgramFailed:
         return Finding("Node", "missing", f"{node} does not run; only the MCP Inspector needs it")
     major = version.removeprefix("v").partition(".")[0]
     if not major.isdecimal() or int(major) < _MIN_NODE:

@@ -84,18 +84,18 @@ def command(
         options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
     elif insecure or tls_cert or tls_key or proxies or access_log or legacy:
         raise console.usage_error("these options need --http")
-    wanted = _Wanted(words, strict, not no_plugins, verbose)
+    arguments = _ServeArguments(words, strict, not no_plugins, verbose)
     serving = _over_stdio if options is None else partial(_over_http, options=options)
     if not is_demo:
-        return serving(wanted)
+        return serving(arguments)
     # Imported here: only a demonstration needs it.
     from resource_server.cli import demo
 
     with demo.made() as sources:
-        return serving(wanted._replace(words=sources, hints=demo.hints(sources)))
+        return serving(arguments._replace(words=sources, hints=demo.hints(sources)))
 
 
-class _Wanted(NamedTuple):
+class _ServeArguments(NamedTuple):
     """What is served, over stdio as over HTTP."""
 
     words: Sequence[str]
@@ -114,19 +114,19 @@ class _Wanted(NamedTuple):
         )
 
 
-def _over_stdio(wanted: _Wanted) -> int:
+def _over_stdio(arguments: _ServeArguments) -> int:
     # First: from here on, nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
-    log_output.log_to_stderr(wanted.verbose, blocking=False)
-    served = wanted.server()
+    log_output.log_to_stderr(arguments.verbose, blocking=False)
+    served = arguments.server()
     if os.isatty(reader):
         console.note(f"serving {_served(served.manifest)} to an MCP client; Ctrl-D ends")
-        _print_hints(wanted.hints or _connecting(wanted.words))
+        _print_hints(arguments.hints or _connecting(arguments.words))
     runner.favour_the_loop()
-    return runner.run(_serve(served, reader, writer, strict=wanted.is_strict))
+    return runner.run(_serve(served, reader, writer, strict=arguments.is_strict))
 
 
-def _over_http(wanted: _Wanted, *, options: HttpOptions) -> int:
+def _over_http(arguments: _ServeArguments, *, options: HttpOptions) -> int:
     # Imported here: stdio does without.
     extras.require("http", "--http")
     from resource_server.transports.http.server import uvicorn_server
@@ -140,10 +140,10 @@ def _over_http(wanted: _Wanted, *, options: HttpOptions) -> int:
     certificate = (
         uvicorn_server.Certificate(options.tls_cert, options.tls_key) if options.tls_cert else None
     )
-    log_output.log_to_stderr(wanted.verbose, blocking=False)
+    log_output.log_to_stderr(arguments.verbose, blocking=False)
     if options.logs_access:
         log_output.enable_access_log()
-    served = wanted.server(over_http=True)
+    served = arguments.server(over_http=True)
     http = served.manifest.http
     if reason := options.refusal(served.manifest, is_loopback=address.is_loopback):
         return console.fail(reason)
@@ -154,14 +154,14 @@ def _over_http(wanted: _Wanted, *, options: HttpOptions) -> int:
     async def serve() -> int:
         _prepare_soon(served.manifest)
         async with served as server:
-            if wanted.is_strict and (status := await _refused(server.catalog)):
+            if arguments.is_strict and (status := await _refused(server.catalog)):
                 return status
             try:
                 await uvicorn_server.serve_http(
                     server,
                     http,
                     address,
-                    started=lambda actual: _announce(actual.url, wanted.hints),
+                    started=lambda actual: _announce(actual.url, arguments.hints),
                     certificate=certificate,
                     proxies=options.proxies,
                     logs_access=options.logs_access,

@@ -20,6 +20,10 @@ _COMMAND_S = 60.0
 """Timeout of a host's own command."""
 
 
+class ProgramFailed(click.ClickException):
+    """A program of this machine failed; the message has the reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
     """A change of one file: by a command of the host, or else by edits."""
@@ -40,7 +44,12 @@ class ConfigChange:
         yield from diff_lines(self.file.text, self.edits)
 
     def make(self) -> str:
-        """Make the change; return a note about the backup."""
+        """Make the change; return a note about the backup.
+
+        Raises:
+            CannotEdit: the file cannot be written or backed up.
+            ProgramFailed: the host's command failed.
+        """
         if self.command:
             backup = self.file.back_up()
             run_program(*self.command)
@@ -73,7 +82,7 @@ def run_program(program: str, *arguments: str, timeout_s: float = _COMMAND_S) ->
     """Run a program of this machine, and return its output.
 
     Raises:
-        CannotEdit: it cannot be run, fails, or does not end in time.
+        ProgramFailed: it cannot be run, fails, or does not end in time.
     """
     try:
         done = subprocess.run(  # noqa: S603 - a program from PATH
@@ -86,11 +95,12 @@ def run_program(program: str, *arguments: str, timeout_s: float = _COMMAND_S) ->
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CannotEdit(f"`{program}` did not end within {timeout_s:.0f} s") from None
+        raise ProgramFailed(f"`{program}` did not end within {timeout_s:.0f} s") from None
     except OSError as error:
-        raise CannotEdit(f"`{program}` cannot be run, {(error.strerror or '').lower()}") from None
+        reason = (error.strerror or "").lower()
+        raise ProgramFailed(f"`{program}` cannot be run, {reason}") from None
     if done.returncode:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()
         reason = f": {one_line(words[-1])}" if words else ""
-        raise CannotEdit(f"`{program}` failed with status {done.returncode}{reason}")
+        raise ProgramFailed(f"`{program}` failed with status {done.returncode}{reason}")
     return done.stdout.strip()

@@ -18,7 +18,8 @@ _DOCUMENTS = (_ROWS, _SUMMARY, "~schema")
 _FORMAT = "csv"
 """The shortest format."""
 
-_OPERATORS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "in", "like", "null"))
+OPERATORS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "in", "like", "null"))
+"""Operators of the filters of tables, in a layer that does not import the provider of databases."""
 _CSV_SPECIAL = frozenset(',"\r\n')
 
 _Value: TypeAlias = str | int | float | bool | Mapping[str, object] | None
@@ -93,7 +94,7 @@ def _conditions(where: Mapping[str, _Given]) -> Iterator[tuple[str, _Given]]:
         operands: Mapping[str, object] = {}
         if isinstance(value, Mapping):
             operands = {key.removeprefix("$"): operand for key, operand in value.items()}
-        if operands and operands.keys() <= _OPERATORS:
+        if operands and operands.keys() <= OPERATORS:
             for operator, operand in operands.items():
                 yield f"{name}.{operator}", cast("_Given", operand)
         else:

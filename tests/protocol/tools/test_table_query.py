@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from resource_server.protocol.tools.table_query import OPERATORS
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.reading import selection
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Tree
@@ -43,6 +45,10 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
 async def rows(wire: Wire, **arguments: object) -> str:
     arguments = {"uri": "test://one/orders", **arguments}
     return words(await called(wire, "query_table", LATEST, **arguments))
+
+
+def test_the_operators_are_those_of_the_provider() -> None:
+    assert set(selection.OPERATORS) == OPERATORS
 
 
 @pytest.mark.parametrize(
