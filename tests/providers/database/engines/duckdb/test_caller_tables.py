@@ -215,6 +215,37 @@ async def _answer(side: tuple[CallerSql, str], sql: str, value: str | None, data
     return repr(await answer(callers, written, given)).replace(folder, "{dir}")
 
 
+REFUSED: Mapping[str, str] = {
+    "select card from orders": "no such column: card",
+    "select id from orders order by card": "no such column: card",
+    "select * from audit": "no such table: audit",
+    "select * from back.ledger": "no such table: back.ledger",
+    "select * from duckdb_tables": "no such table: duckdb_tables",
+    "select * from 'secret.csv'": "no such table: secret.csv",
+    "select * from read_csv('{dir}/secret.csv')": "no such function: read_csv",
+    "select * from leak()": "no such function: leak",
+    "select getenv('HOME')": "no such function or type: getenv",
+    "attach '{dir}/it.duckdb' as again": "is not a SELECT",
+    "copy (select 1) to '{dir}/written.csv'": "is not a SELECT",
+    "set enable_external_access = true": "is not a SELECT",
+    "delete from orders": "is not a SELECT",
+    "select 1; delete from orders": "more than one statement",
+}
+"""Statements that reach further than the policy, each with the reason of its refusal."""
+
+
+@pytest.mark.guarantee("sql-of-callers-is-confined")
+async def test_a_statement_that_reaches_further_than_the_policy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text(f"word\n{SECRET}\n")
+    async with _asking(database_url(tmp_path, WORLDS[0]), TABLES) as callers:
+        for sql, reason in REFUSED.items():
+            with pytest.raises(InvalidParameter, match=reason):
+                await callers.run(sql.replace("{dir}", str(tmp_path)), {}, 9)
+        found = await callers.run("select * from orders order by id", {}, 9)
+        assert found.columns == ("id", "customer", "total", "status", "mail")
+        assert found.rows == [(1, 1, 5, "sent", "***"), (3, 2, 7, "10%", "***")]
+
+
 # -- the nearest statements that must work
 
 
