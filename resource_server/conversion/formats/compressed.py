@@ -89,17 +89,18 @@ def _text(
     file: BinaryIO, opener: Callable[[BinaryIO], BinaryIO], request: ConversionRequest
 ) -> Iterator[Part]:
     blocks = _blocks(file, opener)
-    block = next(blocks, b"")
+    block, following = next(blocks, b""), list(itertools.islice(blocks, 1))
     label = request.options.get("encoding")
-    name = _guess(block) if label is None else encodings.named_codec(label)
-    for part in encodings.text_parts(itertools.chain((block,), blocks), name, label):
+    is_cut = bool(following)
+    name = _guess(block, is_cut=is_cut) if label is None else encodings.named_codec(label)
+    for part in encodings.text_parts(itertools.chain((block,), following, blocks), name, label):
         if part.number >= request.first:
             yield part
         if part.number == request.last:
             return
 
 
-def _guess(block: bytes) -> str:
+def _guess(block: bytes, *, is_cut: bool) -> str:
     """Return the encoding of text from its first block.
 
     Raises:
@@ -110,7 +111,7 @@ def _guess(block: bytes) -> str:
             raise ConversionError(f"there is {what} inside, no text")
     if block[257:262] == b"ustar":
         raise ConversionError("there is a tar archive inside, no text")
-    name = encodings.guess(block)
+    name = encodings.guess_of_beginning(block, is_cut=is_cut)
     if name is None:
         raise ConversionError("there is binary data inside, no text")
     return name

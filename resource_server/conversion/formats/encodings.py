@@ -151,7 +151,12 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the text of a document, from the encoding that is asked for or the guess."""
     head = file.read(_MAX_BYTES)
     label = request.options.get("encoding")
-    name = _guess_of_head(head) if label is None else named_codec(label)
+    if label is None:
+        name = guess_of_beginning(head, is_cut=len(head) == _MAX_BYTES)
+    else:
+        name = named_codec(label)
+    if name is None:
+        raise ConversionError("it is no text in a known encoding")
     following = iter(lambda: file.read(_BLOCK_BYTES), b"")
     for part in text_parts(itertools.chain((head,), following), name, label):
         if label is None and "\0" in str(part.data):
@@ -183,19 +188,20 @@ def text_parts(blocks: Iterator[bytes], name: str, label: str | None) -> Iterato
         block, before = following, before + len(block)
 
 
-def _guess_of_head(head: bytes) -> str:
-    """Return the encoding of a document from its beginning, however damaged.
+def guess_of_beginning(head: bytes, *, is_cut: bool) -> str | None:
+    """Return the encoding of a document from its beginning, however damaged; None if it is no text.
 
-    Raises:
-        ConversionError: it is no text.
+    With `is_cut`, more follows, and it may end within a character.
     """
-    if len(head) == _MAX_BYTES and b"\0" not in head[:4096]:
-        head = head[: head.rfind(b"\n") + 1] or head  # not half a character
+    if is_cut and b"\0" not in head[:4096]:
+        head = head[: head.rfind(b"\n") + 1] or head
+    if is_cut:
+        codec = marked(head) or next(iter(_by_zeros(head)), "utf-8")
+        decoder = codecs.getincrementaldecoder(codec)("replace")
+        decoder.decode(head)
+        head = head[: len(head) - len(decoder.getstate()[0])]
     is_damaged_utf8 = not _decodes(head, "utf-8") and is_damaged(head, "utf-8")
-    name = "utf-8" if is_damaged_utf8 else guess(head)
-    if name is None:
-        raise ConversionError("it is no text in a known encoding")
-    return name
+    return "utf-8" if is_damaged_utf8 else guess(head)
 
 
 def marked(data: bytes) -> str | None:

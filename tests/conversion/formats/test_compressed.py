@@ -15,6 +15,7 @@ from contextlib import suppress
 import pytest
 
 from resource_server.conversion import registry
+from resource_server.conversion.formats import encodings
 from resource_server.conversion.formats.compressed import convert
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
@@ -60,6 +61,34 @@ def test_the_encoding_that_is_asked_for_is_used() -> None:
     assert _text(gzip.compress("Дом".encode("koi8-r")), encoding="koi8-r") == "Дом"
     with pytest.raises(InvalidParameter, match="no encoding"):
         _text(gzip.compress(b"x"), encoding="klingon")
+
+
+_DAMAGED = "Größe über Äpfel\n".encode() * 20 + b"\xff\n"
+_LONG = "\ufeff" + "Größe \U0001f600\n" * 200_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"abc \xff",
+        _DAMAGED,
+        _LONG.encode("utf-16-le"),
+        _LONG.encode("utf-16-be"),
+        _LONG.replace("\n", "").encode("utf-16-le"),
+        ("Größe\n" * 200_000).encode("utf-16-le"),
+        ("x" * 1_048_575 + "é" * 9).encode(),
+    ],
+    ids=["short", "damaged", "little-endian", "big-endian", "one line", "unmarked", "split letter"],
+)
+def test_an_encoding_is_guessed_as_that_of_the_plain_document(data: bytes) -> None:
+    plain = "".join(str(part.data) for part in encodings.convert(io.BytesIO(data), _request()))
+    assert _text(gzip.compress(data, 1)) == plain
+
+
+def test_an_encoding_that_does_not_fit_is_refused_as_for_the_plain_document() -> None:
+    for convert_one, data in ((convert, gzip.compress(_DAMAGED)), (encodings.convert, _DAMAGED)):
+        with pytest.raises(InvalidParameter, match="not utf-8: byte 421 does not fit"):
+            list(convert_one(io.BytesIO(data), _request(encoding="utf-8")))
 
 
 def test_nothing_inside_is_an_empty_text() -> None:
