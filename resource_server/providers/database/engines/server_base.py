@@ -108,7 +108,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
     """One database on a server. Subclasses add what differs by driver and SQL dialect."""
 
     driver: str
-    """The dialect and driver, as in an SQLAlchemy URL."""
+    """The driver's module, and its name in an SQLAlchemy URL."""
     title: str
     """Its name for people."""
     statement_causes: Causes
@@ -136,7 +136,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
             self._import_driver()
             from sqlalchemy.engine import URL
 
-            self._dialect = URL.create(self.driver).get_dialect()()
+            self._dialect = URL.create(f"{self.name}+{self.driver}").get_dialect()()
         return self._dialect
 
     @property
@@ -413,7 +413,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         return is_lost or not self._is_drivers(error)
 
     def _is_drivers(self, error: Exception) -> bool:
-        return type(error).__module__.partition(".")[0] == self.driver.partition("+")[2]
+        return type(error).__module__.partition(".")[0] == self.driver
 
     def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
         """Map an error of a statement. A login for callers' SQL has its own words for some."""

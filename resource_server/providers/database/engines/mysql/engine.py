@@ -65,8 +65,8 @@ class MysqlEngine(ServerEngine):
     Polls the server's counters every `interval` seconds to notice commits.
     """
 
-    driver = "mysql+asyncmy"
-    title = "mysql"
+    driver = "asyncmy"
+    title = "MySQL"
     statement_causes = causes.STATEMENT
     connect_causes = causes.CONNECT
 
@@ -340,9 +340,8 @@ class MysqlEngine(ServerEngine):
         if self._mariadb is None:
             self._mariadb = "mariadb" in str(connection.get_server_info()).lower()
             # The dialects differ in their reserved words.
-            self.title = "mariadb" if self._mariadb else "mysql"
-            self.driver = f"{self.title}+asyncmy"
             self._dialect = None
+            self.title = "MariaDB" if self._mariadb else "MySQL"
         if getattr(connection, "limit_s", None) != limit:
             if self._mariadb:
                 await connection.query(f"SET SESSION max_statement_time = {limit:.3f}")

@@ -81,7 +81,7 @@ class PostgresEngine(ServerEngine):
     `interval` seconds; with `notify`, also listens on `channel`, which the owner's triggers use.
     """
 
-    driver = "postgresql+asyncpg"
+    driver = "asyncpg"
     title = "PostgreSQL"
     statement_causes = causes.STATEMENT
     connect_causes = causes.CONNECT

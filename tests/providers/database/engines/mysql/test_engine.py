@@ -21,6 +21,17 @@ pytestmark = pytest.mark.anyio
 database, engine = mysql_databases.database, mysql_databases.engine
 
 
+async def test_the_dialect_is_that_of_the_server_once_it_is_known(database: Database) -> None:
+    engine = MysqlEngine(database.url)
+    assert engine.dialect.name == "mysql"
+    await engine.open()
+    try:
+        assert engine.dialect.name == engine.name
+        assert engine.title == {"mariadb": "MariaDB", "mysql": "MySQL"}[engine.name]
+    finally:
+        await engine.close()
+
+
 async def test_a_result_over_the_limit_is_truncated_and_marked(engine: MysqlEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims ORDER BY id", limit=2)
     assert found == (("id", "name"), [(1, "name 1"), (2, "name 2")], True)
