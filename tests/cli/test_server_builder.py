@@ -97,6 +97,21 @@ def in_new_process(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.anyio
+async def test_the_key_of_the_server_decides_the_hashes_of_a_database(tmp_path: Path) -> None:
+    async def row(key: str = "") -> object:
+        keyed = masked_folder(tmp_path, f"server: {{key: {key}}}\n" if key else "")
+        manifest = load_manifest(keyed, allow_plugins=True)
+        async with build_server(manifest, allow_plugins=True).catalog as catalog:
+            (item,) = (await catalog.read(MASKED_ROW)).items
+            return item.content.data
+
+    one, other = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+    assert "ann@" not in str(await row(one))
+    assert await row(one) == await row(one)
+    assert len({await row(one), await row(other), await row()}) == 3
+
+
 @pytest.mark.deep
 def test_hashes_are_the_same_in_every_process_with_the_key(tmp_path: Path) -> None:
     keyed = masked_folder(tmp_path, f"server: {{key: {'0123456789abcdef' * 2}}}\n")
