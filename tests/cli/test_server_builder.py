@@ -104,6 +104,7 @@ async def test_the_key_of_the_server_decides_the_hashes_of_a_database(tmp_path: 
         manifest = load_manifest(keyed, allow_plugins=True)
         async with build_server(manifest, allow_plugins=True).catalog as catalog:
             (item,) = (await catalog.read(MASKED_ROW)).items
+            assert item.content is not None
             return item.content.data
 
     one, other = "0123456789abcdef" * 2, "fedcba9876543210" * 2
