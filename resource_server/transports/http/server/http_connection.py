@@ -131,21 +131,17 @@ class HttpConnection(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self.timeout_keep_alive_task is not None:
-            self.timeout_keep_alive_task.cancel()
-            self.timeout_keep_alive_task = None
         for start in range(0, len(data), _PARSED_BYTES):
             part = data if len(data) <= _PARSED_BYTES else data[start : start + _PARSED_BYTES]
             self._head_bytes += len(part)
-            self._is_whole = False
             self._parse(part)
             if self.transport.is_closing():
                 return
-            if not self._is_whole:
+            if not self._is_whole:  # empty lines between requests begin none
                 self._await_request()
-                if self._head_bytes > MAX_HEAD_BYTES:
-                    self._refuse("The headers are too long.")
-                    return
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse("The headers are too long.")
+                return
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -179,6 +175,9 @@ class HttpConnection(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         self._is_whole = False
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
         super().on_message_begin()
 
     @override

@@ -85,8 +85,12 @@ def test_an_endless_body_after_a_refusal_is_cut_off(program: Program) -> None:
 def test_a_finished_request_is_not_cut_off(program: Program) -> None:
     session = program.session()
     with session.stream() as stream, program.line() as waiting, program.line() as silent:
-        waiting.send(session.request("POST", read(GATE + "whole")))
+        # Empty lines begin no request (RFC 9112, 2.2).
+        waiting.send(session.request("POST", read(GATE + "whole")) + b"\r\n")
+        stream.send(b"\r\n")
         assert silent.is_closed()
+        with program.line() as later:
+            assert later.is_closed()
         program.read(OPEN + "whole")
         assert waiting.answer().status == 200
         program.ask(session.request("DELETE"))
