@@ -262,7 +262,7 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
 
 
 @pytest.mark.guarantee("hidden-does-not-exist")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rules=rules, held=scopes)
 def test_resources_requiring_other_scopes_look_missing_to_every_request(
     runner: asyncio.Runner,

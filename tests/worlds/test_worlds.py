@@ -19,8 +19,14 @@ BUSY_S = 1800
 
 _PROPERTIES = [pytest.param(name, marks=proved_by_world(name)) for name in NAMES]
 _SABOTAGES = [(name, sabotage) for name in NAMES for sabotage in property_named(name).sabotages]
+_QUICK = 2
+"""Cases of each property that were found once and run in every run; the rest are deep."""
 _KEPT = [
-    pytest.param(name, place, marks=proved_by_world(name))
+    pytest.param(
+        name,
+        place,
+        marks=(*proved_by_world(name), *((pytest.mark.deep,) if place >= _QUICK else ())),
+    )
     for name in NAMES
     for place in range(len(property_named(name).kept))
 ]
