@@ -156,8 +156,13 @@ def table_paths(database: str, schema: str, table: str) -> Iterator[tuple[str, .
 
 
 def table_function(node: Mapping[str, Any]) -> str:
-    """Return the name of the function of a `TABLE_FUNCTION`."""
-    return str(node["function"].get("function_name", "")).lower()
+    """Return the name of the function of a `TABLE_FUNCTION`, with the schema and catalog written.
+
+    With a schema, it may be a macro of the file with the name of one of `FUNCTIONS`.
+    """
+    function = node["function"]
+    parts = (function.get("catalog"), function.get("schema"), function.get("function_name"))
+    return ".".join([str(part) for part in parts if part]).lower()
 
 
 def _names(node: Mapping[str, Any]) -> Sequence[str]:

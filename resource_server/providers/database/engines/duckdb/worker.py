@@ -267,8 +267,8 @@ class _Worker:
 
     def _prepared(self, connection: duckdb.DuckDBPyConnection, job: Run) -> _Prepared:
         """Return the statement with casts of the values that the driver would change."""
-        # The types of parameters decide those of columns.
-        key = job.sql, *map(type, job.parameters)
+        # Our own statements are not checked; the types of parameters decide those of columns.
+        key = job.is_author, job.sql, *map(type, job.parameters)
         known = self._statements.get(key)
         if known is not None:
             return known

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from resource_server.errors import ResourceError
+from resource_server.providers.database.engines.duckdb import catalog
 from resource_server.providers.database.engines.duckdb.causes import STATEMENT
 from resource_server.providers.database.options import (
     ColumnOptions,
@@ -304,3 +305,36 @@ async def test_a_view_of_a_macro_over_hidden_columns_is_hidden(tmp_path: Path) -
     async with Database(url=url, tables=SCHEMAS, queries=queries) as database:
         with pytest.raises(ResourceError, match=REFUSED.partition(": ")[2]):
             await settle(database.call_tool("shown", {}, SilentToolRequest()))
+
+
+async def test_a_query_written_like_one_of_the_server_is_checked(tmp_path: Path) -> None:
+    queries = {"q": Query(sql=catalog.DATABASE, tool=True)}
+    url = database_url(tmp_path, WORLDS[0])
+    async with Database(url=url, tables=SCHEMAS, queries=queries) as database:
+        with pytest.raises(ResourceError, match=REFUSED.partition(": ")[2]):
+            await settle(database.call_tool("q", {}, SilentToolRequest()))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from it.main.range(1)",
+        "select * from back.range(1)",
+        "select * from it.back.json_each('1')",
+        "select counted()",
+    ],
+)
+async def test_a_macro_of_the_file_with_a_harmless_name_is_not_called(
+    tmp_path: Path, sql: str
+) -> None:
+    url = database_url(tmp_path, WORLDS[0])
+    with duckdb.connect(tmp_path / "it.duckdb") as connection:
+        for name in ("range", "back.range", "back.json_each"):
+            connection.execute(f"create macro {name}(a) as table select * from main.audit")
+        connection.execute("create macro counted() as (select max(line) from it.main.range(1))")
+    queries = {"q": Query(sql=sql, tool=True), "own": Query(sql="from range(2)", tool=True)}
+    async with Database(url=url, tables=SCHEMAS, queries=queries) as database:
+        with pytest.raises(ResourceError, match=REFUSED.partition(": ")[2]):
+            await settle(database.call_tool("q", {}, SilentToolRequest()))
+        result = await settle(database.call_tool("own", {}, SilentToolRequest()))
+    assert b"[[0],[1]]" in msgspec.json.encode(result.structured)
