@@ -26,14 +26,20 @@ _OF_THE_PROCESS: Final = frozenset(
     (
         "txid_current",  # counts what was done, to what is hidden as well
         # On a deep structure they end the process, with the statements of others.
+        "cast_to_type",
         "from_json",
         "from_json_strict",
+        "json_contains",
         "json_deserialize_sql",
         "json_transform",
         "json_transform_strict",
+        "variant_group_array",
+        "variant_group_object",
     )
 )
 """Functions that callers do not have, though they read nothing but their arguments."""
+_VARIANT: Final = "variant"
+"""The type that ends the process, as those functions do, if a deep structure is cast to it."""
 _VOLATILE = """
 SELECT DISTINCT lower(function_name) FROM duckdb_functions()
 WHERE function_type <> 'macro' AND (has_side_effects OR stability = 'VOLATILE')"""
@@ -65,6 +71,7 @@ class KnownTables:
         """Take the ways to write the names of tables, folded."""
         self.paths = frozenset(paths)
         self.refused_functions = _telling_functions(database)
+        self.refuses_variant = False
 
     @classmethod
     def for_authors(
@@ -83,6 +90,7 @@ class KnownTables:
         """Return tables whose names stand alone."""
         known = cls(database, [(syntax.folded_name(table),) for table in tables])
         known.refused_functions |= _OF_THE_PROCESS
+        known.refuses_variant = True
         return known
 
 
@@ -143,6 +151,8 @@ def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:
     if function in known.refused_functions:
         told = f"calls {function}(), which may tell more than its arguments"
         raise RefusedQuery(told, function=function)
+    if known.refuses_variant:
+        _check_type(node)
     if "cte_map" in node and kind not in _QUERIES:
         raise RefusedQuery("changes data; write only SELECTs")
     if "sample" not in node or "cte_map" in node or "select_list" in node:
@@ -153,3 +163,12 @@ def _check_node(node: Mapping[str, Any], known: KnownTables) -> None:
         name = syntax.table_function(node)
         if name not in syntax.FUNCTIONS:
             raise RefusedQuery(f"calls {name}(), which may read more than tables", function=name)
+
+
+def _check_type(node: Mapping[str, Any]) -> None:
+    # DuckDB before 1.5 writes the type itself, and others the name of one.
+    name = str(node.get("type_name") or node.get("id", "")).lower()
+    if name == _VARIANT:
+        raise RefusedQuery("has the type VARIANT, which is not available; write JSON")
+    if "type_name" in node and node.get("schema"):
+        raise RefusedQuery("has a type with a schema, which is not available; write its definition")

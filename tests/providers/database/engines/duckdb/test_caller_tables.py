@@ -234,6 +234,41 @@ REFUSED: Mapping[str, str] = {
 """Statements that reach further than the policy, each with the reason of its refusal."""
 
 
+_DEEP = "(repeat('[', 1000000) || repeat(']', 1000000))::json"
+_TYPED = "has the type VARIANT"
+ENDING: Mapping[str, str] = {
+    f"select {_DEEP}::variant": _TYPED,
+    f"select try_cast({_DEEP} as VARIANT[])": _TYPED,
+    f"select {_DEEP}::struct(a variant)": _TYPED,
+    f"select variant '1' where {_DEEP} is null": _TYPED,
+    f'select {_DEEP}::"Variant"': _TYPED,
+    f"select {_DEEP}::it.main.anything": "has a type with a schema",
+    f"select cast_to_type({_DEEP}, null::variant)": "cast_to_type|VARIANT",
+    f"select cast_to_type({_DEEP}, a) from anythings": "no such function: cast_to_type",
+    f"select variant_group_array({_DEEP})": "no such function: variant_group_array",
+    "select variant_group_object('a', a) from anythings": "no such function: variant_group_object",
+    f"select json_contains({_DEEP}, '1')": "no such function: json_contains",
+}
+"""Statements that would end the process of DuckDB, each with the reason of its refusal."""
+
+
+@pytest.mark.parametrize("sql", ENDING)
+async def test_a_statement_that_would_end_the_process_is_refused(tmp_path: Path, sql: str) -> None:
+    url = database_url(tmp_path, WORLDS[0])
+    with duckdb.connect(tmp_path / "it.duckdb") as connection:
+        connection.execute("create type anything as variant")
+        connection.execute("create table anythings as select 1::variant as a")
+    async with _asking(url, {}) as callers:
+        with pytest.raises(InvalidParameter, match=ENDING[sql]):
+            await callers.run(sql, {}, 9)
+
+
+async def test_types_of_the_names_of_duckdb_are_cast_to(tmp_path: Path) -> None:
+    async with _asking(database_url(tmp_path, WORLDS[0]), TABLES) as callers:
+        sql = "select '[1]'::json::integer[], {'a': '2'}::struct(a integer), try_cast('x' as date)"
+        assert (await callers.run(sql, {}, 9)).rows == [([1], {"a": 2}, None)]
+
+
 @pytest.mark.guarantee("sql-of-callers-is-confined")
 async def test_a_statement_that_reaches_further_than_the_policy_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text(f"word\n{SECRET}\n")
