@@ -535,6 +535,8 @@ class _Column:
             assert item.content is not None
             found = json.loads(item.content.data)[TAG]
             alike = {each for each, other in self._texts.items() if other == text}
+            if (number := _number(text)) is not None:  # as above: of JSON, 1.0 before the text "1"
+                alike |= {each for each, other in self._texts.items() if _number(other) == number}
             if found not in self._equal(tag) | alike | self._alike_in_csv(text):
                 raise Violation(f"the shown key {text!r} addresses the row {found}, not {tag}")
 
