@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from resource_server import access
@@ -38,6 +39,7 @@ from resource_server.providers.database.queries.declared import (
     positional,
 )
 from resource_server.providers.database.queries.parameters import echo
+from resource_server.providers.database.queries.sql_tokenizer import SqlToken
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.rate_limit import RateLimiter
@@ -54,6 +56,10 @@ DIALECTS: Final[Mapping[EngineName, str]] = {
 """What a model knows the engines by."""
 _MAX_CHARACTERS: Final[Mapping[EngineName, int]] = {"sqlite": 100_000, "duckdb": 20_000}
 """Maximum characters of a statement where the engine parses it; elsewhere, `SqlTree` says."""
+_MAX_DEPTH: Final = 300
+"""Maximum parentheses inside of each other on DuckDB, whose time and memory grow faster."""
+_MAX_PARTS: Final = 64
+"""Maximum parts of a name on DuckDB, for the same reason."""
 _MAX_INLINE: Final = 2_000
 """Characters of a statement that is parsed at once; of a longer one, a thread does it."""
 _MAX_KEPT: Final = 256
@@ -194,6 +200,8 @@ class CallerSql:
         try:
             tokens = sql_tokenizer.statement(sql, self._name)
             check_select(tokens, self._name)
+            if self._name == "duckdb":
+                _check_nesting(tokens)
         except ValueError as error:
             raise InvalidParameter(f"sql: {error}") from None
         parsed = positional(tokens, self._name)
@@ -276,3 +284,17 @@ class CallerSql:
         infos = await self._exposed.infos()
         found = [info.name for info in infos if name in (info.name, (None, info.name.name))]
         return found[0] if len(found) == 1 else None
+
+
+def _check_nesting(tokens: Sequence[SqlToken]) -> None:
+    """Refuse a statement for which DuckDB's parser or binder has no limit.
+
+    Raises:
+        ValueError: it is nested too deeply; for its author.
+    """
+    opened = accumulate((token.kind == "open") - (token.kind == "close") for token in tokens)
+    if max(opened, default=0) > _MAX_DEPTH:
+        raise ValueError("is nested too deeply: write fewer parentheses inside of each other")
+    names = sql_tokenizer.references(tokens, "duckdb")
+    if any(len(name.parts) > _MAX_PARTS for name in names):
+        raise ValueError(f"has a name of more than {_MAX_PARTS} parts")

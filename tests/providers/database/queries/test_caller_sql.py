@@ -210,6 +210,7 @@ async def test_duckdb_takes_sql_of_callers_by_their_scopes(tmp_path: Path) -> No
         assert await rows(wire, "select * from orders order by id") == shown
         assert await rows(wire, "from orders where id = :id", parameters={"id": 3}) == shown[1:]
         assert await rows(wire, "select name from staff") == [["Ada"]]
+        assert await rows(wire, f"select {'(' * 200}1{')' * 200}") == [[1]]
         assert await rows(wire, "select list_resize([1], 2, 0), 'ä' || ':id' -- :no") == [
             [[1, 0], "ä:id"]
         ]
@@ -224,6 +225,9 @@ async def test_duckdb_takes_sql_of_callers_by_their_scopes(tmp_path: Path) -> No
             ("select 1; select 2", "more than one statement"),
             ("select from where", "sql: syntax error at or near"),
             (f"select {'(' * 2000}1{')' * 2000}", "nested too deeply"),
+            (f"select * from {'(' * 9000}staff{')' * 9000}", "nested too deeply: write fewer"),
+            (f"select staff{'.a' * 9900} from staff", "a name of more than 64 parts"),
+            (f"select staff{' . /**/a' * 1400} from staff", "a name of more than 64 parts"),
             ("select txid_current()", "No such function: txid_current"),
             ("select current_setting('threads')", "No such function: current_setting"),
             ("from glob('*')", "No such function: glob"),
