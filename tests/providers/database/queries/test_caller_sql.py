@@ -191,6 +191,18 @@ async def test_a_change_of_the_schema_is_seen_by_the_next_statement(
     assert found == [[1, "paid", 10, "…1111", "here"]]
 
 
+async def test_a_name_that_differs_by_the_case_of_other_letters_is_a_near_one(
+    tmp_path: Path,
+) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute('create table "Öffen" (a)')
+    database.close()
+    server = await server_of(shop(tmp_path, tables={}))
+    async with server.catalog:
+        told = await refused(Wire(server, LATEST), "select * from öffen")
+    assert "No such table: öffen; did you mean 'Öffen'?" in told
+
+
 def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
     with pytest.raises(ValueError, match=r"needs a login .* sql --policy"):
         Database("postgresql://localhost/shop", sql=True)

@@ -411,6 +411,18 @@ async def test_a_table_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
             assert "cannot be read" in str(await answer(callers, f"select * from {name}"))
 
 
+async def test_a_name_that_differs_by_the_case_of_other_letters_is_a_near_one(
+    tmp_path: Path,
+) -> None:
+    with duckdb.connect(tmp_path / "it.duckdb") as connection:
+        connection.execute('create table "Öffen" as select 1 as a')
+    async with _asking(f"duckdb:///{tmp_path}/it.duckdb", {}) as callers:
+        assert (await callers.run("select * from ÖFFEN", {}, 5)).rows == [(1,)]
+        told = str(await answer(callers, "select * from öffen"))
+        assert "no such table: öffen; did you mean 'Öffen'?" in told
+        assert "did you mean 'a'? (columns: " in str(await answer(callers, "select aa from ÖFFEN"))
+
+
 async def test_a_file_is_used_as_it_is_if_everything_in_it_is_visible(tmp_path: Path) -> None:
     url = database_url(tmp_path, WORLDS[0])
     with duckdb.connect(tmp_path / "it.duckdb") as connection:
