@@ -209,17 +209,19 @@ class ConfinedByRewriting:
 
     async def _rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
         try:
-            sql, order = await self._rewriter.rewritten(query)
+            rewritten = await self._rewriter.rewritten(query)
         except ValueError:
             raise InvalidParameter(_REFUSED) from None
         values = dict(zip(query.order, bound.statement.parameters, strict=True))
-        statement = Statement(sql, tuple([values[name] for name in order]))
-        return await self._engine.query(statement, limit=bound.limit, within=within)
+        statement = Statement(rewritten.sql, tuple([values[name] for name in rewritten.order]))
+        rows = await self._engine.query(statement, limit=bound.limit, within=within)
+        return rows._replace(columns=tuple(map(rewritten.column_name, rows.columns)))
 
     async def refusal(self, query: DeclaredQuery) -> str | None:
         """See `Confinement.refusal`."""
         try:
-            await self._engine.check(*await self._rewriter.rewritten(query))
+            rewritten = await self._rewriter.rewritten(query)
+            await self._engine.check(rewritten.sql, rewritten.order)
         except ValueError as error:
             return str(error)
         return None

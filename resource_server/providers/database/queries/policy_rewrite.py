@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from resource_server.errors import ResourceNotFound
@@ -31,6 +31,14 @@ class Rewritten(NamedTuple):
     """SQL with placeholders."""
     order: tuple[str, ...]
     """Parameter names in placeholder order."""
+    tables: Mapping[str, str] = {}
+    """Tables of the query, by the names that take their place in the SQL."""
+
+    def column_name(self, name: str) -> str:
+        """Return the name of a column of the result, with the query's own names of tables."""
+        for written, table in self.tables.items():
+            name = name.replace(written, table)
+        return name
 
 
 class QueryRewriter(ABC):

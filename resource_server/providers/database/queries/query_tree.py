@@ -10,7 +10,7 @@ from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
 from resource_server.providers.database.queries.called_functions import CalledFunction
-from resource_server.providers.database.queries.sql_tree import SqlTree, definition
+from resource_server.providers.database.queries.sql_tree import SqlTree, definition, name_columns
 
 TablePath: TypeAlias = tuple[str, ...]
 """Name of a table as it is written: perhaps a database, perhaps a schema, then the name."""
@@ -68,6 +68,8 @@ class QueryTree(SqlTree):
                 table.set(part, None)
             table.set("this", exp.to_identifier(f"{self._own}t{len(texts)}", quoted=True))
             texts.append(source)
+        if self._engine != "postgresql":
+            name_columns(tree)
         try:
             generator = self._dialect.generator(comments=False, unsupported_level=ErrorLevel.RAISE)
             text = generator.generate(tree, copy=False)

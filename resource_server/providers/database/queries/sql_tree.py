@@ -158,6 +158,8 @@ class SqlTree:
             written = self._dialect.tokenize(text)
             check_kept(self._read, self._tree, written, self._engine)
             confined.bound_searches([*given, *literals])
+            if self._engine != "postgresql":
+                name_columns(confined.tree)
             if rows is not None:
                 confined.limit(rows, given)
             text = _generated(generator, confined.tree)
@@ -482,6 +484,19 @@ def _check_padding(call: exp.Anonymous) -> None:
         raise RefusedStatement(f"sql: write the length of {call.name.lower()} as a number")
     if len(length.name) > _LENGTH_DIGITS:
         raise RefusedStatement(f"sql: {call.name.lower()} to a length of more than 4 digits")
+
+
+def name_columns(tree: exp.Expr) -> None:
+    """Name each column whose expression reads a table, and that has no name.
+
+    MariaDB and MySQL name it after the text that they run, with what the policy reads for a table.
+    """
+    for select in list(tree.find_all(exp.Select)):
+        columns: list[exp.Expr] = select.expressions
+        for place, column in enumerate(columns, 1):
+            if not column.alias and column.find(exp.Table) is not None:
+                columns[place - 1] = exp.alias_(column, f"column{place}", quoted=True, copy=False)
+        select.set("expressions", columns)
 
 
 def definition(

@@ -253,6 +253,21 @@ async def test_a_statement_gives_what_the_engine_gives_over_the_views(one: World
                 assert found[1] == await raw(sql), sql
 
 
+@pytest.mark.guarantee("sql-of-callers-is-confined")
+async def test_a_column_without_a_name_is_not_named_after_the_views(one: World) -> None:
+    async with _filled(one, *WORLDS[0]):
+        await one.make_policy()
+        async with one.asking() as callers:
+            for sql, name in (
+                ("select (select max(status) from orders)", "max"),
+                ("select exists(select 1 from orders where id = 1)", "exists"),
+                ("with w as (select * from orders) select (select max(id) from w)", "max"),
+                ("select * from (select coalesce((select max(id) from orders), 1)) x", "coalesce"),
+            ):
+                columns, _, _ = await answer(callers, sql)
+                assert columns == (name if one.engine == "postgresql" else "column1",)
+
+
 _NUMBERS: st.SearchStrategy[str] = st.recursive(
     st.sampled_from(["id", "price", "1", "0", "-2", "7", "null", "length(status)"]),
     lambda inner: st.one_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,42 @@ VISIBLE: Mapping[str, Any] = {
     "with orders as (select id from orders) select count(*) from orders": [[2]],
     "with x as (select 1), orders as (select id from x, orders) select sum(id) from orders": [[4]],
     "with x as (with orders as (select 66 as id) from orders) from orders select count(*)": [[2]],
+    "(with orders as (select 5 as id) select id from orders)": [[5]],
+    "/* a */ with/* b */recursive x as (select 1), orders as (select id from orders) from orders"
+    " order by all desc": [[3], [1]],
+    "(select id from orders order by id desc) limit 1": [[3]],
+    "select id from orders where id = 1 union all (with orders as (select 5) from orders)"
+    " order by all": [[1], [5]],
+    "select sum(sent), sum(draft) from (pivot orders on status in ('sent', 'draft') using count(*)"
+    ")": [[1, 0]],
     "with recursive orders as (select id from orders union all select id + 10 from orders"
     " where id < 5) select count(*) from orders": [[4]],
 }
+NAMES: Mapping[str, list[str]] = {
+    "select (select max(status) from orders)": ["(SELECT max(status) FROM orders AS orders)"],
+    "select exists(from main.orders o)": ["EXISTS(SELECT * FROM orders AS o)"],
+    "select count(*), 1 + 1 as n, max(id) from orders": ["count_star()", "n", "max(id)"],
+    "select id, id from orders": ["id", "id_2"],
+    "with recursive x as (select (select max(id) from orders)) from x": [
+        "(SELECT max(id) FROM orders AS orders)"
+    ],
+    "((with orders as (select 5 as id) select id from orders))": ["id"],
+    "(with x as (select 5) select (select max(id) from orders))": [
+        "(SELECT max(id) FROM orders AS orders)"
+    ],
+}
+"""The names of the columns of queries."""
+UNNAMED: Sequence[str] = (
+    "select array(select status from orders), [x for x in (select list(status) from orders)]",
+    "select columns(*) from (select (select max(status) from 'orders'))",
+    "from (select (select max(status) from main.orders)) x select x",
+    "from (select (select max(status) from orders)) x select to_json(x)",
+    "from (unpivot (select (select max(status) from orders)) on columns(*)) select name",
+    "select struct_keys(x) from (select exists(from orders)) x",
+    "(from (select (select max(status) from orders)))",
+    "with visible0_ as (select 1 as n) select *, (select max(status) from orders) from visible0_",
+)
+"""Queries with columns without names, which may be keys of rows, and those values."""
 REFUSED: Mapping[str, str] = {
     "select card from orders": 'Referenced column "card" not found',
     "select * from audit": "reads audit, which is hidden (tables.audit)",
@@ -61,6 +94,24 @@ async def test_a_query_reads_the_visible_part_of_a_table_in_every_place(
         assert [told for option, told in await database.warnings() if "queries" in option] == []
         result = await settle(database.call_tool("q", {}, SilentToolRequest()))
     assert msgspec.json.decode(msgspec.json.encode(result.structured))["rows"] == VISIBLE[sql]
+
+
+@pytest.mark.parametrize("sql", NAMES)
+async def test_columns_have_the_names_that_the_query_gives_them(tmp_path: Path, sql: str) -> None:
+    async with served(tmp_path, sql) as database:
+        result = await settle(database.call_tool("q", {}, SilentToolRequest()))
+    assert msgspec.json.decode(msgspec.json.encode(result.structured))["columns"] == NAMES[sql]
+
+
+@pytest.mark.guarantee("sql-sees-the-policy")
+@pytest.mark.parametrize("sql", UNNAMED)
+async def test_no_name_of_a_column_tells_of_the_policy(tmp_path: Path, sql: str) -> None:
+    async with served(tmp_path, sql) as database:
+        result = await settle(database.call_tool("q", {}, SilentToolRequest()))
+    told = msgspec.json.encode(result.structured).decode()
+    assert "orders" in told or "EXISTS" in told
+    assert "draft" not in told
+    assert "WHERE" not in told
 
 
 @pytest.mark.parametrize("sql", REFUSED)

@@ -187,6 +187,36 @@ async def test_no_query_reads_hidden_tables_columns_or_rows(owner: Owner) -> Non
             assert secrets(await answer(owner, sql, {})), f"is no attempt: {sql}"
 
 
+UNNAMED = {
+    "select (select max(status) from orders)": "max",
+    "select 1 as n, exists(select 1 from orders where id = 1)": "exists",
+    "select 1 as n, coalesce((select max(id) from orders o), 1)": "coalesce",
+    "select * from (select 1 as n, (select max(status) from orders)) x": "max",
+    "with x as (select (select max(status) from orders)) select * from x": "max",
+    "select (select max(status) from orders) union all select 'b'": "max",
+    "select (select max(status) from orders) || :p": "?column?",
+}
+"""Queries with a column without a name, and its name on PostgreSQL."""
+
+
+@pytest.mark.guarantee("sql-sees-the-policy")
+@pytest.mark.parametrize("sql", UNNAMED)
+async def test_the_name_of_a_column_tells_nothing_of_the_policy(owner: Owner, sql: str) -> None:
+    await owner.run(*SHOP)
+    places = {"p": Parameter(default="x")} if ":p" in sql else {}
+    async with served(
+        owner, tables=RESTRICTED, queries={"q": Query(sql=sql, parameters=places)}
+    ) as it:
+        name = list((await it.query("q"))[0])[-1]
+    match owner.engine:
+        case "postgresql":
+            assert name == UNNAMED[sql]
+        case "sqlite":
+            assert name.replace("?", ":p") in sql
+        case _:
+            assert name == f"column{2 if ' as n' in sql else 1}"
+
+
 ANSWERED = {
     "select * from orders order by id": [
         {"id": 1, "customer": 1, "total": 5, "status": "sent"},

@@ -104,13 +104,13 @@ def tables(parsed: object) -> Iterator[Mapping[str, Any]]:
         waiting += [(part, defined) for part in parts.values()]
 
 
-def definitions(parsed: object) -> frozenset[str]:
-    """Return the names of all common table expressions, folded."""
-    return frozenset(
+def definitions(parsed: object) -> Sequence[str]:
+    """Return the name of each common table expression, folded."""
+    return [
         folded_name(expression["key"])
         for node in nodes(parsed)
         for expression in node.get("cte_map", {}).get("map", ())
-    )
+    ]
 
 
 def folded_name(name: str) -> str:

@@ -113,6 +113,19 @@ select union_value(o := o) as u from orders o
 select variant_keys(o::variant) as v from orders o
 select try_cast(o as json) as j from orders o
 """,
+    "names of columns": """
+select (select max(status) from orders)
+select exists(select 1 from main.orders)
+select array(select status from orders o)
+select [x for x in (select list(status) from 'orders')]
+select * from (select (select max(status) from orders))
+from (select (select max(status) from orders)) x select x
+from (select (select max(status) from orders)) x select to_json(x) as j
+select struct_keys(x) as k from (select exists(from orders)) x
+from (unpivot (select (select max(status) from orders)) on columns(*)) select name
+with x as (select (select max(status) from orders)) select columns('.*card.*') from x
+(with x as (select 1) select (select max(status) from orders))
+""",
     "hidden rows": """
 select sum(total) as n from orders
 select count(*) as n from orders

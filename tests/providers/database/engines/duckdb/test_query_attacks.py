@@ -39,7 +39,8 @@ pytestmark = pytest.mark.anyio
 SECRET: Final = "SECRET"  # noqa: S105  found wherever it should not be
 POLICY: Mapping[str, TableOptions | Literal[False]] = {
     "orders": TableOptions(
-        columns=ColumnOptions(hide=("card",), mask={"mail": "hash"}), where="status <> 'draft'"
+        columns=ColumnOptions(hide=("card",), mask={"mail": "hash"}),
+        where="status <> 'draft' and card <> 'SECRET'",
     ),
     "audit": False,
     "straße": False,
@@ -85,6 +86,7 @@ IDEAS: Mapping[str, Sequence[str]] = {
     "database": tuple(dict.fromkeys(attack.idea for attack in ATTACKS)),
     "files": (
         "hidden columns by name",
+        "names of columns",
         "tables by other names",
         "common table expressions",
         "files",
