@@ -72,7 +72,7 @@ REFUSED: Mapping[str, str] = {
     "with x as (select 1) select * from x, main.audit": "reads main.audit, which is hidden",
     "select * from nowhere": "reads nowhere, and there is no such table",
     "select * from back.orders": "reads back.orders, and there is no such table",
-    "table orders": "reads orders in a way that is not understood",
+    "table orders": "reads orders in a way that is not understood; write select * from orders",
     f"select {'(' * 2000}1{')' * 2000}": "is nested too deeply",
 }
 
