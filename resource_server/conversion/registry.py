@@ -158,14 +158,12 @@ class Converters:
         self._only = None if media_types is None else frozenset(media_types)
         self._known: dict[str | None, ConverterEntry | None] = {}
         """The converters found so far, by media type; None for a type that has none."""
+        self.without = set[str | None]()
+        """Media types that were looked up, and have no converter."""
 
     def __bool__(self) -> bool:
         """Whether any may be offered."""
         return self._only is None or bool(self._only)
-
-    def has_none(self, media_type: str | None) -> bool:
-        """Return whether a media type was looked up before and has no converter."""
-        return media_type in self._known and self._known[media_type] is None
 
     def is_known(self, media_type: str | None) -> bool:
         """Return whether the converter of a media type is known without a look at packages."""
@@ -201,6 +199,8 @@ class Converters:
             found = None
         if len(self._known) < _MAX_TYPES:
             self._known[media_type] = found
+            if found is None:
+                self.without.add(media_type)
         return found
 
     def missing(self, media_type: str | None) -> Sequence[str]:

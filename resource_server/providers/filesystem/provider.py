@@ -394,7 +394,7 @@ class Filesystem:
         converters, mime_type = self._converters, resource.mime_type
         if found is None or (found.size is not None and self._is_recoded(found)):
             raise BlockingIOError
-        if path[-1] != SKILL_FILE and converters.has_none(mime_type):
+        if path[-1] != SKILL_FILE and mime_type in converters.without:
             return resource, (found,)  # as of most: neither a skill nor other formats
         if not converters.is_known(mime_type) or self._is_undescribed(resource):
             raise BlockingIOError

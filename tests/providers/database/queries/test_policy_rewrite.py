@@ -213,6 +213,9 @@ async def test_the_name_of_a_column_tells_nothing_of_the_policy(owner: Owner, sq
             assert name == UNNAMED[sql]
         case "sqlite":
             assert name.replace("?", ":p") in sql
+        case "duckdb":  # the author's words, as DuckDB writes them
+            assert "orders" in name
+            assert ("where" in name.lower()) is ("where" in sql)
         case _:
             assert name == f"column{2 if ' as n' in sql else 1}"
 
