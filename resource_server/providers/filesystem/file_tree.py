@@ -273,6 +273,8 @@ class FileTree:
 
         `key` is its real path below the root.
         """
+        if self.exposure.withheld is None:  # asked at each read
+            return False
         prefix, slash, name = key.rpartition("/")
         return self.exposure.withholds(prefix + slash, name, status) is not None
 
