@@ -61,7 +61,11 @@ async def query_table(call: Call, arguments: TableQueryArguments) -> Result:
     }
     if groups and (arguments.columns or arguments.count):
         raise InvalidParameter("columns and count are of rows: leave them out of groups")
-    parameters = dict(_filter(*each) for each in _conditions(arguments.where))
+    parameters: dict[str, str] = {}
+    for each in _conditions(arguments.where):
+        name, text = _filter(*each)
+        if parameters.setdefault(name, text) != text:
+            raise InvalidParameter(f"{name} is given twice, with other values; write one")
     document = _SUMMARY if groups else _ROWS
     if arguments.count:
         parameters["count"] = ""

@@ -80,6 +80,12 @@ async def test_filters_may_be_values_lists_and_null(
     assert (await rows(wire, where=where, columns="id")).split() == ["id", *ids.split()]
 
 
+async def test_two_spellings_of_one_filter_with_other_values_are_refused(wire: Wire) -> None:
+    where = {"total": {"gt": 10.5}, "total.gt": 25}
+    found = await called(wire, "query_table", LATEST, uri="test://one/orders", where=where)
+    assert "where.total.gt is given twice" in refusal(found)
+
+
 async def test_three_rows_of_four_that_were_asked_for_are_not_truncated(wire: Wire) -> None:
     found = await rows(wire, columns="id", limit=3)
     assert found.split()[:4] == ["id", "1", "2", "3"]
