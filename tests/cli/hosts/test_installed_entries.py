@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.cli.hosts.answer import answer_of
+from resource_server.cli.hosts.installed_entries import answer_of
 from resource_server.cli.hosts.server_entry import ServerEntry
 
 FAITHFUL = """
