@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, cast
 
 
@@ -25,8 +26,9 @@ class ServerEntry:
         match program.removesuffix(".exe"):
             case "resource-server":
                 pass
-            case "uvx" | "uv" if "resource-server" in rest:
-                rest = rest[rest.index("resource-server") + 1 :]
+            case "uvx" | "uv" if ("resource-server", "serve") in (pairs := [*pairwise(rest)]):
+                # The package of `--from` may have the same name.
+                rest = rest[pairs.index(("resource-server", "serve")) + 1 :]
             case name if name.startswith("python") and rest[:2] == ("-m", "resource_server"):
                 rest = rest[2:]
             case _:
