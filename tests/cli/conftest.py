@@ -277,6 +277,19 @@ def folder(tmp_path: Path) -> Path:
     return top
 
 
+@pytest.fixture
+def home(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of its own, with `folder` as the current one, and no host on PATH."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.chdir(folder)
+    return home
+
+
 INITIALIZE = {
     "id": 1,
     "method": "initialize",

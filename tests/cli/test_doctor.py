@@ -14,17 +14,6 @@ from resource_server.runtime.inotify_limits import InotifyLimits
 from tests.cli.conftest import Run
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    return home
-
-
 def findings(run: Run) -> dict[str, dict[str, Any]]:
     done = run("doctor", "--json")
     found = json.loads(done.out)["findings"]

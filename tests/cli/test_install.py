@@ -1,4 +1,4 @@
-"""`install` and `uninstall` with a home folder of their own, and hosts' commands as recorders."""
+"""`install` with a home folder of their own, and hosts' commands as recorders."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 import base64
 import json
 import os
-import pty
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -20,56 +18,12 @@ import pytest
 import yaml
 from mcp import Client, StdioServerParameters
 
-from resource_server.cli.hosts import folders
 from resource_server.cli.hosts.config_file import MAX_BYTES
-from resource_server.cli.hosts.folders import Folders
-from resource_server.cli.hosts.host import HOSTS
-from resource_server.cli.hosts.server_entry import ServerEntry
 from resource_server.runtime import installation
-from tests.cli.conftest import ROOT, Outcome, Run
+from tests.cli.conftest import Run
+from tests.cli.homes import CONFIGURATIONS, everything, failing, put
 
-CONFIGURATIONS = {
-    "claude-code": ".claude.json",
-    "claude-desktop": ".config/Claude/claude_desktop_config.json",
-    "vscode": ".config/Code/User/mcp.json",
-    "cursor": ".cursor/mcp.json",
-    "codex": ".codex/config.toml",
-    "gemini": ".gemini/settings.json",
-    "goose": ".config/goose/config.yaml",
-    "zed": ".config/zed/settings.json",
-    "opencode": ".config/opencode/opencode.json",
-    "windsurf": ".codeium/windsurf/mcp_config.json",
-}
 GOLDEN = Path(__file__).parent / "hosts" / "golden.json"
-
-
-@pytest.fixture
-def home(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder of its own, with `folder` as the current one, and no host on PATH."""
-    home = tmp_path / "home"
-    home.mkdir()
-    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.chdir(folder)
-    return home
-
-
-def put(home: Path, host: str, text: str | bytes) -> Path:
-    file = home / CONFIGURATIONS[host]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return file
-
-
-def everything(folder: Path) -> dict[str, bytes | str]:
-    """Return all files and links below a folder."""
-    return {
-        str(path.relative_to(folder)): str(path.readlink()) if path.is_symlink() else data
-        for path in sorted(folder.rglob("*"))
-        if (data := path.read_bytes() if path.is_file() else b"folder") or True
-    }
 
 
 def decoded(file: Path) -> Any:
@@ -109,47 +63,6 @@ def test_every_host_gets_its_documented_form_and_loses_it_again(
     assert found == json.loads(GOLDEN.read_text()), json.dumps(found, indent=2)
 
 
-def test_the_places_on_macos_and_windows_are_those_documented() -> None:
-    home, here = Path("/h"), Path("/here")
-    mac = Folders(
-        home, home / ".config", home / "Library/Application Support", here, home / ".codex", home
-    )
-    windows = Folders(home, home / "R", home / "R", here, home / ".codex", home, is_windows=True)
-    shown = {
-        host.id: [str(host.places(each)["user"].file)[3:] for each in (mac, windows)]
-        for host in HOSTS
-    }
-    assert shown == {
-        "claude-code": [".claude.json"] * 2,
-        "claude-desktop": [
-            "Library/Application Support/Claude/claude_desktop_config.json",
-            "R/Claude/claude_desktop_config.json",
-        ],
-        "vscode": ["Library/Application Support/Code/User/mcp.json", "R/Code/User/mcp.json"],
-        "cursor": [".cursor/mcp.json"] * 2,
-        "codex": [".codex/config.toml"] * 2,
-        "gemini": [".gemini/settings.json"] * 2,
-        "goose": [".config/goose/config.yaml", "R/Block/goose/config/config.yaml"],
-        "zed": [".config/zed/settings.json", "R/Zed/settings.json"],
-        "opencode": [".config/opencode/opencode.json"] * 2,
-        "windsurf": [".codeium/windsurf/mcp_config.json"] * 2,
-    }
-
-
-def test_the_environment_moves_configurations(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
-        monkeypatch.setenv(variable, str(tmp_path / variable))
-    here = folders.of_this_person()
-    places = {host.id: host.places(here)["user"].file for host in HOSTS}
-    assert places["codex"] == tmp_path / "CODEX_HOME" / "config.toml"
-    assert places["claude-code"] == tmp_path / "CLAUDE_CONFIG_DIR" / ".claude.json"
-    assert places["zed"] == tmp_path / "XDG_CONFIG_HOME" / "zed" / "settings.json"
-    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    assert folders.of_this_person().config == home / ".config"
-
-
 @pytest.mark.guarantee("configurations-keep-the-rest")
 def test_the_rest_of_a_file_stays_byte_for_byte(run: Run, home: Path) -> None:
     bom = "\ufeff"
@@ -176,25 +89,6 @@ def test_the_rest_of_a_file_stays_byte_for_byte(run: Run, home: Path) -> None:
         assert file.with_name(f"{file.name}.bak2").exists()
         assert run("install", host, "--name", "n", "--yes").status == 0
         assert not file.with_name(f"{file.name}.bak3").exists(), "the same file is kept twice"
-
-
-def test_the_change_is_shown_without_the_secrets_around_it(run: Run, home: Path) -> None:
-    put(home, "cursor", '{"mcpServers": {"a": {"env": {"TOKEN": "s3cret"}}, "b": 1}}')
-    done = run("install", "cursor", "--name", "n", "--yes")
-    assert done.out.startswith("--- ~/.cursor/mcp.json\n@@ line 1 @@\n+,")
-    assert "s3cret" not in done.out + done.err
-    done = run("uninstall", "cursor", "--yes")
-    assert '-, "n": {"command": ' in done.out
-    assert "s3cret" not in done.out + done.err
-
-
-def failing(run: Run, home: Path, *arguments: str) -> str:
-    """Run a command that must fail and change nothing; return its message."""
-    before = everything(home)
-    done = run(*arguments)
-    assert done.status in (1, 2), done
-    assert everything(home) == before
-    return done.err.splitlines()[-1].removeprefix("resource-server: ")
 
 
 def test_a_file_that_cannot_be_edited_stays_as_it_is(run: Run, home: Path) -> None:
@@ -293,16 +187,6 @@ def test_an_entry_of_ours_takes_a_new_command_and_keeps_its_other_members(
         "env": {"A": "b"},
     }
     assert "'n' serves" in failing(run, home, "install", "cursor", "docs", "--name", "n", "--yes")
-
-
-def test_uninstall_asks_for_a_name_where_there_are_several(run: Run, home: Path) -> None:
-    uninstall = ("uninstall", "cursor", "--yes")
-    assert failing(run, home, *uninstall) == "~/.cursor/mcp.json: has no entry of this program"
-    for name in "a", "b":
-        assert run("install", "cursor", "--name", name, "--yes").status == 0
-    assert failing(run, home, *uninstall) == "~/.cursor/mcp.json: has a, b; --name chooses one"
-    assert run(*uninstall, "--name", "a").status == 0
-    assert run(*uninstall).status == 0
 
 
 def test_sources_are_absolute_and_names_suit_every_host(run: Run, home: Path, folder: Path) -> None:
@@ -476,13 +360,6 @@ def test_print_changes_nothing_and_has_the_entry_the_command_and_the_link(
     assert tomllib.loads(shown["codex"].partition("\n")[2].partition("command: codex")[0]) == {
         "mcp_servers": {"project": {"command": command, "args": args}}
     }
-    goose = next(host for host in HOSTS if host.id == "goose")
-    assert goose.link is not None
-    uvx = ServerEntry("n", ("/x/uvx", "--from", "a b", "resource-server", "serve", "/é"))
-    assert goose.link(uvx, goose.shape) == (
-        "goose://extension?cmd=uvx&arg=--from&arg=a%20b&arg=resource-server&arg=serve&arg=%2F%C3%A9"
-        "&id=n&name=n&description=Folders%20and%20databases%20as%20resources"
-    )
 
 
 def test_what_install_writes_connects_a_real_client(run: Run, home: Path, folder: Path) -> None:
@@ -553,47 +430,3 @@ def test_the_list_says_where_hosts_are_and_whether_entries_answer(
         "  dumb: it ended without an answer",
     ]
     assert run("install", "--list", "zed").out.count("\n") == 3
-
-
-def on_terminal(answer: bytes, home: Path, folder: Path, *arguments: str) -> Outcome:
-    """Run a command whose questions a person at a terminal answers."""
-    person, terminal = pty.openpty()
-    try:
-        os.write(person, answer)
-        done = subprocess.run(
-            [sys.executable, "-m", "resource_server", *arguments],
-            stdin=terminal,
-            capture_output=True,
-            cwd=folder,
-            env={"HOME": str(home), "PATH": "/nowhere", "PYTHONPATH": str(ROOT)},
-            check=False,
-            timeout=60,
-        )
-    finally:
-        os.close(person)
-        os.close(terminal)
-    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
-
-
-@pytest.mark.guarantee("configurations-keep-the-rest")
-def test_a_person_is_asked_and_may_refuse(home: Path, folder: Path) -> None:
-    install = ("install", "cursor", "--name", "n")
-    refused = on_terminal(b"n\n", home, folder, *install)
-    assert (refused.status, everything(home)) == (1, {})
-    assert "+{" in refused.out
-    assert "Make this change? [y/N]: " in refused.err
-    assert refused.err.endswith("nothing was changed\n")
-    assert on_terminal(b"\x04", home, folder, *install).status == 130
-    assert everything(home) == {}
-    agreed = on_terminal(b"y\n", home, folder, *install)
-    assert agreed.status == 0
-    assert agreed.out.endswith("connected Cursor as n\n")
-    assert "n" in json.loads((home / CONFIGURATIONS["cursor"]).read_text())["mcpServers"]
-
-
-@pytest.mark.guarantee("configurations-keep-the-rest")
-def test_nothing_is_changed_if_the_change_cannot_be_shown(home: Path, folder: Path) -> None:
-    command = f"{sys.executable} -m resource_server install cursor --yes >&-"
-    environment = {"HOME": str(home), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["/bin/sh", "-c", command], cwd=folder, env=environment, check=False)
-    assert (done.returncode, everything(home)) == (1, {})
