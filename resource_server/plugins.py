@@ -146,7 +146,7 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
 
         raise ValueError(
             f"{named} needs the module '{error.name}', which is not installed; "
-            f"install the package that has it: {installation.current().package_command('PACKAGE')}"
+            f"install the package that has it: {installation.detect().package_command('PACKAGE')}"
         ) from error
     except KeyboardInterrupt:
         raise

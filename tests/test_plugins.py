@@ -193,7 +193,7 @@ def test_templates_may_be_a_dataclass_field(project: Project) -> None:
         (
             "import no_such_module_here.deep\n",
             "plugin.py needs the module 'no_such_module_here', which is not installed; "
-            f"install the package that has it: {installation.current().package_command('PACKAGE')}",
+            f"install the package that has it: {installation.detect().package_command('PACKAGE')}",
         ),
         ("\0", "plugin.py: source code string cannot contain null bytes"),
     ],

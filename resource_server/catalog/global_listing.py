@@ -62,7 +62,7 @@ class ListPage(msgspec.Struct, frozen=True):
     """Names of the mounts that failed on this page; of the others, only the cursor says so."""
 
 
-class _Part(msgspec.Struct):
+class _MountEntries(msgspec.Struct):
     """The resources of a page that one mount lists in one step."""
 
     mount: Mount
@@ -87,7 +87,7 @@ class GlobalListing:
         self._timing = timing
         self._progress = progress
         self._turns = Turns()
-        self._page: list[_Part] = []
+        self._page: list[_MountEntries] = []
         self._has_collections = False
         self._without: list[str] = []
         self._failed: list[str] = []
@@ -130,7 +130,7 @@ class GlobalListing:
         self._without = [*state.without]
         return (level, state.is_at_documents and level > 0), at, held.path, state.listed
 
-    def _cursor(self, last: _Part, listed: int) -> str:
+    def _cursor(self, last: _MountEntries, listed: int) -> str:
         without = tuple(self._without)
         state = ListingState(listed, last.step[1], last.has_collections, without)
         return ListCursor(SCOPE, last.mount.name, last.entries[-1].resource.path, state).encode()
@@ -167,7 +167,7 @@ class GlobalListing:
             if entries := found[:free]:
                 if "collection" in [entry.resource.type for entry in entries]:
                     self._has_collections = True
-                self._page.append(_Part(mount, step, self._has_collections, entries))
+                self._page.append(_MountEntries(mount, step, self._has_collections, entries))
             if self._progress is not None:
                 self._progress(room - free + len(entries), None)
             if len(found) > free:

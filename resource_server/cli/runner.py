@@ -135,7 +135,7 @@ def find_converters_soon() -> None:
 def _find_converters() -> None:
     from resource_server.conversion import registry
 
-    registry.load()
+    registry.find_packages()
 
 
 def _keep_buffers() -> None:

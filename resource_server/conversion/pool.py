@@ -101,7 +101,7 @@ class ConverterPool:
         self._modules = modules
         self._slots = threading.BoundedSemaphore(workers)
         self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
+        self._idle: list[_ConversionWorker] = []
         self._time_s = time_s
         self._is_closed = False
         self._sweeper: threading.Timer | None = None
@@ -167,7 +167,7 @@ class ConverterPool:
         Raises:
             ConversionError: the converter cannot be used; the message says why.
         """
-        worker = _Worker(reference, self._modules)
+        worker = _ConversionWorker(reference, self._modules)
         try:
             with Path(os.devnull).open("rb") as nothing:
                 until = time.monotonic() + self._time_s
@@ -213,7 +213,7 @@ class ConverterPool:
             self._refused += refused
             self._seconds += time.monotonic() - begun
 
-    def _worker(self, reference: str) -> _Worker:
+    def _worker(self, reference: str) -> _ConversionWorker:
         with self._lock:
             if self._is_closed:
                 raise ResourceBusy("the server is shutting down")
@@ -233,13 +233,13 @@ class ConverterPool:
         for worker in surplus:
             worker.end()
         try:
-            return _Worker(reference, self._modules)
+            return _ConversionWorker(reference, self._modules)
         except BaseException:
             with self._lock:
                 self._at_work -= 1
             raise
 
-    def _give_back(self, worker: _Worker, *, is_fit: bool) -> None:
+    def _give_back(self, worker: _ConversionWorker, *, is_fit: bool) -> None:
         with self._lock:
             self._at_work -= 1
             if is_fit and not self._is_closed:
@@ -300,7 +300,7 @@ def _error(answer: Failed | Refused | Unusable, job: ConversionJob) -> Exception
     return _Unconvertible(answer.words, is_refused=is_refused)
 
 
-class _Worker:
+class _ConversionWorker:
     """One process."""
 
     def __init__(self, reference: str, modules: Sequence[str]) -> None:

@@ -167,7 +167,7 @@ class Converters:
 
     def is_known(self, media_type: str | None) -> bool:
         """Return whether the converter of a media type is known without a look at packages."""
-        return media_type in self._known or not self or is_loaded()
+        return media_type in self._known or not self or has_found_packages()
 
     def of(self, media_type: str | None, name: str = "") -> ConverterEntry | None:
         """Return the converter of a document, if there is one whose packages are installed.
@@ -280,13 +280,13 @@ def share_worker(first: str, second: str) -> bool:
     return _PARQUET not in (first, second) and is_built_in(first) and is_built_in(second)
 
 
-def load() -> None:
+def find_packages() -> None:
     """Look at the installed packages, so that no request has to. Blocks; for a thread."""
     for entry in entries().values():
         entry.is_available  # noqa: B018  The result is kept.
 
 
-def is_loaded() -> bool:
+def has_found_packages() -> bool:
     """Return whether the installed packages have been looked at."""
     return entries.cache_info().currsize > 0
 

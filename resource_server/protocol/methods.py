@@ -107,7 +107,7 @@ async def _get_skill(call: Call, given: params.UriParams) -> Result:
 
 async def _list_templates(call: Call, given: params.PageParams) -> Result:
     page = await call.server.catalog.templates(given.cursor)
-    shapes = b",".join(serialization.each(serialization.template, page.templates))
+    shapes = b",".join(serialization.each(serialization.wire_template, page.templates))
     members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
     return Result(members, ttl_ms=call.server.ttl_ms)
 

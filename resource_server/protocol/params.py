@@ -47,16 +47,16 @@ class Implementation(Struct, frozen=True, rename="camel"):
     website_url: str | None = None
 
 
-class _Roots(Struct, frozen=True, rename="camel"):
+class _RootsCapability(Struct, frozen=True, rename="camel"):
     list_changed: bool | None = None
 
 
-class _Sampling(Struct, frozen=True):
+class _SamplingCapability(Struct, frozen=True):
     context: _Object | None = None
     tools: _Object | None = None
 
 
-class _Elicitation(Struct, frozen=True):
+class _ElicitationCapability(Struct, frozen=True):
     form: _Object | None = None
     url: _Object | None = None
 
@@ -74,7 +74,7 @@ class _TaskRequests(Struct, frozen=True):
     sampling: _SamplingTasks | None = None
 
 
-class _Tasks(Struct, frozen=True):
+class _TasksCapability(Struct, frozen=True):
     cancel: _Object | None = None
     list: _Object | None = None
     requests: _TaskRequests | None = None
@@ -83,12 +83,12 @@ class _Tasks(Struct, frozen=True):
 class ClientCapabilities(Struct, frozen=True):
     """Capabilities of the client."""
 
-    elicitation: _Elicitation | None = None
+    elicitation: _ElicitationCapability | None = None
     experimental: dict[str, _Object] | None = None
     extensions: dict[str, _Object] | None = None
-    roots: _Roots | None = None
-    sampling: _Sampling | None = None
-    tasks: _Tasks | None = None
+    roots: _RootsCapability | None = None
+    sampling: _SamplingCapability | None = None
+    tasks: _TasksCapability | None = None
 
 
 class RequestMeta(Struct, frozen=True):

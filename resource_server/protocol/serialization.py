@@ -275,7 +275,7 @@ def annotations_of(entry: CatalogEntry) -> bytes | None:
     return None if found is None else _encode(found)
 
 
-def template(entry: TemplateEntry) -> bytes:
+def wire_template(entry: TemplateEntry) -> bytes:
     """Return the JSON object of a template, whose `capabilities` are an upper bound."""
     shape = entry.template
     wire = _WireTemplate(

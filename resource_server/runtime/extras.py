@@ -44,7 +44,7 @@ class MissingExtra(MountUnavailable):
         super().__init__(f"{feature} needs more packages; install them: {install_command(extra)}")
 
 
-def require(extra: Extra, feature: str) -> None:
+def require_packages(extra: Extra, feature: str) -> None:
     """Find all packages of an extra, without importing them.
 
     Raises:
@@ -72,7 +72,7 @@ def install_command(extra: Extra) -> str:
     # Imported here: few processes need it.
     from resource_server.runtime import installation
 
-    return installation.current().extra_command(extra, PACKAGES[extra])
+    return installation.detect().extra_command(extra, PACKAGES[extra])
 
 
 def operator_hint(extra: Extra) -> str:

@@ -184,7 +184,7 @@ class Installation:
         ]
 
 
-def current(prefix: Path | None = None) -> Installation:
+def detect(prefix: Path | None = None) -> Installation:
     """Return the installation in an environment; without `prefix`, the running one."""
     prefix = Path(sys.prefix) if prefix is None else prefix
     return Installation(prefix, _distribution(_PACKAGE, prefix))

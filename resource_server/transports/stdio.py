@@ -171,7 +171,7 @@ class LineSplitter:
             self._parts[:] = line[:_END_BYTES], line[-_END_BYTES:]
 
 
-class _Input:
+class _StandardInput:
     """Reads pipes, sockets and terminals on the event loop.
 
     `received` gets each chunk, and b"" once at end of input. While `may_spin` returns True, the
@@ -286,9 +286,9 @@ def _processors() -> int:
 
 def _input(
     fd: int, received: Callable[[bytes], None], may_spin: Callable[[], bool]
-) -> _Input | _ThreadInput:
+) -> _StandardInput | _ThreadInput:
     try:
-        return _Input(fd, received, may_spin)
+        return _StandardInput(fd, received, may_spin)
     except (AttributeError, NotImplementedError, OSError):  # EPERM: a regular file
         return _ThreadInput(fd, received)
 

@@ -23,7 +23,7 @@ def findings(run: Run) -> dict[str, dict[str, Any]]:
 
 def connected(home: Path, *arguments: str, **members: object) -> None:
     (home / ".cursor").mkdir(exist_ok=True)
-    program, *rest = installation.current().program()
+    program, *rest = installation.detect().program()
     entry = {"command": program, "args": [*rest, "serve", *arguments], **members}
     (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
 
@@ -32,7 +32,7 @@ def test_all_that_is_needed_works_here(run: Run, home: Path) -> None:
     found = findings(run)
     assert {name for name, each in found.items() if each["state"] == "problem"} == set()
     assert sys.executable in found["Python"]["text"]
-    assert installation.current().origin in found["resource-server"]["text"]
+    assert installation.detect().origin in found["resource-server"]["text"]
     assert {f"extra {extra}" for extra in extras.PACKAGES} <= found.keys()
     assert found["Node"]["state"] == "missing"
     assert found["hosts"]["text"] == "none is found on this machine"

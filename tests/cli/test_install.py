@@ -36,7 +36,7 @@ def decoded(file: Path) -> Any:
 def with_placeholders(value: Any, folder: Path) -> Any:
     """Return a value in which the paths of this machine have names."""
     text = json.dumps(value)
-    text = text.replace(installation.current().program()[0], "/opt/resource-server").replace(
+    text = text.replace(installation.detect().program()[0], "/opt/resource-server").replace(
         str(folder), "/project"
     )
     return json.loads(text)
@@ -182,7 +182,7 @@ def test_an_entry_of_ours_takes_a_new_command_and_keeps_its_other_members(
     file = put(home, "cursor", json.dumps({"mcpServers": {"n": {**old, "env": {"A": "b"}}}}))
     assert run("install", "cursor", "--name", "n", "--yes").status == 0
     assert json.loads(file.read_text())["mcpServers"]["n"] == {
-        "command": installation.current().program()[0],
+        "command": installation.detect().program()[0],
         "args": ["serve", str(folder)],
         "env": {"A": "b"},
     }
@@ -284,7 +284,7 @@ def stubs(tmp_path: Path) -> Callable[[str], list[list[str]]]:
 def test_a_host_changes_its_configuration_by_its_own_command(
     run: Run, home: Path, folder: Path, tmp_path: Path, stubs: Callable[[], list[list[str]]]
 ) -> None:
-    command = [installation.current().program()[0], "serve", str(folder)]
+    command = [installation.detect().program()[0], "serve", str(folder)]
     url = "http://127.0.0.1:8000/mcp"
     hosts = ("vscode", "claude-code", "codex", "gemini")
     for host in hosts:
@@ -336,7 +336,7 @@ def test_a_host_changes_its_configuration_by_its_own_command(
 def test_print_changes_nothing_and_has_the_entry_the_command_and_the_link(
     run: Run, home: Path, folder: Path
 ) -> None:
-    command, args = installation.current().program()[0], ["serve", str(folder)]
+    command, args = installation.detect().program()[0], ["serve", str(folder)]
     shown: dict[str, str] = {}
     for host in CONFIGURATIONS:
         done = run("install", host, "--print")

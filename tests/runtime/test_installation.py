@@ -36,7 +36,7 @@ def installed(prefix: Path, installer: str, origin: str | None = None) -> Path:
 
 
 def command(prefix: Path) -> str:
-    return installation.current(prefix).extra_command("http", HTTP)
+    return installation.detect(prefix).extra_command("http", HTTP)
 
 
 WAYS = {
@@ -76,12 +76,12 @@ def test_the_command_follows_the_way_and_the_origin_of_the_installation(
         prefix = installed(tmp_path / str(number) / folder, installer, origin)
         if marker is not None:
             (prefix / marker).write_text("")
-        assert installation.current(prefix).way == way
+        assert installation.detect(prefix).way == way
         assert command(prefix) == f"{begin} {wanted}{end}"
     source.rmdir()
     prefix = tmp_path / "3" / folder
     assert command(prefix) == f"{alone} 'uvicorn<0.60,>=0.45'"
-    assert installation.current(prefix).origin == f"{source}, which is gone"
+    assert installation.detect(prefix).origin == f"{source}, which is gone"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_packages_that_uv_added_to_the_tool_stay(tmp_path: Path) -> None:
     )
     kept = "uv tool install --with 'notes>=2' --with '/a b'"
     assert command(prefix) == f"{kept} 'resource-server[http]'"
-    added = installation.current(prefix).package_command("PACKAGE")
+    added = installation.detect(prefix).package_command("PACKAGE")
     assert added == f"{kept} --with PACKAGE resource-server"
 
 
@@ -137,17 +137,17 @@ def test_any_package_is_added_in_the_same_way(tmp_path: Path, way: str, added: s
     prefix = installed(tmp_path / folder, installer)
     if marker is not None:
         (prefix / marker).write_text("")
-    assert installation.current(prefix).package_command("PACKAGE") == added
+    assert installation.detect(prefix).package_command("PACKAGE") == added
 
 
 def test_a_copy_that_is_not_installed_is_completed_from_its_folder(tmp_path: Path) -> None:
     assert command(tmp_path) == f"{PIP} -e {shlex.quote(f'{CLONE}[http]')}"
-    assert installation.current(tmp_path).origin == f"the folder {CLONE}, not installed"
+    assert installation.detect(tmp_path).origin == f"the folder {CLONE}, not installed"
 
 
 def test_the_origin_keeps_the_login_of_its_url(tmp_path: Path) -> None:
     origin = '{"url": "https://me:hunter2@x.example/r", "vcs_info": {"vcs": "git"}}'
-    assert installation.current(installed(tmp_path, "pip", origin)).origin == "x.example/r"
+    assert installation.detect(installed(tmp_path, "pip", origin)).origin == "x.example/r"
 
 
 def test_uvx_runs_again_what_it_runs_now(tmp_path: Path) -> None:
@@ -159,5 +159,5 @@ def test_uvx_runs_again_what_it_runs_now(tmp_path: Path) -> None:
         ("archive-v0/c", folder_origin(source, editable=True), str(source)),
         ("venv", None, None),
     ):
-        found = installation.current(installed(tmp_path / folder, "uv", origin))
+        found = installation.detect(installed(tmp_path / folder, "uv", origin))
         assert found.uvx_requirement() == requirement

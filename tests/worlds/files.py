@@ -32,7 +32,7 @@ from resource_server.conversion.formats import delimited, parquet, sheets
 from resource_server.errors import ConversionError, MountUnavailable, ResourceUnreadable
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.database.engines.duckdb.current_worker import CurrentWorker
-from resource_server.providers.database.engines.duckdb.messages import Failed, Result, Run
+from resource_server.providers.database.engines.duckdb.messages import Run, RunFailed, RunResult
 from tests.conversion.portable import xlsx
 from tests.listeners import mounted
 from tests.providers.database.engines.duckdb.spreadsheets import ods
@@ -404,9 +404,9 @@ _SOUND = st.builds(
 def _sabotaged(change: str) -> Generator[None]:
     run = CurrentWorker.run
 
-    async def changed(self: CurrentWorker, job: Run) -> Result | Failed:
+    async def changed(self: CurrentWorker, job: Run) -> RunResult | RunFailed:
         answer = await run(self, job)
-        if isinstance(answer, Result) and "~row" in job.sql and len(answer.rows) > 1:
+        if isinstance(answer, RunResult) and "~row" in job.sql and len(answer.rows) > 1:
             answer = _CHANGES[change](answer)
         return answer
 
@@ -415,13 +415,13 @@ def _sabotaged(change: str) -> Generator[None]:
         yield
 
 
-def _without_last(answer: Result) -> Result:
-    return Result(answer.id, answer.columns, answer.rows[:-1], answer.more)
+def _without_last(answer: RunResult) -> RunResult:
+    return RunResult(answer.id, answer.columns, answer.rows[:-1], answer.more)
 
 
-def _with_numbers(answer: Result) -> Result:
+def _with_numbers(answer: RunResult) -> RunResult:
     rows = [tuple(_guessed(value) for value in row) for row in answer.rows]
-    return Result(answer.id, answer.columns, rows, answer.more)
+    return RunResult(answer.id, answer.columns, rows, answer.more)
 
 
 def _guessed(value: object) -> object:

@@ -67,7 +67,7 @@ def _print(finding: Finding) -> None:
 
 
 def _findings() -> Iterator[Finding]:
-    found = installation.current()
+    found = installation.detect()
     kind = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     yield Finding("Python", "ok", kind)
     yield Finding("resource-server", "ok", f"{__version__}, by {found.way} from {found.origin}")
@@ -127,7 +127,7 @@ def _libmagic() -> Finding:
     problem = media_types.magic_problem()
     if problem is None:
         return Finding("libmagic", "ok", "media types of files with unknown names")
-    add = installation.current().package_command("python-magic pylibmagic")
+    add = installation.detect().package_command("python-magic pylibmagic")
     return Finding("libmagic", "problem", problem, add)
 
 

@@ -126,7 +126,7 @@ def _local(words: Sequence[str], name: str | None) -> ServerEntry:
     found = [_source(word) for word in words or ["."]]
     return ServerEntry(
         _checked_name(name) or _short(found[0].name),
-        (*installation.current().program(), "serve", *(source.argument for source in found)),
+        (*installation.detect().program(), "serve", *(source.argument for source in found)),
     )
 
 

@@ -128,7 +128,7 @@ def _over_stdio(arguments: _ServeArguments) -> int:
 
 def _over_http(arguments: _ServeArguments, *, options: HttpOptions) -> int:
     # Imported here: stdio does without.
-    extras.require("http", "--http")
+    extras.require_packages("http", "--http")
     from resource_server.transports.http.server import uvicorn_server
 
     try:

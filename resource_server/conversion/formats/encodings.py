@@ -135,7 +135,7 @@ def named_codec(label: str) -> str:
     return name
 
 
-def read(file: BinaryIO, max_bytes: int = _MAX_BYTES) -> bytes:
+def whole_document(file: BinaryIO, max_bytes: int = _MAX_BYTES) -> bytes:
     """Return a document as it is.
 
     Raises:

@@ -189,7 +189,7 @@ def is_html(file: BinaryIO) -> bool:
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the document as one part; its title comes first if it is no heading."""
-    data = encodings.read(file, _MAX_BYTES)
+    data = encodings.whole_document(file, _MAX_BYTES)
     declared = _CHARSET.search(data[:_HEAD_BYTES])
     label = request.options.get("encoding") or (declared and declared[1].decode("ascii", "ignore"))
     html = encodings.decoded(data, label or None)

@@ -85,7 +85,7 @@ def _without_comments(text: str) -> str:
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield the mail as one part."""
-    data = encodings.read(file, _MAX_BYTES)
+    data = encodings.whole_document(file, _MAX_BYTES)
     if data.lower().count(b"boundary=") > _MAX_BOUNDARIES:
         raise ConversionError("it has too many nested parts")
     try:

@@ -36,7 +36,7 @@ _MIME_TYPES = {
 
 def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     """Yield cells; with the format `png` the images of their outputs, each of its own type."""
-    notebook = _parsed(encodings.read(file, _MAX_BYTES))
+    notebook = _parsed(encodings.whole_document(file, _MAX_BYTES))
     cells = _cells(notebook)
     language = _language(notebook)
     total = len(cells)

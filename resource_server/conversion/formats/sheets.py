@@ -168,7 +168,7 @@ def workbook(file: BinaryIO) -> _Excel | OpenSheets:
     head = file.read(len(OLE))
     file.seek(0)
     if head == OLE:
-        data = encodings.read(file, MAX_OLE_BYTES)
+        data = encodings.whole_document(file, MAX_OLE_BYTES)
         return _Excel(io.BytesIO(data), XlsRemarks(data).of)
     archive = open_archive(file)
     if "content.xml" in archive:

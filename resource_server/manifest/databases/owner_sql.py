@@ -20,7 +20,7 @@ from resource_server.runtime.eager import settle
 _PAGE = 1000
 
 
-class ExposedTable(NamedTuple):
+class OwnedTable(NamedTuple):
     """A table or view, as it is and as the policy shows it."""
 
     table: Table
@@ -44,7 +44,7 @@ class ExposedSchema(NamedTuple):
     limits: ReadLimits
     views: frozenset[TableName] = frozenset()
     """The views, which cannot have these triggers."""
-    shown: Sequence[ExposedTable] = ()
+    shown: Sequence[OwnedTable] = ()
     """The same tables in detail."""
     digest: str = ""
     """Digest of the policy."""
@@ -81,7 +81,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
             tables=names,
             limits=database.limits,
             views=frozenset(table for table in names if "view" in types.get(table, "table")),
-            shown=[ExposedTable(table, policy.view(table)) for table in tables],
+            shown=[OwnedTable(table, policy.view(table)) for table in tables],
             digest=database.policy_digest,
             mistakes=await database.warnings(thorough=False),
         )

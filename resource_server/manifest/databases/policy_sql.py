@@ -12,7 +12,7 @@ from typing import Final
 
 from resource_server.manifest.databases.owner_sql import (
     ExposedSchema,
-    ExposedTable,
+    OwnedTable,
     backquoted,
     comment_text,
     quoted_table,
@@ -44,7 +44,7 @@ def policy_sql(exposed: ExposedSchema) -> str:
     return title + "".join(f"{line}\n" for line in lines)
 
 
-def _named(exposed: ExposedSchema) -> Mapping[str, ExposedTable]:
+def _named(exposed: ExposedSchema) -> Mapping[str, OwnedTable]:
     """Return the tables that have rows by the names of their views."""
     tables = {each.name: each for each in exposed.shown if each.view.options.rows}
     return {name: tables[table] for name, table in view_names(tables).items()}
@@ -69,14 +69,14 @@ def view_names(tables: Iterable[TableName]) -> Mapping[str, TableName]:
     return found
 
 
-def _is_whole(table: ExposedTable) -> bool:
+def _is_whole(table: OwnedTable) -> bool:
     """Return whether callers see a table as it is; a view may leave out rows by itself."""
     options = table.view.options
     is_restricted = options.columns.covered or options.where is not None
     return not is_restricted and table.table.type not in VIEWS
 
 
-def _masks(table: ExposedTable) -> Iterator[tuple[Column, MaskKind | None]]:
+def _masks(table: OwnedTable) -> Iterator[tuple[Column, MaskKind | None]]:
     """Yield the visible columns as they are in the database, with their masks."""
     columns = {column.name: column for column in table.table.columns}
     masks: dict[str, MaskKind] = {}
@@ -148,7 +148,7 @@ COMMIT;
 -- REVOKE ALL ON SCHEMA public FROM PUBLIC;"""
 
 
-def _postgresql_view(view: str, table: ExposedTable, key: str) -> Iterator[str]:
+def _postgresql_view(view: str, table: OwnedTable, key: str) -> Iterator[str]:
     columns = [_postgresql_column(column, mask, key) for column, mask in _masks(table)]
     where = table.view.options.where
     # Without the option, conditions of a caller could run on hidden rows.
@@ -222,7 +222,7 @@ CREATE OR REPLACE SQL SECURITY DEFINER VIEW {digest} AS
     yield from (f"GRANT SELECT ON {view} TO {login};" for view in (digest, *views))
 
 
-def _mysql_view(view: str, table: ExposedTable, exposed: ExposedSchema, key: str) -> Iterator[str]:
+def _mysql_view(view: str, table: OwnedTable, exposed: ExposedSchema, key: str) -> Iterator[str]:
     columns = [_mysql_column(column, mask, key) for column, mask in _masks(table)]
     source = f"{backquoted(table.name.schema or exposed.database)}.{backquoted(table.name.name)}"
     where = table.view.options.where

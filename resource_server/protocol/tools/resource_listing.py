@@ -34,7 +34,7 @@ class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cursor: str | None = None
 
 
-class _Page(msgspec.Struct):
+class _ListingPage(msgspec.Struct):
     """A page of a listing, in both forms."""
 
     base: str
@@ -98,7 +98,7 @@ async def list_resources(call: Call, arguments: ListArguments) -> Result:
     return tool_result(call, [content_blocks.text_block(page.text())], page.json())
 
 
-async def _tree(call: Call, arguments: ListArguments) -> _Page:
+async def _tree(call: Call, arguments: ListArguments) -> _ListingPage:
     limit = call.server.toolbox.settings.budget
     listing = await call.server.catalog.tree(
         arguments.uri or None,
@@ -124,7 +124,7 @@ async def _tree(call: Call, arguments: ListArguments) -> _Page:
                 call.progress(len(rows), None)
     stopped = stopped_at is None and listing.is_late
     stopped_at = stopped_at or listing.stopped_at
-    page = _Page(base, rows, unavailable=listing.unavailable, stopped=stopped)
+    page = _ListingPage(base, rows, unavailable=listing.unavailable, stopped=stopped)
     page.next = None if stopped_at is None else listing.cursor(stopped_at)
     while len(rows) > 1 and not page.fits(limit):
         # The notices did not fit.
@@ -141,7 +141,7 @@ def row(entry: CatalogEntry, base: str) -> tuple[str, int | None]:
     return uri.removeprefix(base), entry.resource.size
 
 
-async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _Page:
+async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _ListingPage:
     """Return the resources at or below `uri` whose name or path matches a glob, best first."""
     catalog, limit = call.server.catalog, call.server.toolbox.settings.budget
     depth = arguments.depth
@@ -166,7 +166,7 @@ async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _Page
             progress=call.progress,
         )
         rows = [row(hit.entry, base) for hit in found.hits]
-        page = _Page(base, rows, found.next_cursor, found.unavailable, found.stopped)
+        page = _ListingPage(base, rows, found.next_cursor, found.unavailable, found.stopped)
         if count == 1 or page.fits(limit):
             break
         # A cursor continues after a whole page only: search again for a shorter one.

@@ -46,7 +46,7 @@ async def search_resources(call: Call, arguments: SearchArguments) -> Result:
     limit = arguments.limit or _DEFAULT_LIMIT
     budget = call.server.toolbox.settings.budget
     while True:
-        page = _Page(arguments, await _search(call, arguments, limit))
+        page = _ResultsPage(arguments, await _search(call, arguments, limit))
         page.show(limit, budget)
         if page.fits(budget) or limit == 1:
             break
@@ -160,7 +160,7 @@ class _File:
         return members
 
 
-class _Page:
+class _ResultsPage:
     """A page of results in both forms, with as many lines as fit."""
 
     def __init__(self, arguments: SearchArguments, found: SearchResults) -> None:

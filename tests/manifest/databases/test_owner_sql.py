@@ -17,7 +17,7 @@ import yaml
 from resource_server.manifest.databases.owner_sql import (
     CHANNEL,
     ExposedSchema,
-    ExposedTable,
+    OwnedTable,
     notify_sql,
     role_sql,
 )
@@ -103,7 +103,7 @@ def hiding(found: ExposedSchema, name: TableName, *hidden: str) -> ExposedSchema
     options = TableOptions(columns=ColumnOptions(hide=hidden))
     policy = Policy({"*": options}, "postgresql")
     table = Table(name, "table", columns)
-    return found._replace(shown=[ExposedTable(table, policy.view(table))])
+    return found._replace(shown=[OwnedTable(table, policy.view(table))])
 
 
 def quoted(name: str) -> str:
@@ -217,12 +217,12 @@ def test_views_of_a_policy_are_made_whatever_the_names_are(
         values = ", ".join(["'0123456789'"] * len(HOSTILE))
         masks = dict(zip(HOSTILE, ("hash", "last4", "redact") * 2, strict=True))
         policy = Policy({"*": TableOptions(columns=ColumnOptions(mask=masks))}, "postgresql")  # pyright: ignore[reportArgumentType]
-        shown: list[ExposedTable] = []
+        shown: list[OwnedTable] = []
         for name in HOSTILE:
             server.run(f"create table {write(name)} ({listed});")
             server.run(f"insert into {write(name)} values ({values});")
             table = Table(TableName(schema, name), "table", tuple(columns))
-            shown.append(ExposedTable(table, policy.view(table)))
+            shown.append(OwnedTable(table, policy.view(table)))
         found = exposed(server, engine)._replace(shown=shown, digest="d")
         assert server.run(policy_sql(found)) == ""
         assert server.run(policy_sql(found)) == "", "a second time"

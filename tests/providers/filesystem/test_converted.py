@@ -694,7 +694,7 @@ async def test_serve_looks_at_installed_packages_before_the_first_read(
 ) -> None:
     threads = lookers(monkeypatch)
     runner.find_converters_soon()
-    await until(registry.is_loaded)
+    await until(registry.has_found_packages)
     assert threading.main_thread() not in threads
 
 

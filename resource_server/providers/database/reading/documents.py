@@ -62,7 +62,7 @@ SUMMARY_PARAMETERS = ("by", *AGGREGATES, "sort", "after", "limit", "format")
 """URI parameters of summaries, besides filters."""
 
 
-class Document(NamedTuple):
+class FetchedDocument(NamedTuple):
     """A document and its resource, both from the same read."""
 
     resource: Resource
@@ -99,7 +99,7 @@ class Documents:
         self._limits = limits
         self._link = link
 
-    async def read(self, address: Address, query: Mapping[str, str]) -> Document | None:
+    async def read(self, address: Address, query: Mapping[str, str]) -> FetchedDocument | None:
         """Return a document, or None if the address is of a collection, existing or not.
 
         Only the document without URI parameters has a version.
@@ -142,7 +142,7 @@ class Documents:
         held = exposed.segments(exposed.key_in(found.rows[0]))
         return TableRow(exposed, exposed.shown(found)[0], held)
 
-    async def _read_row(self, address: RowAddress, query: Mapping[str, str]) -> Document:
+    async def _read_row(self, address: RowAddress, query: Mapping[str, str]) -> FetchedDocument:
         """Return a row as a JSON object with links to the rows that it references."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
@@ -158,9 +158,9 @@ class Documents:
         resource = self.row_resource(
             address_path(RowAddress(address.table, row.key)), row.version, links
         )
-        return Document(resource, Content(text, "application/json"))
+        return FetchedDocument(resource, Content(text, "application/json"))
 
-    async def _read_cell(self, address: CellAddress, query: Mapping[str, str]) -> Document:
+    async def _read_cell(self, address: CellAddress, query: Mapping[str, str]) -> FetchedDocument:
         """Return one value of a row, whole."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
@@ -175,7 +175,7 @@ class Documents:
             mime_type=cell.mime_type,
             version=version_of([value]),
         )
-        return Document(resource, Content(cell.data, cell.mime_type))
+        return FetchedDocument(resource, Content(cell.data, cell.mime_type))
 
     def _cell_uris(
         self, exposed: ExposedTable, found: Rows, columns: Sequence[str]
@@ -235,7 +235,7 @@ class Documents:
 
     # -- pages
 
-    async def read_page(self, address: PageAddress, query: Mapping[str, str]) -> Document:
+    async def read_page(self, address: PageAddress, query: Mapping[str, str]) -> FetchedDocument:
         """Return a page of rows, from a cursor on: in key order, then those without a key."""
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
@@ -299,7 +299,7 @@ class Documents:
         format: FormatName,
         next_query: _NextQuery | None = None,
         asked: str | None = None,
-    ) -> Document:
+    ) -> FetchedDocument:
         """Return the document of rows within the limits; `asked` is the number asked for."""
         written = pages.write_page(
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
@@ -309,13 +309,13 @@ class Documents:
             following = None if next_query is None else next_query(written.rows)
             is_whole = asked is not None and written.rows == int(asked)
             truncated = Truncation("requested" if is_whole else "limit", "rows", next=following)
-        return Document(resource, Content(written.text, written.mime_type, truncated))
+        return FetchedDocument(resource, Content(written.text, written.mime_type, truncated))
 
     # -- counts and groups
 
     async def _read_count(
         self, address: PageAddress, exposed: ExposedTable, query: Mapping[str, str]
-    ) -> Document:
+    ) -> FetchedDocument:
         """Return the number of rows that match, as a page of one row."""
         if query["count"] not in ("", "true"):
             raise InvalidParameter("count has no value; write ~rows?count")
@@ -330,7 +330,9 @@ class Documents:
             self.page_resource(address.table, exposed.options), page, format_of(query)
         )
 
-    async def _read_summary(self, address: SummaryAddress, query: Mapping[str, str]) -> Document:
+    async def _read_summary(
+        self, address: SummaryAddress, query: Mapping[str, str]
+    ) -> FetchedDocument:
         """Return groups of rows with their counts, sums and other aggregates."""
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
@@ -374,7 +376,7 @@ class Documents:
 
     async def _read_definition(
         self, address: DefinitionAddress, query: Mapping[str, str]
-    ) -> Document:
+    ) -> FetchedDocument:
         """Return the definition of a table as Markdown or JSON."""
         _refuse_unknown(query, ("format",))
         exposed = await self._exposed.get(address.table)
@@ -387,7 +389,7 @@ class Documents:
         text = write(exposed.table, links, title=options.title, description=options.description)
         mime_type = "application/json" if format == "json" else "text/markdown"
         resource = self.definition_resource(address.table, version_of(text))
-        return Document(resource, Content(text, mime_type))
+        return FetchedDocument(resource, Content(text, mime_type))
 
     async def definition(self, table: TableName) -> Resource:
         """Describe the `~schema` document of a table with its version."""
@@ -404,7 +406,7 @@ class Documents:
 
     # -- queries
 
-    async def _read_query(self, name: str, query: Mapping[str, str]) -> Document:
+    async def _read_query(self, name: str, query: Mapping[str, str]) -> FetchedDocument:
         """Return the result of a declared query."""
         format = format_of(query)
         given = {key: value for key, value in query.items() if key not in ("format", _CELL)}
@@ -417,7 +419,7 @@ class Documents:
 
     async def _query_cell(
         self, name: str, page: pages.RowPage, query: Mapping[str, str]
-    ) -> Document:
+    ) -> FetchedDocument:
         """Return one value of a query's result, whole: `~cell=1/note` is that of its first row."""
         names = [column.name for column in page.columns]
         place, _, column = query[_CELL].partition("/")
@@ -431,7 +433,7 @@ class Documents:
         cell = await _whole(value, page.columns[names.index(column)])
         path = address_path(QueryAddress(name))
         resource = Resource(path=path, name=column, mime_type=cell.mime_type)
-        return Document(resource, Content(cell.data, cell.mime_type))
+        return FetchedDocument(resource, Content(cell.data, cell.mime_type))
 
     async def query_result(self, name: str) -> Resource:
         """Describe the document of a query that needs no parameters, with its version."""

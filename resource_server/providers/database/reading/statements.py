@@ -40,7 +40,7 @@ _COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf
 """Collations for LIKE, by dialect; SQLite needs none."""
 
 
-class Term(NamedTuple):
+class OrderColumn(NamedTuple):
     """A column of a complete order."""
 
     column: str
@@ -136,7 +136,7 @@ class Statements:
         """Whether pages of any order can go on after a row."""
         return bool(self._key) and not self._nullable
 
-    def terms(self, order: Sequence[Order]) -> Sequence[Term]:
+    def terms(self, order: Sequence[Order]) -> Sequence[OrderColumn]:
         """Return the columns of an order, with the key to tell equal rows apart.
 
         The key has the direction of the last column, so that an index of it serves both.
@@ -145,7 +145,7 @@ class Statements:
         given = [each.column for each in order]
         key = [Order(name, is_descending) for name in self._key if name not in given]
         return [
-            Term(each.column, each.is_descending, self._nulls_first[each.is_descending])
+            OrderColumn(each.column, each.is_descending, self._nulls_first[each.is_descending])
             for each in (*order, *key)
         ]
 
@@ -182,7 +182,7 @@ class Statements:
         return self._statement(shape, select, values)
 
     def _paged(
-        self, selected: _Select, terms: Sequence[Term], missing: Sequence[bool], within: int
+        self, selected: _Select, terms: Sequence[OrderColumn], missing: Sequence[bool], within: int
     ) -> _Select:
         """Order rows that have a key, from the bound row on if there is one."""
         if missing:
@@ -190,12 +190,12 @@ class Statements:
         ordered = self._addressed(selected).order_by(*map(self._directed, terms))
         return self._compiler.limited(ordered)
 
-    def _directed(self, term: Order | Term) -> sa.ColumnElement[Any]:
+    def _directed(self, term: Order | OrderColumn) -> sa.ColumnElement[Any]:
         column = self._column(term.column)
         return column.desc() if term.is_descending else column
 
     def _follows(
-        self, terms: Sequence[Term], missing: Sequence[bool], place: int
+        self, terms: Sequence[OrderColumn], missing: Sequence[bool], place: int
     ) -> sa.ColumnElement[bool]:
         """Return the condition that a row follows the bound one, from the term `place` on.
 

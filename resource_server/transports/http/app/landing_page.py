@@ -42,19 +42,19 @@ _POLICY = (
 """The page has nothing but its own style: no script, picture, form, frame or address elsewhere."""
 
 
-class _Page(NamedTuple):
+class _PageTemplate(NamedTuple):
     template: Template
     headers: Headers
 
 
 @cache
-def _page() -> _Page:
+def _page() -> _PageTemplate:
     """Return the template of the page, and its headers, which allow the style by its digest."""
     text = Path(__file__).with_suffix(".html").read_text("utf-8")
     style = text.partition("<style>")[2].partition("</style>")[0]
     policy = _POLICY.format(b64encode(sha256(style.encode()).digest()).decode()).encode()
     first, *others = _HEADERS
-    return _Page(Template(text), (first, (b"content-security-policy", policy), *others))
+    return _PageTemplate(Template(text), (first, (b"content-security-policy", policy), *others))
 
 
 class Shown(NamedTuple):

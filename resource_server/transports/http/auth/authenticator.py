@@ -123,7 +123,7 @@ class Authenticator:
 
 
 def _verifier(auth: Auth, resource: ProtectedResource, timing: Timing) -> TokenVerifier:
-    extras.require("auth", "http.auth.issuer")
+    extras.require_packages("auth", "http.auth.issuer")
     from resource_server.transports.http.auth.jwks import IssuerKeys
     from resource_server.transports.http.auth.jwt import TokenVerifier
 

@@ -15,9 +15,9 @@ from resource_server.providers.database.engines.duckdb.data_files import (
 from resource_server.providers.database.engines.duckdb.messages import (
     CallerTable,
     CallerTables,
-    Failed,
-    Result,
     Run,
+    RunFailed,
+    RunResult,
 )
 from resource_server.providers.database.masks import MaskKind
 
@@ -34,7 +34,7 @@ class CallerWorkers:
         self._known: deque[tuple[VisibleTables, CallerTables]] = deque(maxlen=MAX_POLICIES)
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def run(self, policy: VisibleTables, job: Run) -> Result | Failed:
+    async def run(self, policy: VisibleTables, job: Run) -> RunResult | RunFailed:
         """Run a statement. Raises as `CurrentWorker.run`."""
         return await self._worker(policy).run(job)
 

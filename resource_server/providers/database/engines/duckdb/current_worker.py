@@ -24,12 +24,12 @@ from resource_server.providers.database.engines.duckdb.data_files import (
 from resource_server.providers.database.engines.duckdb.messages import (
     CallerTables,
     DataTable,
-    Failed,
     Open,
     Opened,
-    Refused,
-    Result,
+    OpenRefused,
     Run,
+    RunFailed,
+    RunResult,
 )
 from resource_server.providers.database.engines.duckdb.process import WorkerLost, WorkerProcess
 
@@ -139,7 +139,7 @@ class CurrentWorker:
         """Look for other files at the next refresh: there may be some."""
         self._next_walk = 0.0
 
-    async def run(self, job: Run) -> Result | Failed:
+    async def run(self, job: Run) -> RunResult | RunFailed:
         """Run a statement, again if the files changed meanwhile.
 
         Raises:
@@ -171,11 +171,11 @@ class CurrentWorker:
                 continue
             finally:
                 self._end_when_idle()
-            read = answer.sources if isinstance(answer, Result) else None
+            read = answer.sources if isinstance(answer, RunResult) else None
             if not is_copy and not self._is_as_opened(read, tables, state):
                 told, is_patient = _CHANGES, True
                 continue
-            if isinstance(answer, Result) or answer.failure != "broken":
+            if isinstance(answer, RunResult) or answer.failure != "broken":
                 return _of_sound_files(answer)
             self._replace(worker)
             if self._visible is not None:
@@ -314,7 +314,7 @@ class CurrentWorker:
             except BaseException:
                 self._end(worker)
                 raise
-        if isinstance(answer, Refused):
+        if isinstance(answer, OpenRefused):
             self._end(worker)
             found = causes.FILE[answer.reason], answer.reason
             if found[0].kind in ("busy", "operation"):
@@ -348,13 +348,13 @@ class CurrentWorker:
             self._replace()
 
 
-def _of_sound_files(answer: Result | Failed) -> Result | Failed:
+def _of_sound_files(answer: RunResult | RunFailed) -> RunResult | RunFailed:
     """Return an answer.
 
     Raises:
         ResourceUnreadable: a data file is damaged where it was read.
     """
-    if isinstance(answer, Failed) and answer.failure == "damaged":
+    if isinstance(answer, RunFailed) and answer.failure == "damaged":
         code = answer.code or "IOException"
         raise failure((causes.STATEMENT[code], code))
     return answer

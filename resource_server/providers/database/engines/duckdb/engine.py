@@ -49,9 +49,9 @@ from resource_server.providers.database.engines.duckdb.data_files import (
 from resource_server.providers.database.engines.duckdb.messages import (
     NUMBERED,
     ROW,
-    Failed,
-    Result,
     Run,
+    RunFailed,
+    RunResult,
     portable,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
@@ -114,7 +114,7 @@ class DuckdbEngine:
         Raises:
             MountUnavailable: it cannot be read.
         """
-        extras.require("duckdb", "DuckDB")
+        extras.require_packages("duckdb", "DuckDB")
         self._users += 1
         self._worker.reopen()
         try:
@@ -292,12 +292,12 @@ class DuckdbEngine:
         within: float,
         slots: Sequence[Slots],
         policy: VisibleTables | None = None,
-    ) -> Result:
+    ) -> RunResult:
         return await settle(self._run_in_task(job, within, slots, policy))
 
     async def _run_in_task(
         self, job: Run, within: float, slots: Sequence[Slots], policy: VisibleTables | None
-    ) -> Result:
+    ) -> RunResult:
         """Run a statement with a timeout, which needs a task: callers may be stepped without."""
         held: list[Slots] = []
         try:
@@ -320,7 +320,7 @@ class DuckdbEngine:
         finally:
             for each in held:
                 each.release()
-        if isinstance(answer, Result):
+        if isinstance(answer, RunResult):
             return answer
         raise _error(answer, job, is_caller=policy is not None)
 
@@ -361,7 +361,7 @@ class _Refusal(InvalidParameter):
         self.found = found
 
 
-def _error(answer: Failed, job: Run, *, is_caller: bool) -> Exception:
+def _error(answer: RunFailed, job: Run, *, is_caller: bool) -> Exception:
     found = causes.STATEMENT.get(answer.code, UNKNOWN), answer.code
     told = answer.message or "the database refuses this statement"
     match answer.failure:
@@ -381,7 +381,7 @@ def _bound(parameters: Sequence[object]) -> tuple[object, ...]:
     return tuple([portable(value) for value in parameters])
 
 
-def _rows(result: Result) -> Rows:
+def _rows(result: RunResult) -> Rows:
     rows = result.rows
     for place, sizes in result.truncated.items():
         row: list[Any] = list(rows[place])

@@ -131,13 +131,13 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     """Whether it holds copies of what callers may read, and has closed the files."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class OpenRefused(msgspec.Struct, frozen=True, tag=True):
     """The database cannot be opened."""
 
     reason: RefusalReason
 
 
-class Result(msgspec.Struct, frozen=True, tag=True):
+class RunResult(msgspec.Struct, frozen=True, tag=True):
     """The rows of a statement."""
 
     id: int
@@ -150,7 +150,7 @@ class Result(msgspec.Struct, frozen=True, tag=True):
     """Places of the data tables that were read; None if they are not known."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class RunFailed(msgspec.Struct, frozen=True, tag=True):
     """A statement failed."""
 
     id: int
@@ -166,7 +166,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 Request: TypeAlias = Open | Run | Cancel
-Answer: TypeAlias = Opening | Opened | Refused | Result | Failed
+Answer: TypeAlias = Opening | Opened | OpenRefused | RunResult | RunFailed
 
 _WRITERS: Mapping[type, Callable[[Any], Ext]] = {
     Decimal: lambda value: Ext(1, str(value).encode()),

@@ -14,13 +14,13 @@ from resource_server.providers.database.engines.duckdb.messages import (
     MAX_MESSAGE_BYTES,
     Answer,
     Cancel,
-    Failed,
     Open,
     Opened,
     Opening,
-    Refused,
-    Result,
+    OpenRefused,
     Run,
+    RunFailed,
+    RunResult,
     decode_answer,
     framed,
 )
@@ -46,14 +46,14 @@ class WorkerProcess:
         self._channel, self.process = process.start(_MODULE)
         self._channel.setblocking(False)
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Result | Failed]] = {}
+        self._waiting: dict[int, asyncio.Future[RunResult | RunFailed]] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self.is_lost = False
         self.opening: int | None = None
         """Place of the data table that is being read, or was when the worker ended."""
 
-    async def open(self, opening: Open) -> Opened | Refused:
+    async def open(self, opening: Open) -> Opened | OpenRefused:
         """Open the database.
 
         Raises:
@@ -72,7 +72,7 @@ class WorkerProcess:
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError):
             self.is_lost = True
             raise WorkerLost from None
-        if not isinstance(answer, Opened | Refused):
+        if not isinstance(answer, Opened | OpenRefused):
             raise WorkerLost
         if isinstance(answer, Opened):
             self._reading = asyncio.create_task(self._read(reader))
@@ -82,7 +82,7 @@ class WorkerProcess:
         async with asyncio.timeout(within):
             return decode_answer(await framing.receive_async(reader, MAX_MESSAGE_BYTES))
 
-    async def run(self, job: Run) -> Result | Failed:
+    async def run(self, job: Run) -> RunResult | RunFailed:
         """Run a statement; cancelling this stops it.
 
         Raises:
@@ -91,7 +91,7 @@ class WorkerProcess:
         if self.is_lost or self._writer is None:
             raise WorkerLost
         id = next(self._ids)
-        answer: asyncio.Future[Result | Failed] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[RunResult | RunFailed] = asyncio.get_running_loop().create_future()
         self._waiting[id] = answer
         self._writer.write(framed(msgspec.structs.replace(job, id=id)))
         try:
@@ -108,12 +108,12 @@ class WorkerProcess:
     def _stop(self, id: int) -> None:
         if id not in self._waiting or self._writer is None or self.is_lost:
             return
-        ended: asyncio.Future[Result | Failed] = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[RunResult | RunFailed] = asyncio.get_running_loop().create_future()
         self._waiting[id] = ended
         self._writer.write(framed(Cancel(id)))
         asyncio.get_running_loop().call_later(_GRACE_S, self._kill_unless, ended)
 
-    def _kill_unless(self, ended: asyncio.Future[Result | Failed]) -> None:
+    def _kill_unless(self, ended: asyncio.Future[RunResult | RunFailed]) -> None:
         if not ended.done():
             self.kill()
 
@@ -121,7 +121,7 @@ class WorkerProcess:
         try:
             while True:
                 answer = decode_answer(await framing.receive_async(reader, MAX_MESSAGE_BYTES))
-                if not isinstance(answer, Result | Failed):
+                if not isinstance(answer, RunResult | RunFailed):
                     break
                 waiting = self._waiting.pop(answer.id, None)
                 if waiting is not None and not waiting.done():

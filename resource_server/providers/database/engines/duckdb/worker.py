@@ -44,15 +44,15 @@ from resource_server.providers.database.engines.duckdb.messages import (
     Answer,
     CallerTables,
     Cancel,
-    Failed,
     Open,
     Opened,
     Opening,
+    OpenRefused,
     RefusalReason,
-    Refused,
     Request,
-    Result,
     Run,
+    RunFailed,
+    RunResult,
     decode_request,
     framed,
     portable,
@@ -127,7 +127,7 @@ def main() -> None:
         opening = _take(channel)
         if isinstance(opening, Open):
             opened = _opened(opening, lambda place: channel.sendall(framed(Opening(place))))
-            if isinstance(opened, Refused):
+            if isinstance(opened, OpenRefused):
                 channel.sendall(framed(opened))
             else:
                 _Worker(channel, opened).serve()
@@ -208,7 +208,9 @@ class _Worker:
                 self._is_running.set()
                 is_cancelled = job.id in self._cancelled
             try:
-                answer = Failed(job.id, "stopped") if is_cancelled else self._run(connection, job)
+                answer = (
+                    RunFailed(job.id, "stopped") if is_cancelled else self._run(connection, job)
+                )
             finally:
                 with self._lock:
                     del self._running[job.id]
@@ -228,7 +230,7 @@ class _Worker:
             with self._lock, suppress(OSError):
                 for job, _ in self._running.values():
                     if job.is_author or self._opened.is_for_callers:
-                        self._send(Failed(job.id, "memory"))
+                        self._send(RunFailed(job.id, "memory"))
             os._exit(0)
 
     def _run(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Answer:
@@ -238,7 +240,7 @@ class _Worker:
         except parsed_query.RefusedQuery as error:
             if is_caller:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
-            return Failed(job.id, "refused", str(error))
+            return RunFailed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
             of_files = bool(self._opened.answer.sources)
             failure = causes.flow(error, of_files=of_files, is_author=job.is_author)
@@ -249,14 +251,14 @@ class _Worker:
                 return caller_errors.refusal(job.id, error, self._opened.paths)
             _, code = find(causes.STATEMENT, causes.codes(error))
             code = causes.DAMAGED if failure == "damaged" else code
-            return Failed(job.id, failure, str(error) if job.is_author else "", code=code)
+            return RunFailed(job.id, failure, str(error) if job.is_author else "", code=code)
         except Exception as error:
-            return Failed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
+            return RunFailed(job.id, "refused", f"a value cannot be read ({type(error).__name__})")
 
-    def _ran(self, connection: duckdb.DuckDBPyConnection, job: Run) -> Result:
+    def _ran(self, connection: duckdb.DuckDBPyConnection, job: Run) -> RunResult:
         if job.only_prepare:
             self._checked(connection, job)
-            return Result(job.id, tuple(name for name, _ in _described(connection, job)), [])
+            return RunResult(job.id, tuple(name for name, _ in _described(connection, job)), [])
         prepared = self._prepared(connection, job)
         connection.execute(prepared.sql, list(job.parameters))
         result = _result(connection, job, prepared)
@@ -319,12 +321,12 @@ def _take(channel: socket.socket) -> Request:
 
 def _opened(
     opening: Open, begin: Callable[[int], None] = lambda _: None
-) -> _OpenDatabase | Refused:
+) -> _OpenDatabase | OpenRefused:
     """Confine this process and open the database."""
     try:
         files = _reachable(opening)
     except OSError:
-        return Refused("missing")
+        return OpenRefused("missing")
     _limit(len(files))
     statm: int | None = None
     with suppress(OSError):
@@ -339,9 +341,9 @@ def _opened(
             opened = _opened_whole(opening, protections, begin)
         return opened._replace(statm=statm)
     except caller_tables.TooLarge:
-        return Refused("memory")
+        return OpenRefused("memory")
     except (duckdb.Error, OSError) as error:
-        return Refused(_reason(error))
+        return OpenRefused(_reason(error))
 
 
 def _opened_whole(
@@ -485,7 +487,7 @@ def _described(connection: duckdb.DuckDBPyConnection, job: Run) -> Sequence[tupl
     return [(str(row[0]), str(row[1])) for row in described.fetchall()]
 
 
-def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared) -> Result:
+def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared) -> RunResult:
     rows: list[tuple[object, ...]] = []
     truncated: dict[int, dict[int, int]] = {}
     room = MAX_RESULT_BYTES
@@ -495,7 +497,7 @@ def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared
             break
         for row in given:
             if room <= 0:
-                return Result(job.id, prepared.columns, rows, more=True, truncated=truncated)
+                return RunResult(job.id, prepared.columns, rows, more=True, truncated=truncated)
             values = [
                 portable(value if reader is None or value is None else reader.read(value))
                 for value, reader in zip(row, prepared.readers, strict=True)
@@ -505,13 +507,13 @@ def _result(connection: duckdb.DuckDBPyConnection, job: Run, prepared: _Prepared
             if size > _MAX_ROW_BYTES:
                 if not rows:
                     raise parsed_query.RefusedQuery(_ROW_TOO_LARGE)
-                return Result(job.id, prepared.columns, rows, more=True, truncated=truncated)
+                return RunResult(job.id, prepared.columns, rows, more=True, truncated=truncated)
             room -= size
             if lengths:
                 truncated[len(rows)] = lengths
             rows.append(tuple(values))
     more = len(rows) == job.limit and bool(connection.fetchmany(1))
-    return Result(job.id, prepared.columns, rows, more, truncated)
+    return RunResult(job.id, prepared.columns, rows, more, truncated)
 
 
 def _cut(values: list[object]) -> dict[int, int]:

@@ -251,7 +251,7 @@ class MysqlEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        extras.require("mysql", "MariaDB")
+        extras.require_packages("mysql", "MariaDB")
         # It prints the server's warnings about broken views, at every poll.
         logging.getLogger("asyncmy").setLevel(logging.ERROR)
 

@@ -53,7 +53,7 @@ def key_type(
         half = 2 ** (bits - 1)
         range = (0, 2 * half - 1) if "unsigned" in declared else (-half, half - 1)
         if declared.startswith("tinyint(1)"):
-            return _Booleans(*range, has_text=False)
+            return _MysqlBooleans(*range, has_text=False)
         return Integers(*range, functions=NUMERIC, has_text=not is_filled)
     if data_type == "enum":
         # Position 0 is the empty text, which stands for any value that was none of them. The
@@ -62,14 +62,14 @@ def key_type(
         if not collation.endswith(("_bin", "_cs")):
             # Positions would tell values apart that a condition does not.
             is_known = is_known and len({_plain(value) for value in values}) == len(values)
-        return _Enumerated(values=("", *values)) if is_known else _ONLY_TEXT
+        return _MysqlEnumerated(values=("", *values)) if is_known else _ONLY_TEXT
     if data_type == "set":
         is_known = bool(values) and not any(not value or "?" in value for value in values)
         return _Sets(values=values, is_key=False) if is_known else _ONLY_TEXT
     if _is_sorted_otherwise(declared, collation):
         return _ONLY_TEXT
     if data_type == "decimal":
-        return _Decimals(finite=True, functions=NUMERIC, has_text=not is_filled)
+        return _MysqlDecimals(finite=True, functions=NUMERIC, has_text=not is_filled)
     if data_type == "time":
         return _Times(has_text="(" not in declared)
     return _TYPES.get(data_type)
@@ -94,7 +94,7 @@ def _plain(text: str) -> str:
     return "".join([each for each in letters if not unicodedata.combining(each)]).rstrip(" ")
 
 
-class _Booleans(Integers, frozen=True):
+class _MysqlBooleans(Integers, frozen=True):
     """BOOLEAN, stored as `tinyint(1)`: `true`, `false`, `~i2`."""
 
     def encode(self, value: Any) -> str:
@@ -137,7 +137,7 @@ class _Years(Integers, frozen=True):
         return KeyType.prefix_bounds(self, begun)
 
 
-class _Enumerated(Enumerated, frozen=True):
+class _MysqlEnumerated(Enumerated, frozen=True):
     """Enumerations, ordered by position but compared with other values as text."""
 
     @property
@@ -262,13 +262,13 @@ class _Times(KeyType, frozen=True):
         return value
 
 
-class _Decimals(Decimals, frozen=True):
+class _MysqlDecimals(Decimals, frozen=True):
     def bind(self, value: Any) -> object:
         # Written into the SQL, where an exponent would make it an inexact number.
         return Decimal(key_types.decimal_text(value))
 
 
-class _Uuids(KeyType, frozen=True):
+class _MysqlUuids(KeyType, frozen=True):
     """UUIDs, which MariaDB returns as text."""
 
     def encode(self, value: Any) -> str:
@@ -298,7 +298,7 @@ _TYPES: Mapping[str, KeyType] = {
     "date": _Dates(has_time=False),
     "datetime": _Dates(has_time=True, has_text=False),
     "timestamp": _Dates(has_time=True, has_text=False),
-    "uuid": _Uuids(),
+    "uuid": _MysqlUuids(),
     "json": Texts(functions=(), is_compared=False),
 }
 """Types whose values, as they are shown, compare equal after a round trip.

@@ -229,7 +229,7 @@ class PostgresEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        extras.require("postgres", self.title)
+        extras.require_packages("postgres", self.title)
 
     async def _connect(self, *, author: bool) -> DriverConnection:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]

@@ -121,7 +121,7 @@ class SqliteConnection:
             self.database = hardened(file.uri(identity), busy_timeout(file, busy_timeout_s))
             try:
                 # Names in the schema may hold any bytes.
-                self.database.text_factory = escaped
+                self.database.text_factory = surrogate_text
                 self._schema = self._warm()
                 modules = [name for (name,) in self.database.execute("PRAGMA module_list")]
                 self.authorizer = Authorizer(role, self._schema, readable, modules)
@@ -205,10 +205,10 @@ class SqliteConnection:
         try:
             return self._select(sql, parameters, limit)
         except sqlite3.OperationalError as error:
-            if self.database.text_factory is escaped or "decode" not in str(error):
+            if self.database.text_factory is surrogate_text or "decode" not in str(error):
                 raise
         # Permanently: if one text is not UTF-8, others will follow.
-        self.database.text_factory = escaped
+        self.database.text_factory = surrogate_text
         return self._select(sql, parameters, limit)
 
     def _select(self, sql: str, parameters: Sequence[object], limit: int) -> Rows:
@@ -395,7 +395,7 @@ def errors_explained() -> Generator[None]:
         raise _explained(error) from None
 
 
-def escaped(text: bytes) -> str:
+def surrogate_text(text: bytes) -> str:
     """Return text whose invalid bytes are lone surrogates."""
     return text.decode("utf-8", "surrogateescape")
 

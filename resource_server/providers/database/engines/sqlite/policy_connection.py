@@ -36,9 +36,9 @@ from resource_server.providers.database.engines.sqlite.connection import (
     StatementRefused,
     busy_timeout,
     errors_explained,
-    escaped,
     hardened,
     limit_statements,
+    surrogate_text,
     warm_modules,
 )
 from resource_server.providers.database.engines.sqlite.database_file import (
@@ -124,7 +124,7 @@ class PolicyConnection(SqliteConnection):
 
     def _examine(self) -> tuple[SqliteSchema, frozenset[str], str]:
         """Return the names in the file, its tables with expressions, and its encoding."""
-        self.database.text_factory = escaped
+        self.database.text_factory = surrogate_text
         # First: a schema that changes from here on is another one.
         (self._version,) = self.database.execute("PRAGMA schema_version").fetchone()
         (encoding,) = self.database.execute("PRAGMA encoding").fetchone()
