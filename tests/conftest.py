@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")
+# A property has fewer examples in the run that leaves out the deep tests.
+settings.register_profile("short", settings.get_profile("untimed"), max_examples=20)
 
 _SERVICES = {
     "PostgreSQL": ("postgres",),
@@ -36,7 +39,20 @@ _left_out = pytest.StashKey[int]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check that a whole run proves each promise, and is as large as the docs say."""
+    if config.getoption("markexpr") == "not deep":
+        settings.load_profile("short")
     config.pluginmanager.register(WholeRun([each.name for each in PROMISES], outdated))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is imported and collected out of each garbage collection: it lives to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
