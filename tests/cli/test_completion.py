@@ -106,10 +106,19 @@ TYPED = {
 """What is typed, and what then is shown."""
 
 
-@pytest.mark.parametrize("name", SHELLS)
-def test_what_is_typed_in_part_is_completed(name: str, here: Path) -> None:
+SOME = {typed: TYPED[typed] for typed in ("versi\t", "read . docs/gui\t")}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        *((name, SOME) for name in SHELLS),
+        *(pytest.param(name, TYPED, marks=pytest.mark.deep) for name in SHELLS),
+    ],
+)
+def test_what_is_typed_in_part_is_completed(name: str, lines: dict[str, str], here: Path) -> None:
     with shell(name, here) as typist:
-        for typed, shown in TYPED.items():
+        for typed, shown in lines.items():
             typist.type(f"{PROGRAM} {typed}\n")
             typist.until(shown)
 

@@ -168,7 +168,7 @@ def test_what_is_invalid_is_refused_with_its_line() -> None:
 
 
 def test_large_files_are_edited_and_deep_ones_refused() -> None:
-    large = ",".join(f'"{n}": {{"k": "{"x" * 90}"}}' for n in range(20_000))
+    large = ",".join(f'"{n}": {{"k": "{"x" * 90}"}}' for n in range(4_000))
     text = f'{{{large}, "mcpServers": {{"a": {{}}}}}}'
     assert JsonConfig(text, KEYS).entries() == {"a": {}}
     after = applied(text, JsonConfig(text, KEYS).put("n", VALUE))

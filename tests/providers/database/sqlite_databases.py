@@ -33,12 +33,12 @@ ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELEC
 """Runs forever, and can be interrupted."""
 
 UNSTOPPABLE = "SELECT instr(hay, needle) FROM heap"
-"""Searches the whole heap for seconds before SQLite notices an interrupt."""
+"""Searches the whole heap for a good while before SQLite notices an interrupt."""
 
 HEAP = """
 CREATE TABLE heap(hay, needle);
-WITH RECURSIVE c(x) AS (SELECT 'aaaaaaaa' UNION ALL SELECT x || x FROM c WHERE length(x) < 500000)
-INSERT INTO heap SELECT x, substr(x, 1, 200000) || 'b'
+WITH RECURSIVE c(x) AS (SELECT 'aaaaaaaa' UNION ALL SELECT x || x FROM c WHERE length(x) < 250000)
+INSERT INTO heap SELECT x, substr(x, 1, 100000) || 'b'
 FROM c ORDER BY length(x) DESC LIMIT 1;
 """
 

@@ -83,7 +83,7 @@ KINDS: dict[str, tuple[Callable[..., Path], str]] = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["database", pytest.param("parquet", marks=pytest.mark.deep)])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     """A file with 1,000 rows, and its URL."""
     make, url = KINDS[request.param]

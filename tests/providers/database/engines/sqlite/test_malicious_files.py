@@ -24,7 +24,7 @@ from tests.providers.database.sqlite_databases import (
 
 pytestmark = pytest.mark.anyio
 
-DEADLINE_S = 1.0
+DEADLINE_S = 0.3
 ALLOWANCE_S = 10.0
 
 PLAIN = """
