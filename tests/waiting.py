@@ -9,9 +9,22 @@ from inspect import isawaitable
 from pathlib import Path
 
 from resource_server.providers.filesystem.directory import is_fresh
+from resource_server.runtime.timing import Timing
 
 PATIENCE_S = 60.0
 """Timeout of what must happen, on a machine that is busy with other things, too."""
+PATIENT = Timing(
+    call_s=PATIENCE_S,
+    key_completion_s=PATIENCE_S,
+    listing_s=PATIENCE_S,
+    mount_close_s=PATIENCE_S,
+    mount_start_s=PATIENCE_S,
+    search_mount_grace_s=PATIENCE_S,
+    search_s=PATIENCE_S,
+    suggest_s=PATIENCE_S,
+    tool_list_timeout_s=PATIENCE_S,
+)
+"""Times of a server whose deadlines only end what hangs."""
 _LOOK_S = 0.005
 
 

@@ -188,7 +188,7 @@ class Catalog:
         self.mounts = tuple(mounts)
         self.limits = limits or CatalogLimits()
         self.visibility = Visibility(self.mounts)
-        self._timing = timing
+        self.timing = timing
 
     async def __aenter__(self) -> Self:
         return self
@@ -257,7 +257,7 @@ class Catalog:
         return await use(*address)
 
     async def _other_address(self, uri: str) -> Address | None:
-        time_limit = TimeLimit(self._timing.listing_s)
+        time_limit = TimeLimit(self.timing.listing_s)
         visible = self.visibility.current()
         others = [*visible.other_addresses(uri)]
         looks = [(_as_written, address) for address in others]
@@ -339,7 +339,7 @@ class Catalog:
             top,
             depth=depth,
             after=after,
-            time_limit=TimeLimit(self._timing.listing_s),
+            time_limit=TimeLimit(self.timing.listing_s),
             max_unlisted=self.limits.page_size,
         )
 
@@ -351,7 +351,7 @@ class Catalog:
             max=self.limits.listing_max,
             depth=self.limits.listing_depth,
         )
-        return await GlobalListing(mounts, bounds, self._timing, progress).page(after)
+        return await GlobalListing(mounts, bounds, self.timing, progress).page(after)
 
     # -- reading
 
@@ -422,7 +422,7 @@ class Catalog:
     ) -> ReadResult:
         limit = self.limits.collection_children
         children = await mount.provider.list(resource.path, after=None, limit=limit + 1)
-        time_limit = TimeLimit(self._timing.listing_s)
+        time_limit = TimeLimit(self.timing.listing_s)
         reading = CollectionReader(
             mount,
             max_bytes=self.limits.collection_bytes,
@@ -474,7 +474,7 @@ class Catalog:
                 options=options,
                 progress=progress,
                 walk_page=self.limits.search_walk_page,
-                timing=self._timing,
+                timing=self.timing,
             )
 
         if uri is None:
@@ -490,7 +490,7 @@ class Catalog:
             self.visibility.current().mounts,
             after,
             size=self.limits.page_size,
-            timeout_s=self._timing.listing_s,
+            timeout_s=self.timing.listing_s,
         )
 
     async def skill(self, uri: str) -> SkillEntry:
@@ -579,7 +579,7 @@ class Catalog:
         path = tuple(above.split("/"))
         if _has_one_spelling(above) or not all(map(uris.is_segment, path)):
             raise ResourceNotFound
-        time_limit = TimeLimit(self._timing.listing_s)
+        time_limit = TimeLimit(self.timing.listing_s)
         try:
             await _as_written(mount, path, time_limit)
         except ResourceNotFound:

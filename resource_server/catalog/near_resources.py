@@ -29,20 +29,18 @@ _MAX_DEPTH = 64
 _LIKENESS = 0.6
 
 
-async def near_resources(
-    catalog: Catalog, uri: str, *, elsewhere: bool = False, seconds: float = 0.5
-) -> Sequence[str]:
+async def near_resources(catalog: Catalog, uri: str, *, elsewhere: bool = False) -> Sequence[str]:
     """Return the URIs of up to three visible resources like `uri`, which names none, best first.
 
     With `elsewhere`, resources of its name in other places and mounts count too, which takes a
-    search; otherwise a URI of no mount costs nothing. What fails or takes longer than `seconds` is
-    left out.
+    search; otherwise a URI of no mount costs nothing. What fails or takes longer than
+    `suggest_s` is left out.
     """
     found: dict[str, None] = {}
     for search in (_siblings, _in_any_mount, _elsewhere) if elsewhere else (_siblings,):
         if len(found) < MAX_SUGGESTIONS:
             try:
-                found |= dict.fromkeys(await within(seconds, search(catalog, uri)))
+                found |= dict.fromkeys(await within(catalog.timing.suggest_s, search(catalog, uri)))
             except ResourceServerError:
                 continue
             except Exception as error:  # the code of a plugin

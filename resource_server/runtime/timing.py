@@ -42,6 +42,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How long a search goes on after a full page, to count the other matches."""
     search_mount_grace_s: float = 1.5
     """How long after its deadline a search still waits for a mount."""
+    suggest_s: float = 0.5
+    """Timeout of a look for resources like one that is missing; there may be three."""
     search_progress_s: float = 0.5
     """Interval of progress reports during a search."""
 

@@ -24,8 +24,9 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path, Provider, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
-from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree
+from tests.waiting import PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -39,14 +40,14 @@ NODES: Mapping[str, Node] = {
 
 
 def catalog(
-    *trees: Provider, size: int = 25, walk_page: int = 100, timing: Timing = DEFAULT_TIMING
+    *trees: Provider, size: int = 25, walk_page: int = 100, timing: Timing = PATIENT
 ) -> Catalog:
     mounts = [Mount(f"m{at}", f"test://m{at}/", tree) for at, tree in enumerate(trees)]
     limits = CatalogLimits(search_hits=size, search_walk_page=walk_page)
     return Catalog(mounts, limits, timing)
 
 
-NO_TIME = Timing(search_s=0.0)
+NO_TIME = msgspec.structs.replace(PATIENT, search_s=0.0)
 
 
 def names(page: SearchResults) -> list[str]:
@@ -209,7 +210,7 @@ async def test_each_hit_is_on_exactly_one_page(
         kind({f"a{at}": {f"b{at}": "a\nb", "c": {}, "x": "b"} for at in range(count)})
         for count in sizes
     ]
-    timing = NO_TIME if hurried else DEFAULT_TIMING
+    timing = NO_TIME if hurried else PATIENT
     whole = await everything(catalog(*trees, size=10_000), "a", where=where)
     split = catalog(*trees, size=size, walk_page=3, timing=timing)
     paged = await everything(split, "a", where=where)

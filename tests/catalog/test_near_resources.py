@@ -24,6 +24,7 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import EVERY, MODERN, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree
+from tests.waiting import PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ async def catalog_of(*providers: Provider, **more: Any) -> Catalog:
         Mount(name, f"test://{name}/", provider, **more)
         for name, provider in zip(names, providers, strict=False)
     ]
-    catalog = Catalog(mounts)
+    catalog = Catalog(mounts, timing=PATIENT)
     await catalog.start()
     return catalog
 
@@ -236,7 +237,7 @@ async def test_no_hidden_mount_is_named() -> None:
         Mount("opened", "test://opened/", Tree(NODES), access=frozenset(("staff",))),
         Mount("opener", "test://opener/", Tree(NODES), listed=False),
     ]
-    catalog = Catalog(mounts)
+    catalog = Catalog(mounts, timing=PATIENT)
     with access.acting(Caller("somebody", frozenset())):
         for uri in ("test://opene", "test://opened/src/main.py", "opened/src/main.py"):
             found = await near_resources(catalog, uri, elsewhere=True)

@@ -13,8 +13,8 @@ from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Provider
-from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from tests.waiting import quiet_for
+from resource_server.runtime.timing import Timing
+from tests.waiting import PATIENT, quiet_for
 
 HANDSHAKE: tuple[str, ...] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: tuple[str, ...] = ("2026-07-28",)
@@ -34,7 +34,7 @@ async def server_of(
     limits: CatalogLimits | None = None,
     server_limits: ServerLimits | None = None,
     tools: ToolSettings | None = None,
-    timing: Timing = DEFAULT_TIMING,
+    timing: Timing = PATIENT,
 ) -> Server:
     """Return a server of started mounts `one`, `two`, ... at `test://one/`, `test://two/`, ..."""
     names = ("one", "two", "three")

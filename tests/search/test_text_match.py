@@ -318,7 +318,7 @@ def test_case_is_matched_where_it_is_asked_for() -> None:
 
 
 def test_many_matches_are_found_in_linear_time() -> None:
-    few, many = "ä b c\n" * 50_000, "ä b c\n" * 300_000
+    few, many = "ä b c\n" * 20_000, "ä b c\n" * 300_000
     several: list[dict[str, Any]] = [
         {"text": "ä"},
         {"text": "b"},
@@ -326,8 +326,9 @@ def test_many_matches_are_found_in_linear_time() -> None:
         {"words": ("b", "c", "x"), "together": "most"},
     ]
     for asked in several:
-        # Six times as long, or 36 times if it were quadratic.
-        assert _cpu_s(many, asked) < 18 * min(_cpu_s(few, asked) for _ in range(3))
+        # 15 times as long, or 225 times if it were quadratic; a busy machine can slow down any one.
+        least = min(_cpu_s(few, asked) for _ in range(3))
+        assert any(_cpu_s(many, asked) < 60 * least for _ in range(5))
 
 
 def _cpu_s(text: str, asked: dict[str, Any]) -> float:
