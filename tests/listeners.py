@@ -23,12 +23,11 @@ from resource_server.providers.filesystem.options import WatchMode
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedBroker, marked, observed_watches, settled
-from tests.waiting import quiet_for
+from tests.waiting import PATIENCE_S, quiet_for
 
 BASE = "test://one/"
 LIST = "<list>"
 """In what was told: other resources are listed."""
-PATIENCE_S = 20.0
 SETTLED_S = 0.04
 """Longer than it takes to tell of anything, with the intervals of `IMPATIENT`."""
 _TURNS = 50

@@ -23,6 +23,7 @@ from resource_server.provider import (
     Truncation,
 )
 from resource_server.provider.core import ResourceType
+from tests.waiting import PATIENCE_S
 
 MODIFIED = datetime(2026, 11, 20, 10, 0, 0, 123_000, UTC)
 
@@ -148,7 +149,7 @@ class WatchedTree(Tree):
 
     async def asked(self, *paths: Path, listing: bool | None = None) -> None:
         """Wait until it is asked to watch exactly these paths, and the listing or not."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while self.interest is None or not (
                 self.interest.paths == set(paths) and listing in (None, self.interest.listing)
             ):

@@ -22,11 +22,11 @@ import pytest
 
 from resource_server import uris
 from tests.protocol.wire import CLIENT, ENVELOPE, EVERY, MODERN
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="names, pipes and links of POSIX")
 
 ROOT = Path(__file__).parent.parent
-PATIENCE_S = 50.0
 NOT_FOUND, UNREADABLE = -32002, -32013
 BAD_PARAMS, INVALID, UNPARSABLE = -32602, -32600, -32700
 

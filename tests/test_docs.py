@@ -22,6 +22,7 @@ from resource_server.manifest import http, model, prompts
 from resource_server.manifest.load import SECTIONS, load
 from resource_server.manifest.typed_options import options_of
 from tests import picture, reference
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -66,7 +67,7 @@ def run(command: str, folder: Path = ROOT) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     return done.stdout
@@ -146,7 +147,7 @@ def test_a_documented_client_configuration_starts_a_server(
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=True,
     )
     replies = [json.loads(line) for line in done.stdout.splitlines()]

@@ -31,6 +31,8 @@ from mcp_types import (
 )
 from pydantic import ConfigDict
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text("utf-8")
@@ -302,7 +304,7 @@ def test_a_command_of_the_readme_prints_the_documented_output(command: str, outp
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.stdout.rstrip() == output.rstrip()

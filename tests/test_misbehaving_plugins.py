@@ -32,12 +32,12 @@ from tests import misbehaving
 from tests.misbehaving import METHODS, WAYS, WAYS_AT_ONCE, WAYS_OF_A_PROCESS, Misbehaving
 from tests.protocol.wire import CLIENT, Wire
 from tests.transports.program import Answer, Program, modern, running
+from tests.waiting import PATIENCE_S
 
 Asked: TypeAlias = tuple[str, Mapping[str, Any]]
 """A method with its parameters."""
 
 ROOT = Path(__file__).parent.parent
-PATIENCE_S = 60.0
 LIMITS = {
     "mount_start_s": 0.2,
     "mount_close_s": 0.2,

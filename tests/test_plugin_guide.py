@@ -31,6 +31,7 @@ from resource_server.runtime.timing import DEFAULT_TIMING
 from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing import check_provider, client
 from tests.protocol.wire import Wire, server_of
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "plugins/README.md").read_text("utf-8")
@@ -65,7 +66,7 @@ def run(folder: Path, *command: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     return done.stdout

@@ -38,6 +38,7 @@ from tests.providers_for_tests import (
     SlowTree,
     Tree,
 )
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -438,7 +439,7 @@ async def test_cancelling_a_listing_cancels_its_pending_provider_call() -> None:
 
     catalog = await catalog_of(Waiting({}), Tree({"a": ""}))
     task = asyncio.ensure_future(catalog.list())
-    await asyncio.wait_for(gate.started.wait(), 5)
+    await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -464,7 +465,7 @@ async def test_a_hanging_mount_is_left_out_of_the_listing_and_named(
     hanging.released = asyncio.Event()
     trees = Tree({"a": ""}), hanging, SlowTree({"c": ""})
     catalog = await catalog_of(*trees, timing=Timing(listing_s=0.05))
-    page = await asyncio.wait_for(catalog.list(), 20)
+    page = await asyncio.wait_for(catalog.list(), PATIENCE_S)
     assert uris_of(page) == ["test://0", "test://2", "test://0/a", "test://2/c"]
     assert page.unavailable == ("1",)
     assert caplog.messages == ["listing mount 1 failed: no answer within 0.05 s"]
@@ -548,7 +549,7 @@ async def test_a_listing_that_ignores_its_cursor_terminates(
         return [child(*parent, str(n), kind=kind, listed=shown) for n in range(limit)]
 
     catalog = await catalog_of(Broken(list=list), Tree({"a": ""}), page_size=size)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(ResourceServerError, match="`after` again"):
             await pages(catalog, "test://0")
         if kind == "document" or not shown:
@@ -694,7 +695,7 @@ async def test_a_child_that_hangs_marks_the_read_of_its_collection_as_truncated(
     tree = Tree({"a": "first", "b": gate, "c": "never read", "d": {}})
     mount = Mount("docs", "test://docs/", tree)
     async with Catalog([mount], timing=Timing(listing_s=0.05)) as catalog:
-        reading = await asyncio.wait_for(catalog.read("test://docs/"), 20)
+        reading = await asyncio.wait_for(catalog.read("test://docs/"), PATIENCE_S)
     notes = [item.content and item.content.truncated for item in reading.items]
     assert [item.entry.resource.name for item in reading.items] == ["a", "b", "c", "d"]
     assert [note and note.reason for note in notes] == [None, "deadline", "deadline", None]
@@ -727,14 +728,14 @@ async def test_a_call_that_hangs_is_given_up(method: str, uri: str) -> None:
     mount = Mount("docs", "test://docs/", Hanging({"a": "text"}), timing=timing)
     async with Catalog([mount], timing=timing) as catalog:
         with pytest.raises(MountUnavailable, match="no answer within"):
-            await asyncio.wait_for(getattr(catalog, method)(uri), 20)
+            await asyncio.wait_for(getattr(catalog, method)(uri), PATIENCE_S)
 
 
 async def test_reading_a_collection_can_be_cancelled() -> None:
     gate = Gate()
     catalog = await catalog_of(Tree({"a": gate, "b": "fine"}))
     task = asyncio.ensure_future(catalog.read("test://0"))
-    await asyncio.wait_for(gate.started.wait(), 5)
+    await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

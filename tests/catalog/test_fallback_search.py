@@ -17,6 +17,7 @@ from resource_server.provider import Path, Provider
 from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +151,7 @@ async def test_cancelling_a_search_cancels_its_pending_reads() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
+    await asyncio.wait_for(gate.cancelled.wait(), PATIENCE_S)
 
 
 async def test_no_page_is_fetched_after_the_deadline_of_names() -> None:

@@ -14,7 +14,7 @@ from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFo
 from resource_server.provider import Annotations, Path, Provider, Resource
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import LevelTree, SlowTree, Tree
-from tests.waiting import quiet_for
+from tests.waiting import PATIENCE_S, quiet_for
 
 pytestmark = pytest.mark.anyio
 
@@ -231,7 +231,7 @@ class Stuck(Lived):
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_so():  # noqa: ASYNC110 - the provider tells nobody
             await asyncio.sleep(0)
 
@@ -249,7 +249,7 @@ async def test_a_mount_that_hangs_on_exit_is_abandoned(
 
     mount = mounted(Clinging(), timing=Timing(mount_close_s=0.05))
     await mount.start()
-    await asyncio.wait_for(mount.close(), 20)
+    await asyncio.wait_for(mount.close(), PATIENCE_S)
     assert caplog.messages == ["mount docs did not close cleanly: no answer within 0.05 s"]
     released.set()
 
@@ -290,7 +290,7 @@ async def test_a_start_that_still_hangs_is_never_entered_concurrently(clock: Clo
     mount = mounted(provider, timing=HASTY)
     for _ in range(2):
         with pytest.raises(ResourceBusy):
-            await asyncio.wait_for(mount.start(), 20)
+            await asyncio.wait_for(mount.start(), PATIENCE_S)
         assert mount.retry_in_s > 0
         clock.now += 60
     await until(lambda: provider.cancelled == 1)

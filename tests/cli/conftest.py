@@ -16,9 +16,9 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pytest
 
 from resource_server.cli import main
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 20.0
 ENVIRONMENT = {"TERM": "xterm", "PYTHONPATH": str(ROOT)}
 """Environment variables of the started processes."""
 QUIET_S = 0.3
@@ -322,7 +322,7 @@ def serve(
         capture_output=True,
         encoding="utf-8",
         cwd=ROOT,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr

@@ -13,6 +13,7 @@ import pytest
 
 from resource_server.runtime import file_system_kind
 from tests.cli.conftest import ROOT, Lines, Outcome, Run
+from tests.waiting import PATIENCE_S
 
 NUMBERS = """
 from resource_server.provider import NotACollection, Resource, ResourceNotFound
@@ -206,7 +207,7 @@ def test_a_missing_libmagic_is_reported_without_failing(tmp_path: Path, folder: 
         env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         capture_output=True,
         encoding="utf-8",
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0
@@ -542,7 +543,7 @@ def limited(*arguments: str | Path) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     if done.stdout == "not permitted\n":
@@ -708,7 +709,7 @@ def checked(
         env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -831,7 +832,7 @@ def test_a_database_process_that_is_not_confined_is_warned_of(run: Run, tmp_path
         capture_output=True,
         encoding="utf-8",
         cwd=ROOT,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     if done.returncode == 77:

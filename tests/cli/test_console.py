@@ -10,6 +10,7 @@ import pytest
 
 from resource_server.cli import console
 from tests.cli.conftest import ROOT
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("words", [["list", "."], ["check", "."], ["--help"], ["version"]])
@@ -38,7 +39,7 @@ def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.Comple
         encoding="utf-8",
         cwd=folder,
         env={"PYTHONPATH": str(ROOT)},
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
 

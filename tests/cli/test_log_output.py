@@ -20,6 +20,7 @@ from tests.cli.conftest import (
     serve,
     serve_command,
 )
+from tests.waiting import PATIENCE_S
 
 FORGETFUL = """
 import asyncio
@@ -71,7 +72,7 @@ def test_an_unread_log_does_not_block_serving(tmp_path: Path) -> None:
         input=json_lines(INITIALIZE, LIST).encode(),
         stdout=subprocess.PIPE,
         stderr=log,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=True,
     )
     os.close(log)

@@ -21,8 +21,7 @@ from tests.cli.conftest import (
     wait_for,
     with_plugin,
 )
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S
 
 HASTY = """
 from functools import partial

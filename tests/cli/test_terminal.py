@@ -280,7 +280,7 @@ def test_a_closed_output_ends_every_command_quietly(folder: Path, redirection: s
             text=True,
             cwd=folder,
             env={"PYTHONPATH": str(ROOT), "HOME": str(folder), "PATH": os.environ["PATH"]},
-            timeout=30,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert (done.returncode, done.stderr) == (1, ""), command

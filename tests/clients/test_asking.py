@@ -28,6 +28,7 @@ from pydantic import FileUrl
 
 from tests.clients import typescript
 from tests.clients.conftest import ROOT, TRANSPORTS, Reach
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +190,7 @@ async def test_the_folders_of_a_client_are_served_and_followed(tmp_path: Path) -
     ) as client:
 
         async def listed() -> list[str]:
-            await asyncio.wait_for(told.get(), 20)
+            await asyncio.wait_for(told.get(), PATIENCE_S)
             return [str(each.uri) for each in (await client.list_resources()).resources]
 
         assert await listed() == ["file:///My-project", "file:///My-project/a.txt"]

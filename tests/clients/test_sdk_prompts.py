@@ -27,6 +27,7 @@ from tests.clients import typescript
 from tests.clients.conftest import BLOB, TEXT, TRANSPORTS, Reach, serve
 from tests.clients.test_sdk_python import connect
 from tests.protocol.wire import EVERY, MODERN
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -153,7 +154,7 @@ async def test_changed_prompts_in_the_manifest_are_notified_and_listed(
     keep(tmp_path, ROOT)
     told = asyncio.Queue[object]()
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
         connect(reach(serve(tmp_path), transport), revision, told) as client,
     ):
         if revision in MODERN:

@@ -37,6 +37,7 @@ from pydantic import ConfigDict
 
 from tests.clients.conftest import BLOB, TEXT, TRANSPORTS, Reach, Target, serve
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -206,7 +207,7 @@ async def test_a_client_timeout_cancels_the_request(
                 group.start_soon(time_out)
                 await client.read_resource("test://slow/never")
         assert patience.cancelled_caught
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await count("cancelled", "1")
 
 
@@ -222,7 +223,7 @@ async def test_subscribed_resources_notify_the_client(
     monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", revision)
     folder, told = changing(), asyncio.Queue[object]()
     target = reach(serve(folder), transport)
-    async with asyncio.timeout(20), connect(target, revision, told) as client:
+    async with asyncio.timeout(PATIENCE_S), connect(target, revision, told) as client:
         capabilities = client.server_capabilities.resources
         assert capabilities is not None
         assert (capabilities.subscribe, capabilities.list_changed) == (True, True)
@@ -258,7 +259,7 @@ async def test_a_listen_notifies_the_client(
 ) -> None:
     folder = changing()
     target = reach(serve(folder), transport)
-    async with asyncio.timeout(20), connect(target, "2026-07-28") as client:
+    async with asyncio.timeout(PATIENCE_S), connect(target, "2026-07-28") as client:
         if transport == "stdio":
             # Over HTTP a listen knows nothing of what was read by another request.
             await client.read_resource(WATCHED)

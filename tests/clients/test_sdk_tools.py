@@ -16,6 +16,7 @@ from mcp_types import ImageContent, TextContent, ToolListChangedNotification
 from tests.clients import typescript
 from tests.clients.conftest import ROOT, TRANSPORTS, Reach
 from tests.protocol.wire import EVERY, MODERN
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -156,7 +157,7 @@ async def test_changed_tools_notify_the_client(
         async with connect(target, "2025-11-25", message_handler=take) as client:
             assert len((await client.list_tools()).tools) == len(NAMES)
             (tmp_path / "mcp-resources.yaml").write_text(MANIFEST + "tools: {queries: false}\n")
-            await asyncio.wait_for(told.get(), 20)
+            await asyncio.wait_for(told.get(), PATIENCE_S)
             assert [tool.name for tool in (await client.list_tools()).tools] == NAMES[:5]
 
 

@@ -13,8 +13,7 @@ import pytest
 from resource_server.conversion.disk_cache import SUFFIX, DiskCache
 from resource_server.conversion.pool import Conversion
 from resource_server.provider.conversion import Part
-
-PATIENCE_S = 10.0
+from tests.waiting import PATIENCE_S
 
 KEY = ("document", 1)
 FOUND = Conversion((Part("# One", 1, 2), Part(b"\x89PNG", 2, 2, "image/png")), is_cut=True)

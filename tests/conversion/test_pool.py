@@ -19,10 +19,10 @@ from resource_server.conversion.pool import ConverterPool
 from resource_server.errors import ConversionError, ResourceBusy
 from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.portable import pdf
+from tests.waiting import PATIENCE_S
 
 PDF = "resource_server.conversion.formats.pdf:convert"
 HOSTILE = "hostile_converters:convert"
-PATIENCE_S = 30.0
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux confines workers")
 
 

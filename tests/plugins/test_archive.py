@@ -33,6 +33,7 @@ from resource_server.provider import ByteSize, Change, Resource
 from resource_server.provider import Path as Member
 from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing import check_provider, client
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -587,7 +588,7 @@ async def test_a_replaced_archive_notifies_of_the_members_that_differ(
         for name in ("README.md", "image.png", "latin"):
             await connected.request("resources/subscribe", {"uri": f"archive://a/{name}"})
         zip_of(tmp_path / "b", {**FILES, "README.md": b"new", "latin": b"new"}).replace(file)
-        first = [await asyncio.wait_for(told.get(), 10) for _ in range(2)]
+        first = [await asyncio.wait_for(told.get(), PATIENCE_S) for _ in range(2)]
         assert sorted(message["params"]["uri"] for message in first) == [
             "archive://a/README.md",
             "archive://a/latin",

@@ -11,6 +11,7 @@ from resource_server.protocol.client_connection import MAX_BATCH_BYTES, MAX_RUNN
 from resource_server.protocol.message import MAX_BATCH
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -123,7 +124,7 @@ async def test_cancelled_members_are_missing_from_the_response() -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate})), "2025-03-26")
     wire.send([request("resources/read", {"uri": "test://one/gate"}, 1), request("ping", {}, 2)])
-    await asyncio.wait_for(gate.started.wait(), 5)
+    await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
     wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     assert await wire.next_reply() == [pong(2)]
 

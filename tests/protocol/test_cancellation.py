@@ -9,6 +9,7 @@ import pytest
 
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
 from tests.providers_for_tests import Gate, SlowTree, Tree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +25,7 @@ async def reading(gate: Gate, revision: str = "2025-11-25") -> tuple[Wire, objec
     """Return a connection with a request in flight that waits for `gate`, and its id."""
     wire = Wire(await server_of(Tree({"gate": gate, "a": "text"})), revision)
     id = wire.start("resources/read", {"uri": "test://one/gate"})
-    await asyncio.wait_for(gate.started.wait(), 5)
+    await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
     return wire, id
 
 
@@ -35,7 +36,7 @@ async def test_a_cancelled_request_is_stopped_and_gets_no_response(
     gate = Gate()
     wire, id = await reading(gate, revision)
     cancel(wire, id, reason="no longer needed")
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
+    await asyncio.wait_for(gate.cancelled.wait(), PATIENCE_S)
     await wire.finished()
     gate.released.set()
     assert wire.messages == []
@@ -112,7 +113,7 @@ async def test_a_cancelled_request_gets_no_response_even_if_its_provider_continu
     provider = Stubborn(ending)
     wire = Wire(await server_of(provider), "2025-11-25")
     wire.start("resources/metadata", {"uri": "test://one"}, id=1)
-    await asyncio.wait_for(provider.started.wait(), 5)
+    await asyncio.wait_for(provider.started.wait(), PATIENCE_S)
     cancel(wire, 1)
     await wire.finished()
     assert wire.messages == []

@@ -22,6 +22,7 @@ from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Node, SlowWatchedTree, Tree, WatchedTree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -509,7 +510,7 @@ async def test_a_late_failure_keeps_a_subscription_that_succeeded_meanwhile() ->
         gate = tree.hold()
         tree.fails = True
         failing = wire.start("resources/subscribe", {"uri": A})
-        await asyncio.wait_for(gate.started.wait(), 5)
+        await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
         assert await wire.result("resources/subscribe", {"uri": A}) == {}
         gate.released.set()
         assert (await wire.reply_to(failing))["error"]["code"] == -32603
@@ -524,10 +525,10 @@ async def test_an_abandoned_subscription_keeps_another_that_is_pending(fails: bo
         wire = Wire(server, "2025-11-25")
         first = tree.hold()
         waiting = wire.start("resources/subscribe", {"uri": A})
-        await asyncio.wait_for(first.started.wait(), 5)
+        await asyncio.wait_for(first.started.wait(), PATIENCE_S)
         second = tree.hold()
         given_up = wire.start("resources/subscribe", {"uri": A})
-        await asyncio.wait_for(second.started.wait(), 5)
+        await asyncio.wait_for(second.started.wait(), PATIENCE_S)
         if fails:
             tree.fails = True
             second.released.set()
@@ -536,7 +537,7 @@ async def test_an_abandoned_subscription_keeps_another_that_is_pending(fails: bo
         else:
             cancelled = {"method": "notifications/cancelled", "params": {"requestId": given_up}}
             wire.send({"jsonrpc": "2.0", **cancelled})
-            await asyncio.wait_for(second.cancelled.wait(), 5)
+            await asyncio.wait_for(second.cancelled.wait(), PATIENCE_S)
         first.released.set()
         assert (await wire.reply_to(waiting))["result"] == {}
         tree.set("a", to="longer")
@@ -551,10 +552,10 @@ async def test_a_cancelled_subscription_leaves_no_state() -> None:
         wire = Wire(server, "2025-11-25")
         gate = tree.hold()
         id = wire.start("resources/subscribe", {"uri": A})
-        await asyncio.wait_for(gate.started.wait(), 5)
+        await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": id}}
         wire.send({"jsonrpc": "2.0", **cancelled})
-        await asyncio.wait_for(gate.cancelled.wait(), 5)
+        await asyncio.wait_for(gate.cancelled.wait(), PATIENCE_S)
         tree.set("a", to="longer")
         await wire.quiet()
         assert wire.messages == []

@@ -10,7 +10,7 @@ import pytest
 from resource_server.protocol.in_process_client import LocalClient
 from tests.protocol.wire import server_of
 from tests.providers_for_tests import WatchedTree
-from tests.waiting import quiet_for
+from tests.waiting import PATIENCE_S, quiet_for
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ async def test_notifications_are_passed_to_the_callback() -> None:
     ):
         await client.request("resources/subscribe", A)
         tree.set("a", to="longer")
-        notification = await asyncio.wait_for(told.get(), 5)
+        notification = await asyncio.wait_for(told.get(), PATIENCE_S)
         assert notification["params"] == A
         assert client.notifications == []
 
@@ -48,7 +48,7 @@ async def test_a_client_that_follows_the_list_is_notified_when_it_changes() -> N
     ):
         await tree.asked(listing=True)
         tree.set("new", to="")
-        notification = await asyncio.wait_for(told.get(), 5)
+        notification = await asyncio.wait_for(told.get(), PATIENCE_S)
         assert notification["method"] == "notifications/resources/list_changed"
 
 

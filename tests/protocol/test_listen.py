@@ -18,6 +18,7 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
 from tests.providers_for_tests import Broken, Gate, Node, SlowWatchedTree, Tree, WatchedTree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -156,7 +157,7 @@ async def test_no_notification_precedes_the_acknowledgement() -> None:
         wire, other = Wire(server, "2026-07-28"), Wire(server, "2026-07-28")
         await listen(other, A, resourcesListChanged=True)
         start(wire, A, LINES, resourcesListChanged=True)
-        await asyncio.wait_for(gate.started.wait(), 5)
+        await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
         tree.set("a", to="longer")
         tree.set("new", to="")
         await other.notified(3)
@@ -383,7 +384,7 @@ async def test_draining_does_not_wait_forever_for_a_stalled_client(
     wire = Wire(server, "2026-07-28", room=room)
     await listen(wire, A)
     room.clear()
-    await asyncio.wait_for(wire.connection.drain(0.01), 5)
+    await asyncio.wait_for(wire.connection.drain(0.01), PATIENCE_S)
     await wire.connection.close()
     await tree.asked()
     assert len(wire.messages) == 1

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from resource_server.protocol.outbox import Outbox
-from tests.waiting import quiet_for, until
+from tests.waiting import PATIENCE_S, quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class Messages:
 
     async def until(self, count: int) -> None:
         """Wait until so many have been sent."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.sent) < count:
                 self._news.clear()
                 await self._news.wait()
@@ -98,7 +98,7 @@ async def test_draining_ends_when_the_client_stops_reading(room: asyncio.Event) 
     before = asyncio.all_tasks()
     room.clear()
     outbox.put(messages)
-    await asyncio.wait_for(outbox.drain(0.01), 5)
+    await asyncio.wait_for(outbox.drain(0.01), PATIENCE_S)
     outbox.close()
     await until(lambda: asyncio.all_tasks() == before)
     room.set()

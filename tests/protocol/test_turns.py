@@ -9,6 +9,7 @@ import pytest
 from resource_server.protocol.client_connection import MAX_RUNNING
 from tests.protocol.wire import Wire, request, server_of
 from tests.providers_for_tests import Gate, Tree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -19,12 +20,12 @@ async def test_concurrent_requests_are_limited() -> None:
     for name in gates:
         wire.start("resources/read", {"uri": f"test://one/{name}"}, id=name)
     for gate in list(gates.values())[:-1]:
-        await asyncio.wait_for(gate.started.wait(), 5)
+        await asyncio.wait_for(gate.started.wait(), PATIENCE_S)
     *_, last = gates
     assert not gates[last].started.is_set()
     assert wire.ask(request("ping"))["result"] == {}
     gates["0"].released.set()
-    await asyncio.wait_for(gates[last].started.wait(), 5)
+    await asyncio.wait_for(gates[last].started.wait(), PATIENCE_S)
     await wire.connection.close()
 
 

@@ -14,7 +14,7 @@ from resource_server.protocol.server import Server, ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Provider
 from resource_server.runtime.timing import Timing
-from tests.waiting import PATIENT, quiet_for
+from tests.waiting import PATIENCE_S, PATIENT, quiet_for
 
 HANDSHAKE: tuple[str, ...] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: tuple[str, ...] = ("2026-07-28",)
@@ -25,7 +25,6 @@ ENVELOPE: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": CLIENT,
 }
-PATIENCE_S = 30.0
 QUIET_S = 0.15
 
 

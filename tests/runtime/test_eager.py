@@ -15,7 +15,7 @@ from resource_server.runtime.eager import (
     settle,
     within,
 )
-from tests.waiting import pause
+from tests.waiting import PATIENCE_S, pause
 
 pytestmark = pytest.mark.anyio
 
@@ -207,7 +207,7 @@ async def test_work_that_exceeds_its_timeout_is_cancelled() -> None:
 
     with pytest.raises(MountUnavailable, match=r"no answer within 0\.05 s"):
         await within(0.05, twice(hanging()))
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), PATIENCE_S)
 
 
 class Stubborn:
@@ -261,7 +261,7 @@ async def test_a_cancelled_waiter_does_not_wait_forever_for_stubborn_work() -> N
     await begun(work)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(work, 20)
+        await asyncio.wait_for(work, PATIENCE_S)
     assert (stubborn.cancelled, stubborn.ended) == (1, 0)
     stubborn.released.set()
 
@@ -299,4 +299,4 @@ async def test_a_pause_does_not_count() -> None:
         return await asyncio.Event().wait()
 
     with pytest.raises(MountUnavailable):
-        await asyncio.wait_for(in_own_task(hanging(), limit), 20)
+        await asyncio.wait_for(in_own_task(hanging(), limit), PATIENCE_S)

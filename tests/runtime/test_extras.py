@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.runtime import extras
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +81,7 @@ def test_a_missing_package_is_one_line_with_the_command(
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     text = f"{said} needs more packages; install them: {python} -m pip install -e "

@@ -16,7 +16,7 @@ import pytest
 from resource_server.runtime import inotify
 from resource_server.runtime.inotify import Inotify
 from tests.listeners import held
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -47,7 +47,7 @@ class Watcher:
         return [name for _, seen, name in self.events if seen & mask]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 self._news.clear()
                 await self._news.wait()

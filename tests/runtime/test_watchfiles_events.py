@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from resource_server.runtime.timing import DEFAULT_TIMING
 from resource_server.runtime.watchfiles_events import FileChanges, WatchfilesEvents
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20.0
 IMPATIENT = replace(
     DEFAULT_TIMING,
     watchfiles_step_s=0.003,

@@ -27,6 +27,7 @@ from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.snapshot import ABSENT, DocumentState
 from tests.listeners import LIST, Recorder, mounted, uri_of
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -946,7 +947,7 @@ async def test_bulk_unsubscribing_ends_all_notifications() -> None:
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, *names)
         live.unsubscribe_all([(uri_of(name), recorder, None) for name in names])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while shelf.interest is None or shelf.interest.paths:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         shelf.put(names[-1], "2")

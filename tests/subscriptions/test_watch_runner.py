@@ -17,7 +17,7 @@ from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.watch_runner import EVERYTHING, WatchRunner
 from tests.listeners import mounted
 from tests.providers_for_tests import Tree
-from tests.waiting import quiet_for, until
+from tests.waiting import PATIENCE_S, quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ class Taker:
         self._news.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 self._news.clear()
                 await self._news.wait()

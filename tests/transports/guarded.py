@@ -21,9 +21,9 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.server.uvicorn_server import Address, application_of
 from tests.protocol.wire import CLIENT, ENVELOPE
 from tests.transports.issuer import AUDIENCE, Issuer
+from tests.waiting import PATIENCE_S
 
 SCOPE = "mcp:read"
-PATIENCE_S = 20.0
 ROOT = "file:///one/"
 
 
@@ -123,7 +123,15 @@ async def guarded(
             options.setdefault("url", address.url)
             http = Http(auth=auth, **options)
             application = application_of(server, http, address, timing=timing)
-            config = uvicorn.Config(application, log_config=None, lifespan="off", ws="none")
+            config = uvicorn.Config(
+                application,
+                log_config=None,
+                lifespan="off",
+                ws="none",
+                # Clients drop an idle connection after five seconds, as uvicorn does by default:
+                # one that both drop at once loses a request.
+                timeout_keep_alive=75,
+            )
             runner = uvicorn.Server(config)
             running = asyncio.create_task(runner.serve(sockets=[listening]))
             async with httpx2.AsyncClient(timeout=PATIENCE_S) as client:

@@ -16,7 +16,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from tests.waiting import block
+from tests.waiting import PATIENCE_S, block
 
 AUDIENCE = "https://files.example.org/mcp"
 ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
@@ -133,7 +133,7 @@ class Issuer:
         """Return the number of requests for a path."""
         return self.asked.count(path)
 
-    def wait_until_asked(self, path: str, times: int, within: float = 10.0) -> None:
+    def wait_until_asked(self, path: str, times: int, within: float = PATIENCE_S) -> None:
         """Wait for that many requests for a path."""
         with self.news:
             assert self.news.wait_for(lambda: self.count(path) >= times, within), self.asked

@@ -20,12 +20,11 @@ from termios import TIOCOUTQ
 from typing import Any, NamedTuple, Self
 
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
-from tests.waiting import block_until
+from tests.waiting import PATIENCE_S, block_until
 
 ROOT = Path(__file__).parents[2]
 GATES = Path(__file__).with_name("gates.py")
 PHONE = Path(__file__).with_name("phone.py")
-PATIENCE_S = 20.0
 _START_S = 60.0
 """A start takes the processor, which may be shared with much else."""
 BOTH = "application/json, text/event-stream"

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.transports.stdio import MAX_MESSAGE_BYTES, LineEnds, LineSplitter
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pipes, signals and /proc of POSIX")
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 20.0
 SERVER = """
 import asyncio, os, subprocess, sys
 from resource_server.catalog.catalog import Catalog
@@ -103,7 +102,7 @@ INITIALIZE = message(
 
 
 class Process:
-    """A server in a process of its own: raw bytes in, raw lines out, everything within a bound."""
+    """A server in a process of its own: raw bytes in, raw lines out, each step within a bound."""
 
     def __init__(
         self,
@@ -123,7 +122,6 @@ class Process:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         self._buffer = b""
-        self._deadline = time.monotonic() + PATIENCE_S
         if stdin == subprocess.PIPE and opens:
             self.send(INITIALIZE)
             assert self.reply()["id"] == "init"
@@ -195,7 +193,7 @@ class Process:
 
     def code(self) -> int:
         """Wait for the end of the process; return its exit code."""
-        return self.process.wait(self._deadline - time.monotonic())
+        return self.process.wait(PATIENCE_S)
 
     def memory(self, row: str) -> int:
         """Return a row of /proc/<pid>/status, in bytes."""
@@ -221,7 +219,7 @@ class Process:
                     stream.close()
 
     def _select(self, read: list[int], write: list[int]) -> tuple[Any, Any, Any]:
-        ready = select.select(read, write, [], max(0, self._deadline - time.monotonic()))
+        ready = select.select(read, write, [], PATIENCE_S)
         assert any(ready), "the server is silent"
         return ready
 

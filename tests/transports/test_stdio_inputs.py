@@ -16,9 +16,9 @@ import pytest
 from resource_server.transports.stdio import MAX_MESSAGE_BYTES
 from tests.protocol.client_features.asking import EVERYTHING, answer_to
 from tests.protocol.wire import initialize
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
 TOO_LONG = "cannot ask: the client's answer is too long"
 
 

@@ -26,6 +26,7 @@ from resource_server.providers.database.engines.reflection import Column, Table,
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.policy import Policy
 from tests.providers.database.servers import unique_name
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")
@@ -47,7 +48,7 @@ def client(*command: str) -> Callable[..., str]:
             input=script,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         if done.returncode:
@@ -275,7 +276,7 @@ def printed(*arguments: str | Path) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

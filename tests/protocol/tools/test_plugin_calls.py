@@ -48,6 +48,7 @@ from tests.protocol.tools.tooled import (
 )
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Tree
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -336,7 +337,7 @@ async def test_a_cancelled_call_ends_its_work_and_gets_no_response(
 
     wire = await wired(call, revision)
     id = wire.start("tools/call", {"name": "x"})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await began.wait()
         notice = {"method": "notifications/cancelled", "params": {"requestId": id}}
         wire.send({"jsonrpc": "2.0", **notice})

@@ -22,6 +22,7 @@ from tests.protocol.tools.tooled import (
     words,
 )
 from tests.protocol.wire import EVERY
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +68,7 @@ async def test_checking_arguments_takes_bounded_time(schema: Any, value: object)
     }
     whole = {"type": "object", "properties": {"a": schema}, "$defs": definitions}
     wire = await wired(returning(TextBlock("fine")), of=shaped(whole))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         result = await wire.result("tools/call", {"name": "x", "arguments": {"a": value}})
     assert words(result) == "fine" or refusal(result)
 

@@ -18,6 +18,7 @@ from tests.providers.database.servers import (
     unique_name,
     with_parts,
 )
+from tests.waiting import PATIENCE_S
 
 pytest.importorskip("asyncmy")
 
@@ -160,4 +161,4 @@ async def engine(database: Database) -> AsyncIterator[MysqlEngine]:
 
 
 async def rows(engine: Engine, sql: str, *parameters: object, limit: int = 100) -> Any:
-    return await engine.fetch(Statement(sql, parameters), limit=limit, within=10)
+    return await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)

@@ -11,8 +11,8 @@ from resource_server.provider import Path
 from resource_server.provider.search import Hit, SearchPage, SearchRequest, Where
 from resource_server.providers.database.provider import Database
 from tests.providers.database.owners import Owner
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 MOST_PAGES = 500
 
 

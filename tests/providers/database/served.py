@@ -7,17 +7,24 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import CatalogEntry
 from resource_server.catalog.read_result import ReadItem
+from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.provider import Database
+from resource_server.runtime.option_types import Duration
 from resource_server.runtime.server_key import ServerKey
-from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.runtime.timing import Timing
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
+from tests.waiting import PATIENCE_S, PATIENT
 
-FRESH = Timing(schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=1.0, key_completion_s=30.0)
+FRESH = replace(PATIENT, schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=PATIENCE_S)
 """Without caches, and with time to count a few rows and to complete keys on a busy machine."""
+UNHURRIED = ReadLimits(timeout=Duration(PATIENCE_S), query_timeout=Duration(PATIENCE_S))
+"""A busy machine takes more than two seconds to start a worker of DuckDB."""
 
 
 class Served:
@@ -93,12 +100,14 @@ async def served(
     owner: Owner,
     *,
     page_size: int = 100,
-    timing: Timing = DEFAULT_TIMING,
+    timing: Timing = PATIENT,
     key: ServerKey | None = None,
     **options: Any,
 ) -> AsyncGenerator[Served]:
-    """Serve a database with options of the manifest."""
+    """Serve a database with options of the manifest, unhurried unless `limits` says otherwise."""
+    options.setdefault("limits", UNHURRIED)
     provider = timed_database(timing, url=owner.url, **options)
-    async with Catalog([mounted(provider, key=key)], CatalogLimits(page_size=page_size)) as catalog:
+    mount = mounted(provider, key=key, timing=PATIENT)
+    async with Catalog([mount], CatalogLimits(page_size=page_size), PATIENT) as catalog:
         assert await catalog.start() == {}
         yield Served(catalog, owner.prefix)

@@ -16,13 +16,11 @@ import pytest
 
 from resource_server.errors import DeadlineExceeded, ResourceError
 from resource_server.providers.database.engines.contract import Engine, QueryEngine, Statement
-from tests.waiting import steady, until
+from tests.waiting import PATIENCE_S, steady, until
 
 T = TypeVar("T")
 
 DEADLINE_S = 1.0
-PATIENCE_S = 30.0
-"""Timeout of events that must happen."""
 
 
 def server_url(variable: str, default: str) -> str:

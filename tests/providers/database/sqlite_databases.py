@@ -24,10 +24,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     WriteAheadLog,
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
-from tests.waiting import until
-
-PATIENCE_S = 30.0
-"""Timeout of events that must happen, on a loaded machine."""
+from tests.waiting import PATIENCE_S, until
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
 """Runs forever, and can be interrupted."""

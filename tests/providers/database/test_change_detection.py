@@ -25,11 +25,10 @@ from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, LIST, Recorder
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
-from tests.waiting import block
+from tests.waiting import PATIENCE_S, block
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 30.0
 QUIET_S = 0.25
 """Longer than two polls of a database and their notifications."""
 HINT = TableOptions(change=ChangeHint(column="moved"))

@@ -35,7 +35,7 @@ from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, IMPATIENT, LIST, PATIENCE_S, Recorder
 from tests.providers.database.owners import Owner, numbered
-from tests.providers.database.served import FRESH, Served
+from tests.providers.database.served import FRESH, UNHURRIED, Served
 from tests.providers.database.served import served as served_as_usual
 
 pytestmark = pytest.mark.anyio
@@ -1335,7 +1335,7 @@ async def test_a_row_beyond_the_first_page_is_notified_with_its_table(owner: Own
 async def test_a_row_read_in_a_transient_state_is_reported_again(owner: Owner) -> None:
     await watched_tables(owner)
     await owner.run(*MARKER)
-    async with Database(url=owner.url, interval=Duration(0.02)) as database:
+    async with Database(url=owner.url, interval=Duration(0.02), limits=UNHURRIED) as database:
         row, marker = (tuple(f"{owner.prefix}{path}".split("/")) for path in ("t/1", "marker"))
         interest = MountInterest()
         async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:

@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.factory import engine_name
 from tests.benchmarks import orders
 from tests.cli.conftest import Client, connected
 from tests.providers.database.policy_logins import sql_login
+from tests.waiting import PATIENCE_S
 
 _QUERIES: dict[str, Any] = {
     "by_status": {
@@ -161,7 +162,7 @@ def test_id_9007199254740993_is_exact_in_a_javascript_host(manifest: Path) -> No
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.stdout.strip() == "9007199254740993"
 

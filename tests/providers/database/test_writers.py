@@ -28,7 +28,7 @@ from tests.listeners import BASE, IMPATIENT
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 from tests.providers.database.writer import TABLES
-from tests.waiting import pause, steady
+from tests.waiting import PATIENCE_S, pause, steady
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +37,6 @@ _SEEDS = int(os.environ.get("WRITERS_SEEDS", "2"))
 _TRANSACTIONS = int(os.environ.get("WRITERS_TRANSACTIONS", "60"))
 _WRITERS = 3
 _QUIET_S = 0.15
-_PATIENCE_S = 15.0
-"""Timeout of a notification on a slow machine."""
 _NO_SWEEP = replace(IMPATIENT, sweep_s=3600.0)
 """No sweep during the test: it would find missed changes."""
 _NOT_FOUND = -32002
@@ -196,7 +194,7 @@ async def missed_at_last(followers: list[Follower], catalog: Catalog) -> list[st
     """Return the missed changes once notifications have ended."""
     await steady(lambda: sum(follower.events for follower in followers), _QUIET_S)
     missed: list[str] = []
-    for _ in range(int(_PATIENCE_S / _QUIET_S)):
+    for _ in range(int(PATIENCE_S / _QUIET_S)):
         missed = [each for follower in followers for each in await follower.missed(catalog)]
         if not missed:
             break

@@ -47,12 +47,11 @@ from tests.conversion.portable import pdf, xlsx
 from tests.conversion.samples import SAMPLES
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
 LATEST = "2025-11-25"
-PATIENCE_S = 30.0
 _PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
 
 

@@ -17,7 +17,7 @@ from resource_server.provider import (
 from resource_server.providers.filesystem import Filesystem, content
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.eager import settle
-from tests.waiting import pause
+from tests.waiting import PATIENCE_S, pause
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +35,11 @@ async def test_a_hanging_folder_takes_a_limited_number_of_threads(
     def hangs(fd: int, *args: Any, **options: Any) -> Content:
         if os.fstat(fd).st_ino == inode:
             waiting.release()
-            answers.wait(60)
+            answers.wait(2 * PATIENCE_S)
         return read(fd, *args, **options)
 
     async def reading(folder: Filesystem) -> int:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             (found,) = await settle(folder.read(("large.txt",), {}))
         return len(found.data)
 

@@ -10,8 +10,7 @@ import pytest
 
 from resource_server.providers.database.engines.factory import engine_name
 from resource_server.runtime.extras import install_command
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S
 
 MANIFEST = """
 version: 1

@@ -22,6 +22,7 @@ from resource_server.providers.database.engines.sqlite.key_types import StoredVa
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -539,7 +540,7 @@ async def test_numbers_that_are_not_finite_are_never_written_into_sql(mariadb_ur
         try:
             for value in (float("inf"), float("nan"), Decimal("Infinity"), Decimal("NaN")):
                 with pytest.raises(UnfitParameter):
-                    await engine.fetch(Statement("SELECT %s", (value,)), limit=1, within=5)
+                    await engine.fetch(Statement("SELECT %s", (value,)), limit=1, within=PATIENCE_S)
         finally:
             await engine.close()
 

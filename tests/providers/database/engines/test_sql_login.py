@@ -44,7 +44,7 @@ from tests.providers.database.engines.server_attacks import (
 )
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 Raw: TypeAlias = Callable[[str], Awaitable[list[Any]]]
 
@@ -153,7 +153,7 @@ class World:
             async with self.login() as login:
 
                 async def run(sql: str) -> list[Any]:
-                    found = await login.query(Statement(sql), limit=1000, within=9)
+                    found = await login.query(Statement(sql), limit=1000, within=PATIENCE_S)
                     return list(map(tuple, found.rows))
 
                 yield run
@@ -602,7 +602,7 @@ async def test_hash_masks_are_keyed_and_equal_for_equal_values(one: World) -> No
         for _ in range(2):
             await one.make_policy(provider)
             async with one.login(provider) as login:
-                found = await login.rows(Statement(sql), limit=5, within=5)
+                found = await login.rows(Statement(sql), limit=5, within=PATIENCE_S)
                 codes.append(list(found.rows))
         hashed = await owner.rows("select md5('Ada')")
     assert codes[0] == codes[1]

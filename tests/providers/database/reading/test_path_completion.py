@@ -11,14 +11,10 @@ from urllib.parse import quote
 import pytest
 
 from resource_server.providers.database.options import ColumnOptions, TableOptions
-from resource_server.runtime.timing import Timing
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
 pytestmark = pytest.mark.anyio
-
-UNHURRIED = Timing(key_completion_s=30.0)
-"""Keys are suggested on a busy machine, too, however many queries that takes."""
 
 
 async def suggested(it: Served, typed: str, table: str = "t", variable: str = "key") -> list[str]:
@@ -44,7 +40,7 @@ async def test_integers_with_the_typed_prefix_are_suggested_in_numeric_order(own
     least, greatest = -(2**63), 2**63 - 1
     values = (4, 5, 6, 49, 50, 59, 60, 500, 5999, 59_999_999, 6000, -5, -6, -50, -599, 0)
     await numbers(owner, *values, least, greatest)
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         assert await suggested(it, "5") == ["5", "50", "59", "500", "5999", "59999999"]
         assert await suggested(it, "59") == ["59", "5999", "59999999"]
         assert await suggested(it, "-5") == ["-5", "-50", "-599"]
@@ -58,7 +54,7 @@ async def test_integers_with_the_typed_prefix_are_suggested_in_numeric_order(own
 
 async def test_suggestions_are_limited_to_a_hundred(owner: Owner) -> None:
     await numbers(owner, *range(1, 1200))
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         assert await suggested(it, "") == [str(number) for number in range(1, 101)]
         assert (await suggested(it, "1"))[:3] == ["1", "10", "11"]
         assert len(await suggested(it, "1")) == 100
@@ -72,7 +68,7 @@ async def test_suggestions_are_limited_to_a_hundred(owner: Owner) -> None:
 async def test_texts_with_the_typed_prefix_are_suggested(owner: Owner) -> None:
     await owner.run("CREATE TABLE t (k varchar(40) PRIMARY KEY)")
     await owner.insert("t", *((k,) for k in ("Ada", "Adam", "Bob", "a/b", "~x", "5", "été")))
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         assert await suggested(it, "Ad") == ["Ada", "Adam"]
         assert await suggested(it, "Adam") == ["Adam"]
         assert await suggested(it, "Adx") == []
@@ -91,7 +87,7 @@ async def test_keys_of_several_columns_are_suggested_one_after_another(owner: Ow
         "CREATE TABLE t (land varchar(9), number integer, x integer, PRIMARY KEY (land, number))"
     )
     await owner.insert("t", ("DE", 1, 0), ("DE", 10, 0), ("DE", 2, 0), ("DK", 1, 0), ("FR", 3, 0))
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         assert await suggested(it, "D") == ["DE/", "DK/"]
         assert await suggested(it, "DE") == ["DE/"]
         assert await suggested(it, "DE/") == ["DE/1", "DE/2", "DE/10"]
@@ -108,7 +104,7 @@ async def test_keys_of_other_types_are_suggested_too(owner: Owner) -> None:
     )
     a = uuid.UUID(int=0xABC << 116)
     await owner.run(f"INSERT INTO t VALUES ('{a}', '2026-11-20'), ('{a}', '2026-12-01')")
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         assert await suggested(it, "abc") == [f"{a}/"]
         assert await suggested(it, f"{a}/2026-1") == [f"{a}/2026-11-20", f"{a}/2026-12-01"]
         assert await suggested(it, f"{a}/2026-12-01") == [f"{a}/2026-12-01"]
@@ -122,7 +118,7 @@ async def test_labels_of_an_enumeration_are_suggested(owner: Owner) -> None:
         "CREATE TABLE t (k mood PRIMARY KEY)",
         "INSERT INTO t VALUES ('sad'), ('so-so'), ('happy')",
     )
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         assert await suggested(it, "s") == ["sad", "so-so"]
         assert await suggested(it, "happy") == ["happy"]
 
@@ -157,7 +153,7 @@ async def test_tables_without_keys_have_no_suggestions(owner: Owner) -> None:
 async def test_a_table_is_suggested_in_its_uri_form(owner: Owner) -> None:
     await owner.run(f"CREATE TABLE {owner.quoted('~a/b')} (id integer PRIMARY KEY)")
     await owner.insert("~a/b", (5,))
-    async with served(owner, timing=UNHURRIED) as it:
+    async with served(owner) as it:
         (name,) = await suggested(it, "", variable="table")
         assert name == "~t~7Ea~2Fb"
         assert await suggested(it, "5", name) == ["5"]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.listeners import Folder
+from tests.waiting import PATIENCE_S
 
 _SCRIPT = Path(__file__).with_name("teller.py")
 
@@ -39,7 +40,7 @@ class Teller:
     async def of(self, *some: str) -> None:
         """Wait until these have been told."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not set(some) <= set(self.told):
                 line = await self.process.stdout.readline()
                 assert line, f"it ended, and told only {self.told[-20:]}"

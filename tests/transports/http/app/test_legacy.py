@@ -38,6 +38,7 @@ from tests.transports.program import (
     request,
     serving,
 )
+from tests.waiting import PATIENCE_S
 
 BODY = 100_000
 
@@ -78,7 +79,7 @@ async def test_the_official_client_reads_and_is_notified(
         told.put_nowait(message)
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
         Client(sse_client(url), mode="legacy", message_handler=take) as client,
     ):
         assert client.protocol_version == revision

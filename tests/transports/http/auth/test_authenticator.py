@@ -25,6 +25,7 @@ from resource_server.runtime.timing import Timing
 from tests.cli.conftest import ROOT, Lines
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
 from tests.transports.issuer import AUDIENCE, Issuer, issuing, key
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +51,7 @@ async def exact(
 async def test_a_cached_token_still_expires(exact: Endpoint, issuer: Issuer) -> None:
     token = issuer.token(exp=int(time.time()) + 2)
     assert await exact.takes(token)
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         while await exact.takes(token):
             pass
 
@@ -210,7 +211,7 @@ async def test_a_session_ends_with_the_last_of_its_tokens(tmp_path: Path, issuer
         ended, kept = [await endpoint.session(issuer.token(exp=soon)) for _ in range(2)]
         good = {"authorization": f"Bearer {issuer.token(exp=later)}"}
         assert await endpoint.ping({**kept, **good}) == 200
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             # There is no room for another session until then; a ping would keep this one in use.
             while True:
                 answer = await endpoint.begin(issuer.token())

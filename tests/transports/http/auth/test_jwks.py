@@ -16,6 +16,7 @@ from resource_server.runtime.timing import Timing
 from resource_server.transports.http.auth import jwks
 from tests.transports.guarded import Endpoint, auth, guarded
 from tests.transports.issuer import Issuer, issuing, key
+from tests.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.anyio,
@@ -36,7 +37,7 @@ def soon(**timing: float) -> Timing:
 
 async def until_it_takes(endpoint: Endpoint, token: str) -> None:
     """Ask until a token counts, which it must before long."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         while await endpoint.status(token) != 200:
             pass
 
@@ -140,7 +141,7 @@ async def test_a_withdrawn_key_is_no_longer_accepted(tmp_path: Path, issuer: Iss
         token = issuer.token()
         assert await endpoint.takes(token)
         issuer.publish(key("two"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while await endpoint.takes(token):
                 pass
 
@@ -187,7 +188,7 @@ async def test_expired_keys_are_not_accepted_while_the_issuer_is_down(
         token = issuer.token()
         await until_it_takes(endpoint, token)
         issuer.is_down = True
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while await endpoint.status(token) != 503:
                 pass
 

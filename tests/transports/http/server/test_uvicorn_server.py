@@ -24,6 +24,7 @@ from tests.transports.program import (
     request,
     running,
 )
+from tests.waiting import PATIENCE_S
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -198,7 +199,7 @@ async def test_uvicorn_still_has_the_shape_that_our_connections_rely_on() -> Non
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         _, writer = await asyncio.open_connection(*listening.getsockname())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await _Connection.is_made.wait()
             given = _Connection.given
             assert set(given) == {"config", "server_state", "app_state", "_loop"}

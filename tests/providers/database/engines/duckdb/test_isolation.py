@@ -27,11 +27,10 @@ from resource_server.providers.database.engines.contract import QueryEngine, Sta
 from resource_server.providers.database.engines.duckdb.engine import DuckdbEngine
 from resource_server.providers.database.engines.factory import make_engine
 from tests.providers.database.engines.duckdb.processes import children_of, ended
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 60.0
 DEADLINE_S = 0.5
 ENDLESS = "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) = 7"
 HUNGRY = "SELECT count(*) FROM (SELECT DISTINCT repeat('x', 200) || i FROM range(100000000) t(i))"

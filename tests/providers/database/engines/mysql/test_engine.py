@@ -15,6 +15,7 @@ from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import Database, rows
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +75,7 @@ async def test_values_have_the_servers_spelling(engine: MysqlEngine, database: D
 )
 async def test_a_bound_value_comes_back_unchanged(engine: MysqlEngine, text: str) -> None:
     assert (await rows(engine, "SELECT %s", text)).rows == [(text,)]
-    found = await engine.query(Statement("SELECT %s AS x", (text,)), limit=2, within=5)
+    found = await engine.query(Statement("SELECT %s AS x", (text,)), limit=2, within=PATIENCE_S)
     assert found.rows == [(text,)]
 
 

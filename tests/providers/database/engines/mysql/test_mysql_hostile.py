@@ -19,7 +19,7 @@ from tests.providers.database.servers import (
     attempt,
     with_parts,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +147,7 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
         # One query for each connection of the pool.
-        asked = (engine.query(Statement(STATE), limit=1, within=10) for _ in range(2))
+        asked = (engine.query(Statement(STATE), limit=1, within=PATIENCE_S) for _ in range(2))
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 
     before = await database.checksum()
@@ -161,7 +161,9 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
         assert await states() == state, sql
     assert await states() == state
     assert await database.checksum() == before
-    found = await engine.query(Statement("SELECT LOAD_FILE('/etc/passwd') AS x"), limit=1, within=5)
+    found = await engine.query(
+        Statement("SELECT LOAD_FILE('/etc/passwd') AS x"), limit=1, within=PATIENCE_S
+    )
     assert found.rows == [(None,)]
 
 
@@ -170,7 +172,7 @@ async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine
     # A canary: the flag that turns multi-statements off is a private member of asyncmy.
     for sql in ("SELECT 1; SELECT 2", "DO 1; SELECT 2"):
         with pytest.raises(ResourceUnreadable):
-            await engine.fetch(Statement(sql), limit=1, within=5)
+            await engine.fetch(Statement(sql), limit=1, within=PATIENCE_S)
 
 
 @pytest.mark.guarantee("engines-enforce-read-only")
@@ -183,7 +185,7 @@ async def test_a_login_with_the_file_privilege_writes_no_files(database: Databas
                 assert await attempt(engine, sql) == "refused", sql
         path = "/tmp/resource_server_evil"  # noqa: S108  # of the server, which has none
         found = await engine.query(
-            Statement("SELECT LOAD_FILE(%s) AS x", (path,)), limit=1, within=5
+            Statement("SELECT LOAD_FILE(%s) AS x", (path,)), limit=1, within=PATIENCE_S
         )
         assert found.rows == [(None,)]
     finally:
@@ -221,7 +223,7 @@ async def test_endless_queries_are_also_stopped_on_the_server(
 async def test_legitimate_queries_close_to_hostile_ones_run(
     engine: MysqlEngine, sql: str, count: int
 ) -> None:
-    found = await engine.query(Statement(sql), limit=10, within=10)
+    found = await engine.query(Statement(sql), limit=10, within=PATIENCE_S)
     assert len(found.rows) == count
     assert await engine.check(sql, []) is None
 
@@ -234,7 +236,7 @@ async def test_a_query_is_checked_without_being_run(engine: MysqlEngine) -> None
 
 async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: MysqlEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = %s OR name = %s ORDER BY 1"
-    found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=5)
+    found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=PATIENCE_S)
     assert found == (("name",), [("name 3",)], True)
     assert await engine.check(sql, ["id", "name"]) is None
     with pytest.raises(ValueError, match="other parameters"):

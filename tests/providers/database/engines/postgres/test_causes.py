@@ -30,6 +30,7 @@ from resource_server.runtime.causes import UNKNOWN, Cause
 from tests.providers.database import postgres_databases
 from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import with_parts
+from tests.waiting import PATIENCE_S
 
 asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
@@ -158,7 +159,7 @@ async def test_a_query_of_the_manifest_tells_the_cause_and_not_the_error(
         "SELECT fails('99999')": ", for a reason that the server's log has",
     }.items():
         with pytest.raises(InvalidParameter, match=f"^the database refuses this query{told}$"):
-            await engine.query(Statement(sql), limit=1, within=10)
+            await engine.query(Statement(sql), limit=1, within=PATIENCE_S)
     assert "database error 99999 exec_stmt_raise (unknown)" in caplog.text
     assert "zq" not in caplog.text
 

@@ -19,6 +19,7 @@ from tests.providers.database.postgres_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
     with_parts,
 )
+from tests.waiting import PATIENCE_S
 
 asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
@@ -36,7 +37,9 @@ async def test_a_result_over_the_limit_is_truncated_and_marked(engine: PostgresE
 async def test_an_empty_result_has_columns(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = $1", -1)
     assert found == (("id", "name"), [], False)
-    asked = await engine.query(Statement("SELECT id FROM victims WHERE false"), limit=5, within=5)
+    asked = await engine.query(
+        Statement("SELECT id FROM victims WHERE false"), limit=5, within=PATIENCE_S
+    )
     assert asked == (("id",), [], False)
 
 

@@ -17,7 +17,7 @@ from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import (
     attempt,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +150,7 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
         # One query for each connection of the pool.
-        asked = (engine.query(Statement(STATE), limit=1, within=10) for _ in range(2))
+        asked = (engine.query(Statement(STATE), limit=1, within=PATIENCE_S) for _ in range(2))
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 
     before = await database.checksum()
@@ -196,14 +196,14 @@ async def test_endless_queries_are_also_stopped_on_the_server(
 async def test_legitimate_queries_close_to_hostile_ones_run(
     engine: PostgresEngine, sql: str, count: int
 ) -> None:
-    found = await engine.query(Statement(sql), limit=10, within=10)
+    found = await engine.query(Statement(sql), limit=10, within=PATIENCE_S)
     assert len(found.rows) == count
     assert await engine.check(sql, []) == found.columns
 
 
 async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: PostgresEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = $1 OR name = $2 ORDER BY 1"
-    found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=5)
+    found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=PATIENCE_S)
     assert found == (("name",), [("name 3",)], True)
     assert await engine.check(sql, ["id", "name"]) == ("name",)
     with pytest.raises(ValueError, match="2 parameters, 1"):
@@ -211,4 +211,4 @@ async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: PostgresE
     with pytest.raises(ValueError, match='column "nmae" does not exist'):
         await engine.check("SELECT nmae FROM victims", [])
     with pytest.raises(InvalidParameter):
-        await engine.query(Statement(sql, ("three", "x")), limit=1, within=5)
+        await engine.query(Statement(sql, ("three", "x")), limit=1, within=PATIENCE_S)

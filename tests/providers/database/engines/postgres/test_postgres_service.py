@@ -259,13 +259,13 @@ async def test_reading_does_not_count_as_a_commit(
 async def test_a_notification_wakes_the_watch_before_its_next_poll(
     database: Database,
 ) -> None:
-    engine = PostgresEngine(database.url, interval=20.0, notify=True, channel="changed now")
+    engine = PostgresEngine(database.url, interval=1000.0, notify=True, channel="changed now")
     await engine.open()
     commits = Commits(engine)
     try:
         await commits.beyond(0)
         seen = commits.seen
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await database.execute(
                 "UPDATE victims SET name = 'told' WHERE id = 48; NOTIFY \"changed now\""
             )

@@ -19,6 +19,7 @@ from resource_server.errors import (
 from resource_server.providers.database.engines.contract import Statement, UnfitParameter
 from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +98,7 @@ async def failure_of(path: Path, sql: str, *parameters: object) -> ResourceError
     await engine.open()
     try:
         with pytest.raises(ResourceError) as raised:
-            await engine.fetch(Statement(sql, parameters), limit=5, within=5)
+            await engine.fetch(Statement(sql, parameters), limit=5, within=PATIENCE_S)
         return raised.value
     finally:
         await engine.close()
@@ -204,7 +205,7 @@ UNTRIED = {
 async def _read_all(engine: SqliteEngine) -> None:
     await engine.open()
     await engine.tables()
-    await engine.fetch(Statement("SELECT * FROM t"), limit=1000, within=5)
+    await engine.fetch(Statement("SELECT * FROM t"), limit=1000, within=PATIENCE_S)
 
 
 @pytest.mark.parametrize(("code", "change"), FILES.items())

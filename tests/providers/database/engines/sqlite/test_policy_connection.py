@@ -26,6 +26,7 @@ from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from resource_server.providers.database.masks import Masker
 from tests.providers.database.engines.sqlite.attacks import COSTLY, SOURCES, statements
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +102,9 @@ async def opened(path: Path, sql: str) -> AsyncGenerator[SqliteEngine]:
         await engine.close()
 
 
-async def answer(engine: SqliteEngine, sql: str, *values: object, within: float = 10) -> object:
+async def answer(
+    engine: SqliteEngine, sql: str, *values: object, within: float = PATIENCE_S
+) -> object:
     """Return all that a caller gets for a statement."""
     try:
         found = await engine.ask(Statement(sql, values), POLICY, limit=50, within=within)
@@ -115,7 +118,7 @@ async def answer(engine: SqliteEngine, sql: str, *values: object, within: float 
 async def declared(engine: SqliteEngine, sql: str) -> object:
     """Return what anybody gets for a query of the manifest."""
     try:
-        found = await engine.ask(Statement(sql), DECLARED, limit=50, within=10)
+        found = await engine.ask(Statement(sql), DECLARED, limit=50, within=PATIENCE_S)
     except ResourceError as error:
         return error.__class__
     assert "PLANTED" not in repr(found)
@@ -149,7 +152,9 @@ async def test_what_is_not_visible_is_refused_like_what_is_not_there(
 ) -> None:
     async with opened(tmp_path / "one.db", WORLDS[0]) as engine:
         with pytest.raises(RefusedStatement):
-            await engine.ask(Statement(f"select * from {source}"), POLICY, limit=5, within=5)
+            await engine.ask(
+                Statement(f"select * from {source}"), POLICY, limit=5, within=PATIENCE_S
+            )
 
 
 LEGITIMATE: Sequence[str] = (
@@ -194,7 +199,7 @@ async def test_a_statement_gives_what_sqlite_gives_over_equivalent_views(
 ) -> None:
     path = tmp_path / "one.db"
     async with opened(path, WORLDS[0]) as engine:
-        found = await engine.ask(Statement(sql), POLICY, limit=50, within=5)
+        found = await engine.ask(Statement(sql), POLICY, limit=50, within=PATIENCE_S)
     plain = sqlite3.connect(path)
     plain.executescript(_VIEWS)
     expected = plain.execute(sql).fetchall()
@@ -206,7 +211,7 @@ async def test_a_statement_gives_what_sqlite_gives_over_equivalent_views(
 async def test_full_text_search_works_in_a_table_that_is_wholly_visible(tmp_path: Path) -> None:
     sql = "select body from articles where articles match 'time'"
     async with opened(tmp_path / "one.db", WORLDS[0]) as engine:
-        found = await engine.ask(Statement(sql), POLICY, limit=50, within=5)
+        found = await engine.ask(Statement(sql), POLICY, limit=50, within=PATIENCE_S)
     assert list(found.rows) == [("tea time",)]
 
 
@@ -223,7 +228,7 @@ async def test_rows_beyond_the_limit_are_left_out_with_a_mark(tmp_path: Path) ->
     )
     sql += " from n limit 99)"
     async with opened(tmp_path / "one.db", WORLDS[0]) as engine:
-        found = await engine.ask(Statement(sql), POLICY, limit=5, within=5)
+        found = await engine.ask(Statement(sql), POLICY, limit=5, within=PATIENCE_S)
     assert len(found.rows) == 5
     assert found.more
 
@@ -236,10 +241,10 @@ async def test_a_costly_statement_ends_in_time_and_delays_no_read(
         asked = asyncio.create_task(answer(engine, COSTLY[place], within=1))
         read = Statement("SELECT name FROM main.products")
         for _ in range(5):
-            assert len((await engine.fetch(read, limit=5, within=10)).rows) == 2
-        async with asyncio.timeout(20):
+            assert len((await engine.fetch(read, limit=5, within=PATIENCE_S)).rows) == 2
+        async with asyncio.timeout(PATIENCE_S):
             await asked
-        assert await answer(engine, "select count(*) from products", within=20) == (
+        assert await answer(engine, "select count(*) from products", within=PATIENCE_S) == (
             ("count(*)",),
             [(2,)],
             False,
@@ -255,7 +260,7 @@ async def test_a_cancelled_request_stops_its_statement(tmp_path: Path) -> None:
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asked
-        assert await answer(engine, "select 1", within=20) == (("1",), [(1,)], False)
+        assert await answer(engine, "select 1", within=PATIENCE_S) == (("1",), [(1,)], False)
 
 
 @pytest.mark.guarantee("sql-sees-the-policy")
@@ -300,10 +305,10 @@ async def test_masks_and_text_hold_in_every_encoding(tmp_path: Path, encoding: s
     await engine.open()
     try:
         sql = Statement("select a, b from t where b = 'tea' or a like '%' order by b")
-        found = await engine.ask(sql, policy, limit=5, within=5)
+        found = await engine.ask(sql, policy, limit=5, within=PATIENCE_S)
         assert found.rows[0] == ("…2345", "tea")
         assert len(found.rows) == 2
-        plain = await engine.ask(Statement("select b from t"), policy, limit=5, within=5)
+        plain = await engine.ask(Statement("select b from t"), policy, limit=5, within=PATIENCE_S)
         assert sorted(plain.rows) == [("tea",), ("x",)]
     finally:
         await engine.close()
