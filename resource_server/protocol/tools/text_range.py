@@ -48,7 +48,7 @@ def part_of(text: str, range: Range) -> TextPart:
         data = text.encode("utf-8", "surrogatepass")
         begin = _boundary(data, range.first)
         end = len(data) if range.last is None else _boundary(data, range.last + 1)
-        following = Range("bytes", end, range.last) if end < len(data) else None
+        following = Range("bytes", end) if end < len(data) else None
         part = data[begin:end].decode("utf-8", "surrogatepass")
         return TextPart(part, None, len(data), following)
     lines = lines_of(text)

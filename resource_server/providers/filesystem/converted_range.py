@@ -34,24 +34,24 @@ def text_beginning(conversion: Conversion, wanted: Wanted) -> Content:
     *before, last = conversion.parts
     request, converter = wanted.request, wanted.converter
     text = str(last.data)
-    text = text[: text.rfind("\n") + 1] or text
-    following: dict[str, str]
+    whole = text[: text.rfind("\n") + 1]
+    has_rows = converter.unit is None and ROWS in converter.options and request.format != "csv"
+    rows = _whole_rows(whole, request.format) if has_rows else 0
+    following: dict[str, str] = {}
     if converter.unit is not None and before:
         until = "" if request.last is None else str(request.last)
         following = {converter.unit: f"{last.number}-{until}"}
-        text = ""
-    elif converter.unit is None and ROWS in converter.options and request.format != "csv":
+        whole = ""
+    # A row that does not fit into a read goes on by lines.
+    elif has_rows and (before or rows):
         _, _, until = request.options.get(ROWS, "").partition("-")
-        rows = sum(line.startswith(_ROW_STARTS) for line in text.splitlines())
-        # The first two lines of a Markdown table are no rows.
-        read = last.number + max(rows - (0 if request.format == "json" else 2), 0)
-        following = {ROWS: f"{read}-{until}"}
-        if request.format == "json":
-            text = f"{text.rstrip().rstrip(',')}]}}"
+        following = {ROWS: f"{last.number + rows}-{until}"}
     else:
-        following = {}
-    kept = (*before, replace(last, data=text)) if text else tuple(before)
+        whole = whole or text
+    kept = (*before, replace(last, data=whole)) if whole else tuple(before)
     data = joined_text(replace(conversion, parts=kept))
+    if ROWS in following and request.format == "json":
+        data = data.rstrip().rstrip(b",") + b"]}"
     if not following:
         lines = data.count(b"\n")
         following = {"lines": f"{lines + 1}-"} if lines else {"bytes": f"{len(data)}-"}
@@ -62,6 +62,14 @@ def text_beginning(conversion: Conversion, wanted: Wanted) -> Content:
     }
     end = Truncation("limit", "characters", None, {**kept_parameters, **following})
     return Content(data.decode(), last.mime_type, end)
+
+
+def _whole_rows(text: str, format: str) -> int:
+    """Return the number of rows in a text whose last line is whole."""
+    # Cells may have other separators of lines.
+    rows = sum(line.startswith(_ROW_STARTS) for line in text.split("\n"))
+    # The first two lines of a Markdown table are no rows.
+    return rows if format == "json" else max(rows - 2, 0)
 
 
 def has(conversion: Conversion, range: Range) -> bool:
