@@ -1,4 +1,4 @@
-"""Filtered, sorted, counted and grouped rows, compared with the engine's own SELECT."""
+"""Filtered, sorted and counted rows, compared with the engine's own SELECT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
+from resource_server.errors import DeadlineExceeded, InvalidParameter
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from tests.providers.database.owners import Owner
 from tests.providers.database.reading.test_documents import KINDS, NO_KEYS, Kind, form, make
@@ -235,64 +235,6 @@ async def test_hidden_rows_are_in_no_count_and_no_group(owner: Owner) -> None:
         assert (await it.json("orders/~rows?count&where.status=sent"))["rows"] == [{"count": 0}]
         groups = await it.json("orders/~summary?by=status")
     assert groups["rows"] == [{"status": "open", "count": 1}, {"status": "paid", "count": 3}]
-
-
-async def test_a_summary_has_counts_sums_and_extremes_of_each_group(owner: Owner) -> None:
-    await owner.run(*ORDERS)
-    async with served(owner) as it:
-        found = await it.json(
-            "orders/~summary?by=status&sum=total&min=total&max=paid_at&avg=total&sort=-sum.total"
-            "&where.status.ne=sent"
-        )
-    assert found["rows"] == [
-        {
-            "status": "paid",
-            "count": 3,
-            "sum.total": 70,
-            "min.total": 10,
-            "max.paid_at": "2026-01-03",
-            "avg.total": pytest.approx(70 / 3, abs=1e-3),
-        },
-        {
-            "status": "open",
-            "count": 1,
-            "sum.total": 20,
-            "min.total": 20,
-            "max.paid_at": None,
-            "avg.total": 20,
-        },
-    ]
-
-
-async def test_groups_are_paged_to_their_end(owner: Owner) -> None:
-    await owner.run(*ORDERS)
-    async with served(owner) as it:
-        pages = await it.pages("orders/~summary?by=total,status&sort=-count&limit=2")
-    found = [(row["total"], row["status"], row["count"]) for page in pages for row in page]
-    assert len(found) == 4
-    assert found[0] == (30, "paid", 2)
-    assert {each[:2] for each in found} == {
-        (10, "paid"),
-        (20, "open"),
-        (30, "paid"),
-        (None, "sent"),
-    }
-
-
-async def test_a_summary_of_an_empty_table_counts_nothing(owner: Owner) -> None:
-    await owner.run(ORDERS[0])
-    async with served(owner) as it:
-        assert (await it.json("orders/~summary?sum=total"))["rows"] == [
-            {"count": 0, "sum.total": None}
-        ]
-        assert (await it.json("orders/~summary?by=status"))["rows"] == []
-
-
-async def test_rows_that_are_not_exposed_have_no_summary(owner: Owner) -> None:
-    await owner.run(*ORDERS)
-    async with served(owner, tables={"orders": TableOptions(rows=False)}) as it:
-        with pytest.raises(ResourceNotFound):
-            await it.json("orders/~summary")
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
