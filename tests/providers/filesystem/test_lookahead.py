@@ -70,6 +70,14 @@ async def test_a_link_leads_on_to_what_is_included_where_it_leads(root: Path) ->
     assert await walk(folder) == ["README.md"]
 
 
+async def test_a_loop_of_links_leads_on_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/up").symlink_to("..")
+    (tmp_path / "a/self").symlink_to(".")
+    (tmp_path / "x.md").write_text("x")
+    assert await walk(Filesystem(tmp_path, include=("*.md",), symlinks="within-root")) == ["x.md"]
+
+
 async def test_a_look_below_a_directory_is_bounded(root: Path) -> None:
     for number in range(lookahead.MAX_LOOKED + 1):
         (root / f"many/{number}").mkdir(parents=True)

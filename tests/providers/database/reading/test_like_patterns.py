@@ -60,6 +60,7 @@ def test_a_pattern_is_as_long_as_sqlite_allows_at_most(text: str) -> None:
     pattern = like_pattern(text)
     assert pattern is not None
     assert matches(text, pattern)
+    assert len(pattern.encode()) <= 1000
     assert pattern.replace(LIKE_ESCAPE, "").count(text[0]) >= MAX_LENGTH
 
 
