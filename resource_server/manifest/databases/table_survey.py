@@ -108,7 +108,7 @@ async def _rows(engine: Engine, table: Table, *, is_late: bool) -> RowCount | No
         name = ".".join(quote(part) for part in table.name if part is not None)
         statement = Statement(f"SELECT count(*) FROM {name}")  # noqa: S608
         try:
-            counted = await engine.fetch(statement, limit=1, within=_COUNT_S, slow=True)
+            counted = await engine.run_own(statement, limit=1, within=_COUNT_S, slow=True)
             return RowCount(int(str(counted.rows[0][0])))
         except DeadlineExceeded:
             pass

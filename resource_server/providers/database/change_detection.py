@@ -280,7 +280,7 @@ async def _present(exposed: ExposedTable | None, wanted: Iterable[Path]) -> Mapp
                 bound.append(exposed.key_of(key))
     for start in range(0, len(bound), _ROWS_AT_ONCE):
         some = bound[start : start + _ROWS_AT_ONCE]
-        rows = await exposed.fetch(exposed.statements.rows(some), len(some))
+        rows = await exposed.run_own(exposed.statements.rows(some), len(some))
         for values, held in zip(*exposed.split(rows), strict=True):
             with suppress(ValueError):
                 found[exposed.segments(held)] = version_of(values)

@@ -498,7 +498,7 @@ class _RowSearch:
             within = exposed.key_of(self._within)
             keys = exposed.statements.page(1, after=after, within=within, columns=())
         try:
-            return _and_more(await exposed.fetch(keys, 1))
+            return _and_more(await exposed.run_own(keys, 1))
         except InvalidParameter:
             # The value is not the reason: the table cannot be read. Skip it.
             raise ResourceNotFound from None
@@ -566,7 +566,7 @@ class _RowSearch:
         for start in range(0, len(matches), _DESCRIBED_AT_ONCE):
             some = matches[start : start + _DESCRIBED_AT_ONCE]
             statement = exposed.statements.rows([exposed.bound(match.key) for match in some])
-            rows = await exposed.fetch(statement, len(some))
+            rows = await exposed.run_own(statement, len(some))
             shown, held = exposed.split(rows)
             present = dict(zip(held, shown, strict=True))
             for key, lines in some:

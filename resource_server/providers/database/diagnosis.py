@@ -151,7 +151,7 @@ class Diagnosis:
         if shown.key_kind != "declared" or is_unique or not exposed.has_rows:
             return False
         try:
-            return bool((await exposed.fetch(exposed.statements.repeated(), 1)).rows)
+            return bool((await exposed.run_own(exposed.statements.repeated(), 1)).rows)
         except ResourceError:
             return False
 

@@ -182,4 +182,4 @@ async def engine(database: Database) -> AsyncIterator[PostgresEngine]:
 
 
 async def rows(engine: Engine, sql: str, *parameters: object, limit: int = 100) -> Any:
-    return await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
+    return await engine.run_own(Statement(sql, parameters), limit=limit, within=PATIENCE_S)

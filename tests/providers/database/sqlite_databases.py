@@ -79,7 +79,7 @@ async def rows(
     engine: SqliteEngine, sql: str, *parameters: object, limit: int = 100
 ) -> Sequence[tuple[object, ...]]:
     """Return the rows of a generated statement."""
-    found = await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
+    found = await engine.run_own(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
     return found.rows
 
 
@@ -97,7 +97,7 @@ async def whole(engine: SqliteEngine) -> VisibleTables:
 
 async def query(engine: SqliteEngine, statement: Statement, *, limit: int, within: float) -> Rows:
     """Run a query of a manifest that exposes everything."""
-    return await engine.ask(statement, await whole(engine), limit=limit, within=within)
+    return await engine.run_confined(statement, await whole(engine), limit=limit, within=within)
 
 
 async def queried(
@@ -109,7 +109,7 @@ async def queried(
 
 async def check(engine: SqliteEngine, sql: str, *parameters: object) -> None:
     """Check such a query."""
-    await engine.check(Statement(sql, parameters), await whole(engine))
+    await engine.check_confined(Statement(sql, parameters), await whole(engine))
 
 
 async def reflected(engine: SqliteEngine, name: str) -> Table:

@@ -147,6 +147,8 @@ class CommitDetection(msgspec.Struct, frozen=True):
 class Engine(Protocol):
     """One database, opened read-only. All methods may be called concurrently.
 
+    Names say whose statement runs: `run_own` trusts it, `run_authored` and `run_confined` do not.
+
     Engines inherit from it, and from it what a file without logins and a single source has.
 
     Every method raises `ResourceBusy` (locked, overloaded, connection lost), `DeadlineExceeded`,
@@ -207,7 +209,7 @@ class Engine(Protocol):
         """
         ...
 
-    async def fetch(
+    async def run_own(
         self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
         """Run one of our own SELECTs and return at most `limit` rows.
@@ -281,7 +283,7 @@ class Engine(Protocol):
 class QueryEngine(Protocol):
     """An engine that runs the manifest's queries as they are: what confines them is in them."""
 
-    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
+    async def run_authored(self, statement: Statement, *, limit: int, within: float) -> Rows:
         """Run a query of the manifest, whose author may be mistaken or malicious.
 
         The caller has checked that it is one SELECT; the engine ensures that it cannot write.
@@ -291,7 +293,7 @@ class QueryEngine(Protocol):
         """
         ...
 
-    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
+    async def check_authored(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
         """Prepare a query without running it; return its columns, or None if they are unknown.
 
         Raises:
@@ -304,10 +306,10 @@ class QueryEngine(Protocol):
 class SqlEngine(Protocol):
     """An engine that confines SQL to a policy."""
 
-    async def ask(
+    async def run_confined(
         self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
-        """Run a statement, for which only `policy` exists; may be stepped like `Engine.fetch`.
+        """Run a statement, for which only `policy` exists; may be stepped like `Engine.run_own`.
 
         Raises:
             RefusedStatement: it is no SELECT, reads what is not visible, or fails.
@@ -320,11 +322,11 @@ class SqlEngine(Protocol):
 class PolicyEngine(SqlEngine, Protocol):
     """An engine that confines the manifest's queries, too, as they are written."""
 
-    async def check(self, statement: Statement, policy: VisibleTables) -> None:
+    async def check_confined(self, statement: Statement, policy: VisibleTables) -> None:
         """Prepare a statement without running it; its parameters are of no account.
 
         Raises:
-            RefusedStatement: as `ask`, unless only a run shows it.
+            RefusedStatement: as `run_confined`, unless only a run shows it.
             OutdatedPolicy: the policy is of another schema.
         """
         ...

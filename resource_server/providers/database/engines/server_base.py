@@ -175,7 +175,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         await asyncio.gather(*map(self._close_politely, idle))
 
     @override
-    async def fetch(
+    async def run_own(
         self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
         async def work(connection: DriverConnection) -> Rows:
@@ -185,14 +185,14 @@ class ServerEngine(Engine, QueryEngine, ABC):
         return await self._run(work, within=within, slow=slow, binds=binds)
 
     @override
-    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
+    async def run_authored(self, statement: Statement, *, limit: int, within: float) -> Rows:
         async def work(connection: DriverConnection) -> Rows:
             return await self._select_wrapped(connection, statement, limit)
 
         return await self._run(work, within=within, author=True)
 
     @override
-    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
+    async def check_authored(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
         async def work(connection: DriverConnection) -> Sequence[str] | None:
             try:
                 return await self._describe(connection, sql, len(parameters))
@@ -207,7 +207,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
     @override
     async def refusal(self, sql: str) -> str | None:
         try:
-            await self.check(sql, ())
+            await self.check_authored(sql, ())
         except ValueError as error:
             return str(error).partition("\n")[0]
         return None

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
 
-Ask: TypeAlias = Callable[..., Awaitable[Sequence[tuple[object, ...]]]]
+RunOwn: TypeAlias = Callable[..., Awaitable[Sequence[tuple[object, ...]]]]
 """Returns the rows of a statement of the program's own, given its parameters."""
 
 
@@ -64,11 +64,13 @@ LIMIT 1"""
 _MYSQL_READING: Final = frozenset("lastval load_file nextval setval".split())
 
 
-async def reading(functions: Iterable[CalledFunction], engine: EngineName, ask: Ask) -> str | None:
+async def reading(
+    functions: Iterable[CalledFunction], engine: EngineName, run_own: RunOwn
+) -> str | None:
     """Return the name of a function that may read tables, files or sequences; None if none may."""
     called = sorted({each._replace(name=each.name.lower()) for each in functions})
     if engine == "postgresql":
-        return await _reading_on_postgresql(called, ask)
+        return await _reading_on_postgresql(called, run_own)
     if engine not in ("mysql", "mariadb"):
         return None
     for schema, name, is_attribute in called:
@@ -76,15 +78,17 @@ async def reading(functions: Iterable[CalledFunction], engine: EngineName, ask: 
             continue
         if name in _MYSQL_READING:
             return name
-        if (schema or name not in VOCABULARY[engine]) and await ask(_MYSQL, schema, schema, name):
+        if (schema or name not in VOCABULARY[engine]) and await run_own(
+            _MYSQL, schema, schema, name
+        ):
             return name
     return None
 
 
-async def _reading_on_postgresql(called: Sequence[CalledFunction], ask: Ask) -> str | None:
+async def _reading_on_postgresql(called: Sequence[CalledFunction], run_own: RunOwn) -> str | None:
     if not called:
         return None
     safe = [*VOCABULARY["postgresql"], *_OF_ARGUMENTS_AND_SESSION.split()]
     columns = [list(column) for column in zip(*called, strict=True)]
-    found = await ask(_POSTGRESQL, *columns, safe, _OF_EXTENSIONS.split())
+    found = await run_own(_POSTGRESQL, *columns, safe, _OF_EXTENSIONS.split())
     return str(found[0][0]) if found else None

@@ -63,15 +63,17 @@ class EngineConfinedSql:
         """Return the rows of a statement.
 
         Raises:
-            RefusedStatement: as `SqlEngine.ask`.
+            RefusedStatement: as `SqlEngine.run_confined`.
         """
         return await self._fitting(
-            lambda visible: self._engine.ask(statement, visible, limit=limit, within=within)
+            lambda visible: self._engine.run_confined(
+                statement, visible, limit=limit, within=within
+            )
         )
 
     async def check(self, statement: Statement, engine: PolicyEngine) -> None:
         """Prepare a statement on the engine without running it. Raises as `rows`."""
-        await self._fitting(lambda visible: engine.check(statement, visible))
+        await self._fitting(lambda visible: engine.check_confined(statement, visible))
 
     async def _fitting(self, work: Callable[[VisibleTables], Awaitable[T]]) -> T:
         """Return the result of work with the policy of the present schema."""
@@ -214,14 +216,14 @@ class ConfinedByRewriting:
             raise InvalidParameter(_REFUSED) from None
         values = dict(zip(query.order, bound.statement.parameters, strict=True))
         statement = Statement(rewritten.sql, tuple([values[name] for name in rewritten.order]))
-        rows = await self._engine.query(statement, limit=bound.limit, within=within)
+        rows = await self._engine.run_authored(statement, limit=bound.limit, within=within)
         return rows._replace(columns=tuple(map(rewritten.column_name, rows.columns)))
 
     async def refusal(self, query: DeclaredQuery) -> str | None:
         """See `Confinement.refusal`."""
         try:
             rewritten = await self._rewriter.rewritten(query)
-            await self._engine.check(rewritten.sql, rewritten.order)
+            await self._engine.check_authored(rewritten.sql, rewritten.order)
         except ValueError as error:
             return str(error)
         return None

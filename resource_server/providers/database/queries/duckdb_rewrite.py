@@ -63,12 +63,12 @@ class DuckdbRewriter(QueryRewriter):
         return Rewritten(sql, query.order, {names[table]: table.name for table in bodies})
 
     async def _parsed(self, sql: str) -> Any:
-        ((text,),) = await self._ask(syntax.PARSE, sql)
+        ((text,),) = await self._run_own(syntax.PARSE, sql)
         return syntax.parsed_statement(text)
 
     async def _resolver(self) -> Callable[[Mapping[str, Any]], TableName]:
         """Return what returns the table that a part of a parsed query reads."""
-        ((database,),) = await self._ask(catalog.DATABASE)
+        ((database,),) = await self._run_own(catalog.DATABASE)
         tables: dict[tuple[str, ...], TableName] = {}
         for info in await self._engine.tables():
             schema = info.name.schema or await self._home()

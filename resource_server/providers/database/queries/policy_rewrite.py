@@ -84,9 +84,9 @@ class QueryRewriter(ABC):
         """Return the schema of tables whose names have none."""
         return "main"
 
-    async def _ask(self, sql: str, *parameters: object) -> Sequence[tuple[object, ...]]:
+    async def _run_own(self, sql: str, *parameters: object) -> Sequence[tuple[object, ...]]:
         statement = Statement(sql, parameters)
-        return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
+        return (await self._engine.run_own(statement, limit=_MANY, within=_CATALOG_S)).rows
 
     async def _body(self, name: TableName, written: str, defined: Iterable[str]) -> str:
         """Return a SELECT of the visible part of a restricted table.

@@ -73,7 +73,9 @@ class ServerRewriter(QueryRewriter):
         from resource_server.providers.database.queries.query_tree import QueryTree
 
         tree = QueryTree(query.text, self._engine.name)
-        function = await called_functions.reading(tree.functions(), self._engine.name, self._ask)
+        function = await called_functions.reading(
+            tree.functions(), self._engine.name, self._run_own
+        )
         if function is not None and await self._hides():
             raise ValueError(
                 f"calls {function}(), which may read what is hidden; write its SQL in the query, "
@@ -117,11 +119,11 @@ class PostgresRewriter(ServerRewriter):
 
     @override
     async def _resolver(self, paths: Iterable[TablePath]) -> Resolver:
-        schemas = [str(schema) for (schema,) in await self._ask(_PATH)]
+        schemas = [str(schema) for (schema,) in await self._run_own(_PATH)]
         wholes: dict[TableName, TableName] = {}
         """Every table of these names, with the table that it is a partition of, or itself."""
         every = [path[-1] for path in paths]
-        for schema, name, whole_schema, whole in await self._ask(_TABLES, every):
+        for schema, name, whole_schema, whole in await self._run_own(_TABLES, every):
             part = TableName(str(schema), str(name))
             wholes[part] = TableName(str(whole_schema), str(whole)) if whole else part
 
@@ -148,7 +150,9 @@ class PostgresRewriter(ServerRewriter):
 
     @override
     async def _readable(self) -> Sequence[TableName]:
-        return [TableName(str(schema), str(name)) for schema, name in await self._ask(_READABLE)]
+        return [
+            TableName(str(schema), str(name)) for schema, name in await self._run_own(_READABLE)
+        ]
 
 
 class MysqlRewriter(ServerRewriter):
@@ -187,6 +191,6 @@ class MysqlRewriter(ServerRewriter):
     @override
     async def _home(self) -> str:
         if self._database is None:
-            ((database,),) = await self._ask("SELECT DATABASE()")
+            ((database,),) = await self._run_own("SELECT DATABASE()")
             self._database = str(database)
         return self._database

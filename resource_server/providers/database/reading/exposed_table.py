@@ -143,10 +143,10 @@ class ExposedTable:
         """Whether rows may be read."""
         return self.options.rows
 
-    async def fetch(self, statement: Statement, limit: int, *, slow: bool = False) -> Rows:
-        """Run one of its statements within the page timeout. Raises as `Engine.fetch`."""
+    async def run_own(self, statement: Statement, limit: int, *, slow: bool = False) -> Rows:
+        """Run one of its statements within the page timeout. Raises as `Engine.run_own`."""
         try:
-            return await self._engine.fetch(
+            return await self._engine.run_own(
                 statement, limit=limit, within=self._limits.timeout, slow=slow or self._is_slow
             )
         except ResourceUnreadable as error:
@@ -161,10 +161,10 @@ class ExposedTable:
             InvalidParameter: a value does not fit where it is used.
         """
         if selection == EVERYTHING:
-            return await self.fetch(statement, limit)
+            return await self.run_own(statement, limit)
         is_indexed = self._is_indexed(selection)
         try:
-            return await self.fetch(statement, limit, slow=not is_indexed)
+            return await self.run_own(statement, limit, slow=not is_indexed)
         except DeadlineExceeded:
             if is_indexed:
                 raise
@@ -180,13 +180,13 @@ class ExposedTable:
         return any(each[: len(wanted)] == wanted for each in (self.table.key, *indexes))
 
     async def fetch_by_key(self, statement: Statement, limit: int) -> Rows:
-        """Run a statement that binds a key from a path, as `fetch`.
+        """Run a statement that binds a key from a path, as `run_own`.
 
         Raises:
             ResourceNotFound: the key does not fit the types of its columns.
         """
         try:
-            return await self.fetch(statement, limit)
+            return await self.run_own(statement, limit)
         except UnfitParameter:
             raise ResourceNotFound from None
 
@@ -412,7 +412,7 @@ class ExposedTable:
         """Return keys of rows and the texts of the searched columns, as `Statements.texts`.
 
         Texts are truncated to the cell limit. Only rows whose keys begin with the segments `below`.
-        Raises as `Engine.fetch`.
+        Raises as `Engine.run_own`.
         """
         statement = self.statements.texts(
             limit,
@@ -423,16 +423,16 @@ class ExposedTable:
             within=self.key_of(below),
         )
         within = min(within, self._limits.query_timeout)
-        return await self._engine.fetch(statement, limit=limit, within=within, slow=True)
+        return await self._engine.run_own(statement, limit=limit, within=within, slow=True)
 
     async def mark(self) -> object | None:
         """Return a value that differs after a change of rows, or None without a `change` column.
 
-        Raises as `Engine.fetch`.
+        Raises as `Engine.run_own`.
         """
         if self.change is None:
             return None
-        found = await self._engine.fetch(
+        found = await self._engine.run_own(
             self.statements.greatest(self.change), limit=1, within=_CHANGE_MARK_S, slow=True
         )
         return found.rows[0]
@@ -495,7 +495,7 @@ class ExposedTable:
         if not self.key or not table.other_keys or statement is None or not self.has_rows:
             return self
         try:
-            if not (await self.fetch(statement, 1)).rows:
+            if not (await self.run_own(statement, 1)).rows:
                 return self
         except (DeadlineExceeded, InvalidParameter, ResourceNotFound):
             return self

@@ -114,7 +114,7 @@ class PathCompletion:
             for value in type.prefix_bounds(begun):
                 first = None if value is None else type.bind(value)
                 room = _MAX_KEYS - len(found)
-                rows = await self._engine.fetch(
+                rows = await self._engine.run_own(
                     exposed.statements.prefixes(room, within=within, first=first),
                     limit=room,
                     within=max(until - time.monotonic(), 0.0),

@@ -190,7 +190,7 @@ class DatabaseTree:
         except ResourceNotFound:
             return found  # `last` is no key, so nothing follows it
         room = limit - len(found)
-        fetch = exposed.fetch_by_key if within else exposed.fetch
+        fetch = exposed.fetch_by_key if within else exposed.run_own
         value = None if begin is None else type.bind(begin)
         if place < len(exposed.key) - 1:
             statement = exposed.statements.prefixes(room, within=bound, after=value)
@@ -312,7 +312,7 @@ class DatabaseTree:
     async def _counted(self, exposed: ExposedTable) -> Mapping[str, Any]:
         statements = exposed.statements
         try:
-            rows = await self._engine.fetch(
+            rows = await self._engine.run_own(
                 statements.count(), limit=1, within=self._timing.row_count_s, slow=True
             )
             return {"rowCount": rows.rows[0][0], "rowCountKind": "exact"}
@@ -325,7 +325,7 @@ class DatabaseTree:
             if estimate is not None:
                 return {"rowCount": estimate, "rowCountKind": "estimate"}
         try:
-            rows = await self._engine.fetch(
+            rows = await self._engine.run_own(
                 statements.count(_AT_LEAST),
                 limit=1,
                 within=self._limits.timeout,

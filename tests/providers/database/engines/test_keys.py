@@ -540,7 +540,9 @@ async def test_numbers_that_are_not_finite_are_never_written_into_sql(mariadb_ur
         try:
             for value in (float("inf"), float("nan"), Decimal("Infinity"), Decimal("NaN")):
                 with pytest.raises(UnfitParameter):
-                    await engine.fetch(Statement("SELECT %s", (value,)), limit=1, within=PATIENCE_S)
+                    await engine.run_own(
+                        Statement("SELECT %s", (value,)), limit=1, within=PATIENCE_S
+                    )
         finally:
             await engine.close()
 

@@ -118,7 +118,7 @@ async def test_rows_are_found_after_their_key_changes_its_type(owner: Owner) -> 
             name = TableName(owner.prefix.removesuffix("/") or None, "t")
             exposed = await exposed_tables.get(name)
             statement = exposed.statements.rows([exposed.key_of((key,))])
-            return len((await exposed.fetch(statement, 1)).rows) == 1
+            return len((await exposed.run_own(statement, 1)).rows) == 1
 
         assert await found("1")
         await owner.run(f"ALTER TABLE t {alter} bigint", "INSERT INTO t VALUES (3000000000)")

@@ -165,7 +165,7 @@ class DuckdbEngine:
     async def refusal(self, sql: str) -> str | None:
         """Return why the database refuses a statement, or None. See `Engine.refusal`."""
         try:
-            await self.check(sql, ())
+            await self.check_authored(sql, ())
         except ValueError as error:
             return str(error).partition("\n")[0]  # the rest shows where
         return None
@@ -244,10 +244,10 @@ class DuckdbEngine:
 
     # -- statements
 
-    async def fetch(
+    async def run_own(
         self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
-        """Run one of our own SELECTs. See `Engine.fetch`.
+        """Run one of our own SELECTs. See `Engine.run_own`.
 
         May return fewer rows than `limit` with `more`, if they are very large.
         """
@@ -255,8 +255,8 @@ class DuckdbEngine:
         slots = (self._slow, self._own) if slow else (self._own,)
         return _rows(await self._run(job, within=within, slots=slots))
 
-    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest. See `Engine.query`."""
+    async def run_authored(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Run a query of the manifest. See `QueryEngine.run_authored`."""
         job = Run(0, statement.sql, _bound(statement.parameters), limit, is_author=True)
         try:
             return _rows(await self._run(job, within=within, slots=(self._author,)))
@@ -267,18 +267,21 @@ class DuckdbEngine:
                 raise InvalidParameter(REFUSED) from None
             raise failure(error.found, of_query=True) from None
 
-    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query without running it. See `Engine.check`."""
+    async def check_authored(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
+        """Prepare a query without running it. See `QueryEngine.check_authored`."""
         job = Run(0, sql, (None,) * len(parameters), 0, is_author=True, only_prepare=True)
         try:
             return (await self._run(job, within=_CATALOG_TIMEOUT_S, slots=(self._author,))).columns
         except _Refusal as error:
             raise ValueError(str(error)) from None
 
-    async def ask(
+    async def run_confined(
         self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
-        """Run a caller's statement, in a process that has what it may see. See `SqlEngine.ask`."""
+        """Run a caller's statement, in a process that has what it may see.
+
+        See `SqlEngine.run_confined`.
+        """
         if not self._users:
             raise ResourceBusy(CLOSING)
         job = Run(0, statement.sql, _bound(statement.parameters), limit)

@@ -146,10 +146,10 @@ class SqliteEngine(Engine, PolicyEngine):
             raise ResourceNotFound
         return await self._ask(lambda connection: self._catalog.table(connection, name.name))
 
-    async def fetch(
+    async def run_own(
         self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
-        """Run one of our own SELECTs. See `Engine.fetch`.
+        """Run one of our own SELECTs. See `Engine.run_own`.
 
         May return fewer rows than `limit` with `more`, if they are very large.
 
@@ -186,13 +186,13 @@ class SqliteEngine(Engine, PolicyEngine):
         return None
 
     @override
-    async def ask(
+    async def run_confined(
         self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
-        return await self._confined_to(policy).ask(statement, limit=limit, within=within)
+        return await self._confined_to(policy).run(statement, limit=limit, within=within)
 
     @override
-    async def check(self, statement: Statement, policy: VisibleTables) -> None:
+    async def check_confined(self, statement: Statement, policy: VisibleTables) -> None:
         await self._confined_to(policy).check(statement, _CATALOG_TIMEOUT_S)
 
     def _confined_to(self, policy: VisibleTables) -> PolicyWorkers:

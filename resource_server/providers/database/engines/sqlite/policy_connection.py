@@ -138,7 +138,7 @@ class PolicyConnection(SqliteConnection):
         (version,) = self.database.execute(f"PRAGMA {name}.schema_version").fetchone()
         return version
 
-    def ask(self, statement: Statement, limit: int) -> tuple[Rows, bool]:
+    def run_confined(self, statement: Statement, limit: int) -> tuple[Rows, bool]:
         """Return the rows of a statement, and whether `at_once` may run it the next time.
 
         Raises:
@@ -165,7 +165,7 @@ class PolicyConnection(SqliteConnection):
         return None if rows is None else proof.named(rows)
 
     def check(self, statement: Statement) -> None:
-        """Prepare a statement without running it. Raises as `ask`."""
+        """Prepare a statement without running it. Raises as `run_confined`."""
         try:
             self._prove(statement)
         except _ERRORS as error:

@@ -41,8 +41,8 @@ class PolicyWorkers:
         )
         self._quick = set[str]()
 
-    async def ask(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Return the rows of a statement. See `SqlEngine.ask`."""
+    async def run(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Return the rows of a statement. See `SqlEngine.run_confined`."""
         sql = statement.sql
         if sql in self._quick:
             found = self._inline.select(statement, limit)
@@ -51,7 +51,9 @@ class PolicyWorkers:
             if found == "slow":
                 self._quick.discard(sql)
         rows, is_quick = await settle(
-            self._pool.run(lambda connection: _confined(connection).ask(statement, limit), within)
+            self._pool.run(
+                lambda connection: _confined(connection).run_confined(statement, limit), within
+            )
         )
         if is_quick:
             if len(self._quick) == _MAX_QUICK:
@@ -60,7 +62,7 @@ class PolicyWorkers:
         return rows
 
     async def check(self, statement: Statement, within: float) -> None:
-        """Prepare a statement without running it. See `SqlEngine.check`."""
+        """Prepare a statement without running it. See `PolicyEngine.check_confined`."""
         await self._pool.run(lambda connection: _confined(connection).check(statement), within)
 
     async def close(self, within: float) -> None:

@@ -83,7 +83,7 @@ async def test_an_error_of_a_statement_has_its_cause(
             caplog.clear()
             cause = causes.STATEMENT[code]
             with pytest.raises(ResourceError) as raised:
-                await engine.fetch(Statement(sql), limit=5, within=PATIENCE_S)
+                await engine.run_own(Statement(sql), limit=5, within=PATIENCE_S)
             told = str(raised.value)
             if cause.kind == "operation":
                 assert (type(raised.value), told) == (InvalidParameter, cause.told)
@@ -93,16 +93,16 @@ async def test_an_error_of_a_statement_has_its_cause(
             assert "zq" not in told + caplog.text
         ordered = Statement("SELECT id FROM kept ORDER BY $1", ("x",))
         with pytest.raises(InvalidParameter, match="a parameter stands where the database takes"):
-            await engine.query(ordered, limit=5, within=PATIENCE_S)
+            await engine.run_authored(ordered, limit=5, within=PATIENCE_S)
         with pytest.raises(UnfitParameter):
-            await engine.fetch(Statement("SELECT $1::int", ("x",)), limit=5, within=PATIENCE_S)
+            await engine.run_own(Statement("SELECT $1::int", ("x",)), limit=5, within=PATIENCE_S)
         for sql, told in {
             "SELECT * FROM absent_zq": "the database refuses this query",
             "SELECT error('zq') FROM kept": "the database refuses this query: a value that it "
             "computes does not exist",
         }.items():
             with pytest.raises(InvalidParameter) as refused:
-                await engine.query(Statement(sql), limit=5, within=PATIENCE_S)
+                await engine.run_authored(Statement(sql), limit=5, within=PATIENCE_S)
             assert str(refused.value) == told
     finally:
         await engine.close()
@@ -125,7 +125,7 @@ async def test_a_damaged_data_file_is_no_missing_table(
     try:
         damaged = "cannot be read: its file is damaged, or not what its name says"
         with pytest.raises(ResourceUnreadable, match=damaged):
-            await engine.fetch(
+            await engine.run_own(
                 Statement("SELECT sum(length(t)) FROM orders"), limit=1, within=PATIENCE_S
             )
         options = TableOptions(columns=ColumnOptions(hide=hidden))

@@ -72,7 +72,7 @@ def _everything(table: str, column: str, *, through: str | None = None) -> bool:
 async def count(engine: QueryEngine) -> int:
     """Return the number of rows that hold what was written."""
     sql = "SELECT count(*) FROM t WHERE name = 'name ' || id"
-    found = await engine.query(Statement(sql), limit=1, within=PATIENCE_S)
+    found = await engine.run_authored(Statement(sql), limit=1, within=PATIENCE_S)
     return int(str(found.rows[0][0]))
 
 
@@ -213,7 +213,9 @@ async def test_no_process_is_left_after_the_engine_closes(source: tuple[Path, st
     async with opened(source[1]) as engine:
         assert await count(engine) == 1000
         (worker,) = children_of(os.getpid()) - before
-        running = asyncio.create_task(engine.query(Statement(ENDLESS), limit=1, within=PATIENCE_S))
+        running = asyncio.create_task(
+            engine.run_authored(Statement(ENDLESS), limit=1, within=PATIENCE_S)
+        )
         await asyncio.sleep(0)
     await asyncio.gather(running, return_exceptions=True)
     assert ended(worker)
@@ -363,7 +365,7 @@ async def test_an_endless_query_ends_at_its_deadline_and_the_next_one_works(
 ) -> None:
     async with opened(source[1]) as engine:
         assert await count(engine) == 1000
-        for ask in (engine.query, engine.fetch):
+        for ask in (engine.run_authored, engine.run_own):
             with pytest.raises(DeadlineExceeded):
                 await asyncio.wait_for(
                     ask(Statement(ENDLESS), limit=1, within=DEADLINE_S), PATIENCE_S
@@ -376,7 +378,7 @@ async def test_a_query_that_needs_too_much_memory_fails_plainly_and_the_next_one
 ) -> None:
     async with opened(source[1]) as engine:
         with pytest.raises(InvalidParameter, match="too much memory"):
-            await engine.query(Statement(HUNGRY), limit=1, within=PATIENCE_S)
+            await engine.run_authored(Statement(HUNGRY), limit=1, within=PATIENCE_S)
         assert await count(engine) == 1000
 
 
@@ -419,12 +421,12 @@ async def test_a_writer_in_another_process_never_gives_a_torn_page(tmp_path: Pat
         sql = "SELECT id, count(*) AS n FROM t GROUP BY id ORDER BY id"
         while not ending.done():
             with suppress(ResourceBusy, MountUnavailable):
-                found = await engine.query(Statement(sql), limit=1000, within=PATIENCE_S)
+                found = await engine.run_authored(Statement(sql), limit=1000, within=PATIENCE_S)
                 rows = [(int(str(number)), count) for number, count in found.rows]
                 first = rows[0][0] if rows else 0
                 assert rows == [(first + place, 500) for place in range(len(rows))]
                 assert len(rows) <= 5
             await asyncio.sleep(0)
         assert await ending == 0
-        found = await engine.query(Statement(sql), limit=1000, within=PATIENCE_S)
+        found = await engine.run_authored(Statement(sql), limit=1000, within=PATIENCE_S)
         assert found.rows == [(number, 500) for number in range(21, 26)]

@@ -114,7 +114,7 @@ async def test_an_unknown_error_names_no_cause_and_is_logged(
         await rows(engine, "SELECT fails(4999)")
     assert str(raised.value) == "cannot be read, for a reason that the server's log has"
     with pytest.raises(InvalidParameter, match="the database refuses this query, for a reason"):
-        await engine.query(Statement("SELECT fails(4999)"), limit=1, within=PATIENCE_S)
+        await engine.run_authored(Statement("SELECT fails(4999)"), limit=1, within=PATIENCE_S)
     assert caplog.text.count("database error 4999 (unknown)") == 2
     assert "zq" not in caplog.text
 

@@ -75,7 +75,9 @@ async def test_values_have_the_servers_spelling(engine: MysqlEngine, database: D
 )
 async def test_a_bound_value_comes_back_unchanged(engine: MysqlEngine, text: str) -> None:
     assert (await rows(engine, "SELECT %s", text)).rows == [(text,)]
-    found = await engine.query(Statement("SELECT %s AS x", (text,)), limit=2, within=PATIENCE_S)
+    found = await engine.run_authored(
+        Statement("SELECT %s AS x", (text,)), limit=2, within=PATIENCE_S
+    )
     assert found.rows == [(text,)]
 
 

@@ -147,7 +147,9 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
         # One query for each connection of the pool.
-        asked = (engine.query(Statement(STATE), limit=1, within=PATIENCE_S) for _ in range(2))
+        asked = (
+            engine.run_authored(Statement(STATE), limit=1, within=PATIENCE_S) for _ in range(2)
+        )
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 
     before = await database.checksum()
@@ -161,7 +163,7 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
         assert await states() == state, sql
     assert await states() == state
     assert await database.checksum() == before
-    found = await engine.query(
+    found = await engine.run_authored(
         Statement("SELECT LOAD_FILE('/etc/passwd') AS x"), limit=1, within=PATIENCE_S
     )
     assert found.rows == [(None,)]
@@ -172,7 +174,7 @@ async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine
     # A canary: the flag that turns multi-statements off is a private member of asyncmy.
     for sql in ("SELECT 1; SELECT 2", "DO 1; SELECT 2"):
         with pytest.raises(ResourceUnreadable):
-            await engine.fetch(Statement(sql), limit=1, within=PATIENCE_S)
+            await engine.run_own(Statement(sql), limit=1, within=PATIENCE_S)
 
 
 @pytest.mark.guarantee("engines-enforce-read-only")
@@ -184,7 +186,7 @@ async def test_a_login_with_the_file_privilege_writes_no_files(database: Databas
             if " INTO OUTFILE " in sql or " INTO DUMPFILE " in sql:
                 assert await attempt(engine, sql) == "refused", sql
         path = "/tmp/resource_server_evil"  # noqa: S108  # of the server, which has none
-        found = await engine.query(
+        found = await engine.run_authored(
             Statement("SELECT LOAD_FILE(%s) AS x", (path,)), limit=1, within=PATIENCE_S
         )
         assert found.rows == [(None,)]
@@ -198,7 +200,7 @@ async def test_hostile_queries_are_not_run_by_a_check(
     before = await database.checksum()
     for sql in (*HOSTILE, *PASSING, *ENDLESS):
         with contextlib.suppress(ValueError, DeadlineExceeded):
-            await engine.check(sql, [])
+            await engine.check_authored(sql, [])
     assert await database.checksum() == before
 
 
@@ -223,23 +225,25 @@ async def test_endless_queries_are_also_stopped_on_the_server(
 async def test_legitimate_queries_close_to_hostile_ones_run(
     engine: MysqlEngine, sql: str, count: int
 ) -> None:
-    found = await engine.query(Statement(sql), limit=10, within=PATIENCE_S)
+    found = await engine.run_authored(Statement(sql), limit=10, within=PATIENCE_S)
     assert len(found.rows) == count
-    assert await engine.check(sql, []) is None
+    assert await engine.check_authored(sql, []) is None
 
 
 async def test_a_query_is_checked_without_being_run(engine: MysqlEngine) -> None:
     begun = asyncio.get_running_loop().time()
-    assert await engine.check("SELECT SLEEP(60), BENCHMARK(1000000000, MD5('x'))", []) is None
+    assert (
+        await engine.check_authored("SELECT SLEEP(60), BENCHMARK(1000000000, MD5('x'))", []) is None
+    )
     assert asyncio.get_running_loop().time() - begun < 30
 
 
 async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: MysqlEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = %s OR name = %s ORDER BY 1"
-    found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=PATIENCE_S)
+    found = await engine.run_authored(Statement(sql, (3, "name 5")), limit=1, within=PATIENCE_S)
     assert found == (("name",), [("name 3",)], True)
-    assert await engine.check(sql, ["id", "name"]) is None
+    assert await engine.check_authored(sql, ["id", "name"]) is None
     with pytest.raises(ValueError, match="other parameters"):
-        await engine.check(sql, ["id"])
+        await engine.check_authored(sql, ["id"])
     with pytest.raises(ValueError, match=r"(MariaDB|MySQL) refuses the query: .*nmae"):
-        await engine.check("SELECT nmae FROM victims", [])
+        await engine.check_authored("SELECT nmae FROM victims", [])

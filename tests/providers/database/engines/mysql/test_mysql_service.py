@@ -62,9 +62,9 @@ def connecting(meanwhile: Callable[[], Awaitable[None]]) -> Generator[None]:
 async def test_stuck_queries_do_not_delay_rows(engine: MysqlEngine) -> None:
     sleep = Statement("SELECT SLEEP(60) AS s")
     stuck = [
-        *(asyncio.create_task(engine.query(sleep, limit=1, within=60)) for _ in range(6)),
+        *(asyncio.create_task(engine.run_authored(sleep, limit=1, within=60)) for _ in range(6)),
         *(
-            asyncio.create_task(engine.fetch(sleep, limit=1, within=60, slow=True))
+            asyncio.create_task(engine.run_own(sleep, limit=1, within=60, slow=True))
             for _ in range(6)
         ),
     ]
@@ -80,7 +80,7 @@ async def test_the_server_stops_the_statement_of_a_cancelled_caller(
 ) -> None:
     # The server's own timeout would stop it much later.
     endless = Statement("SELECT BENCHMARK(1000000000000, MD5('cancelled'))")
-    task = asyncio.create_task(engine.fetch(endless, limit=1, within=600))
+    task = asyncio.create_task(engine.run_own(endless, limit=1, within=600))
     running = (
         "SELECT id FROM information_schema.processlist WHERE info LIKE '%MD5(''cancelled%'"
         f" AND user = '{database.user}'"
@@ -125,7 +125,7 @@ async def test_closing_stops_running_statements(database: Database) -> None:
     engine = MysqlEngine(database.url)
     await engine.open()
     task = asyncio.create_task(
-        engine.query(Statement("SELECT SLEEP(60) AS closing"), limit=1, within=60)
+        engine.run_authored(Statement("SELECT SLEEP(60) AS closing"), limit=1, within=60)
     )
     connected = f"SELECT id FROM information_schema.processlist WHERE user = '{database.user}'"
 

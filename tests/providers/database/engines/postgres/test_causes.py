@@ -159,7 +159,7 @@ async def test_a_query_of_the_manifest_tells_the_cause_and_not_the_error(
         "SELECT fails('99999')": ", for a reason that the server's log has",
     }.items():
         with pytest.raises(InvalidParameter, match=f"^the database refuses this query{told}$"):
-            await engine.query(Statement(sql), limit=1, within=PATIENCE_S)
+            await engine.run_authored(Statement(sql), limit=1, within=PATIENCE_S)
     assert "database error 99999 exec_stmt_raise (unknown)" in caplog.text
     assert "zq" not in caplog.text
 

@@ -37,7 +37,7 @@ async def test_a_result_over_the_limit_is_truncated_and_marked(engine: PostgresE
 async def test_an_empty_result_has_columns(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = $1", -1)
     assert found == (("id", "name"), [], False)
-    asked = await engine.query(
+    asked = await engine.run_authored(
         Statement("SELECT id FROM victims WHERE false"), limit=5, within=PATIENCE_S
     )
     assert asked == (("id",), [], False)

@@ -72,7 +72,7 @@ async def test_every_transaction_behind_a_pooler_is_read_only_with_its_own_setti
     sql = f"SELECT {shown}, pg_sleep(0.02)::text"
     expected = [("on", "500ms", "off", "on", "")]
     for _ in range(3):
-        asked = (engine.query(Statement(sql), limit=1, within=PATIENCE_S) for _ in range(2))
+        asked = (engine.run_authored(Statement(sql), limit=1, within=PATIENCE_S) for _ in range(2))
         own = (rows(engine, sql) for _ in range(4))
         assert [found.rows for found in await asyncio.gather(*asked, *own)] == [expected] * 6
 
@@ -81,7 +81,10 @@ async def test_a_database_behind_a_pooler_is_read_searched_and_watched(
     engine: PostgresEngine, database: Database
 ) -> None:
     for sql, count in LEGITIMATE:
-        assert len((await engine.query(Statement(sql), limit=10, within=PATIENCE_S)).rows) == count
+        assert (
+            len((await engine.run_authored(Statement(sql), limit=10, within=PATIENCE_S)).rows)
+            == count
+        )
     commits = Commits(engine)
     await commits.beyond(0)
     await commits.quiet(0.5)

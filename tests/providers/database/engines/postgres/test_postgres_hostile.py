@@ -150,7 +150,9 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
         # One query for each connection of the pool.
-        asked = (engine.query(Statement(STATE), limit=1, within=PATIENCE_S) for _ in range(2))
+        asked = (
+            engine.run_authored(Statement(STATE), limit=1, within=PATIENCE_S) for _ in range(2)
+        )
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 
     before = await database.checksum()
@@ -171,7 +173,7 @@ async def test_hostile_queries_are_not_run_by_a_check(
     before = await database.checksum()
     for sql in (*HOSTILE, *PASSING, *ENDLESS):
         with contextlib.suppress(ValueError):
-            await engine.check(sql, [])
+            await engine.check_authored(sql, [])
     assert await database.checksum() == before
 
 
@@ -196,19 +198,19 @@ async def test_endless_queries_are_also_stopped_on_the_server(
 async def test_legitimate_queries_close_to_hostile_ones_run(
     engine: PostgresEngine, sql: str, count: int
 ) -> None:
-    found = await engine.query(Statement(sql), limit=10, within=PATIENCE_S)
+    found = await engine.run_authored(Statement(sql), limit=10, within=PATIENCE_S)
     assert len(found.rows) == count
-    assert await engine.check(sql, []) == found.columns
+    assert await engine.check_authored(sql, []) == found.columns
 
 
 async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: PostgresEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = $1 OR name = $2 ORDER BY 1"
-    found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=PATIENCE_S)
+    found = await engine.run_authored(Statement(sql, (3, "name 5")), limit=1, within=PATIENCE_S)
     assert found == (("name",), [("name 3",)], True)
-    assert await engine.check(sql, ["id", "name"]) == ("name",)
+    assert await engine.check_authored(sql, ["id", "name"]) == ("name",)
     with pytest.raises(ValueError, match="2 parameters, 1"):
-        await engine.check(sql, ["id"])
+        await engine.check_authored(sql, ["id"])
     with pytest.raises(ValueError, match='column "nmae" does not exist'):
-        await engine.check("SELECT nmae FROM victims", [])
+        await engine.check_authored("SELECT nmae FROM victims", [])
     with pytest.raises(InvalidParameter):
-        await engine.query(Statement(sql, ("three", "x")), limit=1, within=PATIENCE_S)
+        await engine.run_authored(Statement(sql, ("three", "x")), limit=1, within=PATIENCE_S)

@@ -43,12 +43,14 @@ database, engine = postgres_databases.database, postgres_databases.engine
 
 async def test_stuck_queries_do_not_delay_rows(engine: PostgresEngine) -> None:
     sleeps = [
-        asyncio.create_task(engine.query(Statement("SELECT pg_sleep(60)"), limit=1, within=60))
+        asyncio.create_task(
+            engine.run_authored(Statement("SELECT pg_sleep(60)"), limit=1, within=60)
+        )
         for _ in range(6)
     ]
     slow = [
         asyncio.create_task(
-            engine.fetch(Statement("SELECT pg_sleep(60)"), limit=1, within=60, slow=True)
+            engine.run_own(Statement("SELECT pg_sleep(60)"), limit=1, within=60, slow=True)
         )
         for _ in range(6)
     ]
@@ -63,13 +65,13 @@ async def test_stuck_queries_do_not_delay_rows(engine: PostgresEngine) -> None:
 async def test_requests_beyond_the_queue_are_refused_at_once(engine: PostgresEngine) -> None:
     sleep = Statement("SELECT pg_sleep(600)")
     waiting = [
-        asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
+        asyncio.create_task(engine.run_own(sleep, limit=1, within=600))
         for _ in range(POOL_SIZE + MAX_WAITING)
     ]
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(ResourceBusy):
-            await engine.fetch(Statement("SELECT 1"), limit=1, within=600)
+            await engine.run_own(Statement("SELECT 1"), limit=1, within=600)
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
@@ -81,7 +83,7 @@ async def test_a_caller_that_gets_no_connection_in_time_is_told_that_the_databas
 ) -> None:
     async def one() -> str:
         try:
-            await engine.fetch(Statement("SELECT pg_sleep(600)"), limit=1, within=0.4)
+            await engine.run_own(Statement("SELECT pg_sleep(600)"), limit=1, within=0.4)
         except (ResourceBusy, DeadlineExceeded) as error:
             return type(error).__name__
         return "answered"
@@ -96,7 +98,7 @@ async def test_the_server_stops_the_statement_of_a_cancelled_caller(
 ) -> None:
     # The server's own timeout would stop it much later.
     sleep = Statement("SELECT pg_sleep(600) AS cancelled")
-    task = asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
+    task = asyncio.create_task(engine.run_own(sleep, limit=1, within=600))
     running = (
         "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%AS cancelled' AND state = 'active'"
         f" AND usename = '{database.role}'"
@@ -119,7 +121,7 @@ async def test_closing_stops_running_statements(database: Database) -> None:
     engine = PostgresEngine(database.url)
     await engine.open()
     task = asyncio.create_task(
-        engine.query(Statement("SELECT pg_sleep(60) AS closing"), limit=1, within=60)
+        engine.run_authored(Statement("SELECT pg_sleep(60) AS closing"), limit=1, within=60)
     )
     connected = f"SELECT pid FROM pg_stat_activity WHERE usename = '{database.role}'"
 

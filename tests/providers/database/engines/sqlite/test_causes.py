@@ -98,7 +98,7 @@ async def failure_of(path: Path, sql: str, *parameters: object) -> ResourceError
     await engine.open()
     try:
         with pytest.raises(ResourceError) as raised:
-            await engine.fetch(Statement(sql, parameters), limit=5, within=PATIENCE_S)
+            await engine.run_own(Statement(sql, parameters), limit=5, within=PATIENCE_S)
         return raised.value
     finally:
         await engine.close()
@@ -205,7 +205,7 @@ UNTRIED = {
 async def _read_all(engine: SqliteEngine) -> None:
     await engine.open()
     await engine.tables()
-    await engine.fetch(Statement("SELECT * FROM t"), limit=1000, within=PATIENCE_S)
+    await engine.run_own(Statement("SELECT * FROM t"), limit=1000, within=PATIENCE_S)
 
 
 @pytest.mark.parametrize(("code", "change"), FILES.items())

@@ -49,7 +49,7 @@ async def test_values_of_every_storage_class_are_the_drivers(tmp_path: pathlib.P
 async def test_more_is_exact(tmp_path: pathlib.Path, limit: int) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         statement = Statement("SELECT id AS number, total FROM orders ORDER BY id")
-        for ask in (engine.fetch, partial(query, engine)):
+        for ask in (engine.run_own, partial(query, engine)):
             found = await ask(statement, limit=limit, within=PATIENCE_S)
             assert found.columns == ("number", "total")
             assert [row[0] for row in found.rows] == list(range(1, min(limit, 50) + 1))
@@ -59,7 +59,7 @@ async def test_more_is_exact(tmp_path: pathlib.Path, limit: int) -> None:
 async def test_an_empty_result_has_columns(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         statement = Statement("SELECT id, country AS land FROM orders WHERE id < 0")
-        for ask in (engine.fetch, partial(query, engine)):
+        for ask in (engine.run_own, partial(query, engine)):
             found = await ask(statement, limit=10, within=PATIENCE_S)
             assert (found.columns, list(found.rows)) == (("id", "land"), [])
 

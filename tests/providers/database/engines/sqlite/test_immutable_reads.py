@@ -117,7 +117,7 @@ async def test_reads_beside_writers_that_come_and_go_are_whole_and_current(
         return int(str(number)), int(str(number))
 
     async def page(engine: SqliteEngine) -> tuple[int, int]:
-        found = await engine.fetch(Statement(ALL, ()), limit=1000, within=PATIENCE_S)
+        found = await engine.run_own(Statement(ALL, ()), limit=1000, within=PATIENCE_S)
         numbers = [int(str(number)) for _, number in found.rows]
         assert len(numbers) == 1000
         return min(numbers), max(numbers)

@@ -76,7 +76,7 @@ async def test_a_malicious_table_is_refused_and_others_are_read(
     before = contents(tmp_path)
     async with opened(path) as engine:
         for sql in ("SELECT * FROM evil", "SELECT count(*) FROM evil"):
-            for ask in (engine.fetch, partial(query, engine)):
+            for ask in (engine.run_own, partial(query, engine)):
                 # CPU time, since the machine may be loaded.
                 started = time.process_time()
                 try:
@@ -121,12 +121,12 @@ async def test_rows_with_large_values_come_in_pages_that_fit_into_memory(
     CREATE TABLE one(b); INSERT INTO one VALUES (zeroblob(1000000));
     """
     async with opened(write(tmp_path / "shop.db", large + fill)) as engine:
-        found = await engine.fetch(
+        found = await engine.run_own(
             Statement("SELECT id, b FROM blobs"), limit=1000, within=PATIENCE_S
         )
         assert 50 < len(found.rows) < 80
         assert found.more
-        few = await engine.fetch(
+        few = await engine.run_own(
             Statement("SELECT id, b FROM blobs LIMIT 10"), limit=1000, within=PATIENCE_S
         )
         assert len(few.rows) == 10
@@ -146,7 +146,9 @@ async def test_a_value_too_large_for_memory_is_truncated(
         assert found[1] == (2, TruncatedValue("0" * 64 * 1024, 17_000_000))
         assert found[2] == (3, "small")
         with pytest.raises(InvalidParameter, match="too large"):
-            await engine.fetch(Statement("SELECT a FROM v"), limit=9, within=PATIENCE_S, slow=True)
+            await engine.run_own(
+                Statement("SELECT a FROM v"), limit=9, within=PATIENCE_S, slow=True
+            )
         assert await rows(engine, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
 
 

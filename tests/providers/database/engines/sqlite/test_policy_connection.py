@@ -107,7 +107,7 @@ async def answer(
 ) -> object:
     """Return all that a caller gets for a statement."""
     try:
-        found = await engine.ask(Statement(sql, values), POLICY, limit=50, within=within)
+        found = await engine.run_confined(Statement(sql, values), POLICY, limit=50, within=within)
     except RefusedStatement as error:
         return str(error), error.table, error.column
     except (InvalidParameter, DeadlineExceeded, ResourceBusy) as error:
@@ -118,7 +118,7 @@ async def answer(
 async def declared(engine: SqliteEngine, sql: str) -> object:
     """Return what anybody gets for a query of the manifest."""
     try:
-        found = await engine.ask(Statement(sql), DECLARED, limit=50, within=PATIENCE_S)
+        found = await engine.run_confined(Statement(sql), DECLARED, limit=50, within=PATIENCE_S)
     except ResourceError as error:
         return error.__class__
     assert "PLANTED" not in repr(found)
@@ -152,7 +152,7 @@ async def test_what_is_not_visible_is_refused_like_what_is_not_there(
 ) -> None:
     async with opened(tmp_path / "one.db", WORLDS[0]) as engine:
         with pytest.raises(RefusedStatement):
-            await engine.ask(
+            await engine.run_confined(
                 Statement(f"select * from {source}"), POLICY, limit=5, within=PATIENCE_S
             )
 
@@ -199,7 +199,7 @@ async def test_a_statement_gives_what_sqlite_gives_over_equivalent_views(
 ) -> None:
     path = tmp_path / "one.db"
     async with opened(path, WORLDS[0]) as engine:
-        found = await engine.ask(Statement(sql), POLICY, limit=50, within=PATIENCE_S)
+        found = await engine.run_confined(Statement(sql), POLICY, limit=50, within=PATIENCE_S)
     plain = sqlite3.connect(path)
     plain.executescript(_VIEWS)
     expected = plain.execute(sql).fetchall()
@@ -211,7 +211,7 @@ async def test_a_statement_gives_what_sqlite_gives_over_equivalent_views(
 async def test_full_text_search_works_in_a_table_that_is_wholly_visible(tmp_path: Path) -> None:
     sql = "select body from articles where articles match 'time'"
     async with opened(tmp_path / "one.db", WORLDS[0]) as engine:
-        found = await engine.ask(Statement(sql), POLICY, limit=50, within=PATIENCE_S)
+        found = await engine.run_confined(Statement(sql), POLICY, limit=50, within=PATIENCE_S)
     assert list(found.rows) == [("tea time",)]
 
 
@@ -228,7 +228,7 @@ async def test_rows_beyond_the_limit_are_left_out_with_a_mark(tmp_path: Path) ->
     )
     sql += " from n limit 99)"
     async with opened(tmp_path / "one.db", WORLDS[0]) as engine:
-        found = await engine.ask(Statement(sql), POLICY, limit=5, within=PATIENCE_S)
+        found = await engine.run_confined(Statement(sql), POLICY, limit=5, within=PATIENCE_S)
     assert len(found.rows) == 5
     assert found.more
 
@@ -241,7 +241,7 @@ async def test_a_costly_statement_ends_in_time_and_delays_no_read(
         asked = asyncio.create_task(answer(engine, COSTLY[place], within=1))
         read = Statement("SELECT name FROM main.products")
         for _ in range(5):
-            assert len((await engine.fetch(read, limit=5, within=PATIENCE_S)).rows) == 2
+            assert len((await engine.run_own(read, limit=5, within=PATIENCE_S)).rows) == 2
         async with asyncio.timeout(PATIENCE_S):
             await asked
         assert await answer(engine, "select count(*) from products", within=PATIENCE_S) == (
@@ -305,10 +305,12 @@ async def test_masks_and_text_hold_in_every_encoding(tmp_path: Path, encoding: s
     await engine.open()
     try:
         sql = Statement("select a, b from t where b = 'tea' or a like '%' order by b")
-        found = await engine.ask(sql, policy, limit=5, within=PATIENCE_S)
+        found = await engine.run_confined(sql, policy, limit=5, within=PATIENCE_S)
         assert found.rows[0] == ("…2345", "tea")
         assert len(found.rows) == 2
-        plain = await engine.ask(Statement("select b from t"), policy, limit=5, within=PATIENCE_S)
+        plain = await engine.run_confined(
+            Statement("select b from t"), policy, limit=5, within=PATIENCE_S
+        )
         assert sorted(plain.rows) == [("tea",), ("x",)]
     finally:
         await engine.close()

@@ -59,7 +59,7 @@ async def test_a_deadline_ends_only_its_own_statement(tmp_path: Path) -> None:
 
         async def late() -> None:
             with pytest.raises(DeadlineExceeded):
-                await engine.fetch(Statement(ENDLESS), limit=1, within=0.05)
+                await engine.run_own(Statement(ENDLESS), limit=1, within=0.05)
 
         async def point(number: int) -> None:
             sql = "SELECT n FROM numbers WHERE n = ?"
@@ -87,7 +87,7 @@ async def test_statements_behind_a_stuck_one_move_to_another_connection(
     tmp_path: Path,
 ) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
-        stuck = asyncio.create_task(engine.fetch(Statement(UNSTOPPABLE), limit=1, within=0.1))
+        stuck = asyncio.create_task(engine.run_own(Statement(UNSTOPPABLE), limit=1, within=0.1))
         await asyncio.sleep(0)
         behind = asyncio.create_task(rows(engine, "SELECT max(n) FROM numbers"))
         with pytest.raises(DeadlineExceeded):
@@ -143,7 +143,7 @@ async def test_four_slow_statements_run_concurrently(tmp_path: Path) -> None:
 async def test_a_cancelled_statement_is_stopped(tmp_path: Path) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
         for _ in range(20):
-            task = asyncio.create_task(engine.fetch(Statement(ENDLESS), limit=1, within=600))
+            task = asyncio.create_task(engine.run_own(Statement(ENDLESS), limit=1, within=600))
             await pause(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -155,7 +155,7 @@ async def test_closing_stops_running_statements(tmp_path: Path) -> None:
     path = write(tmp_path / "n.db", NUMBERS)
     async with opened(path) as engine:
         slow = [asyncio.create_task(endless(engine, within=600)) for _ in range(6)]
-        hot = asyncio.create_task(engine.fetch(Statement(ENDLESS), limit=1, within=600))
+        hot = asyncio.create_task(engine.run_own(Statement(ENDLESS), limit=1, within=600))
         await pause(0.2)
     ended = await asyncio.gather(*slow, hot, return_exceptions=True)
     assert {type(end) for end in ended} == {ResourceBusy}
@@ -255,7 +255,7 @@ async def main():
     engine = SqliteEngine(sys.argv[1], readable=forever)
     await engine.open()
     try:
-        await engine.fetch(Statement("SELECT n FROM numbers"), limit=1, within=0.1)
+        await engine.run_own(Statement("SELECT n FROM numbers"), limit=1, within=0.1)
     except DeadlineExceeded:
         print("late", flush=True)
     await engine.close()
