@@ -350,12 +350,17 @@ class DocumentTree:
             for name in found.names[first:last]
         ]
 
+    def collection_version(self, path: Path) -> str | None:
+        """Return the version of a collection; None if it does not exist."""
+        found = self._collections.get(path)
+        return None if found is None else found.version
+
     def relisted(self, before: DocumentTree) -> Sequence[Path]:
         """Return the collections whose sets of children differ. Takes time: for a thread."""
         return [
             path
             for path, found in self._collections.items()
-            if path in before._collections and found.version != before._collections[path].version
+            if before.collection_version(path) not in (None, found.version)
         ]
 
 

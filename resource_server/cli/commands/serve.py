@@ -84,15 +84,15 @@ def command(
         options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
     elif insecure or tls_cert or tls_key or proxies or access_log or legacy:
         raise console.usage_error("these options need --http")
-    arguments = _ServeArguments(words, strict, not no_plugins, verbose)
     serving = _over_stdio if options is None else partial(_over_http, options=options)
     if not is_demo:
-        return serving(arguments)
+        return serving(_ServeArguments(words, strict, not no_plugins, verbose))
     # Imported here: only a demonstration needs it.
     from resource_server.cli import demo
 
     with demo.made() as sources:
-        return serving(arguments._replace(words=sources, hints=demo.hints(sources)))
+        hints = demo.hints(sources)
+        return serving(_ServeArguments(sources, strict, not no_plugins, verbose, hints))
 
 
 class _ServeArguments(NamedTuple):

@@ -444,12 +444,12 @@ class Database:
         if not allows(self._sql_access, scopes):
             sql = False
         narrowed = replace(self, tables=self._tables_within(scopes), queries=queries, sql=sql)
-        narrowed._policy.key = self._policy.key
-        narrowed.become_part_of(self)
+        narrowed.become_part_of(self, self._policy.key)
         return narrowed
 
-    def become_part_of(self, whole: Database) -> None:
-        """Share the connections of the whole database, which alone reports its problems."""
+    def become_part_of(self, whole: Database, key: ServerKey) -> None:
+        """Share key and connections of the whole database, which alone reports its problems."""
+        self._policy.key = key
         self._is_narrowed = True
         if whole.engine.name != "sqlite":
             # A SQLite connection holds the readable columns in its authorizer: it is not shared.

@@ -440,12 +440,12 @@ class Filesystem:
         if location is None:
             with suppress(ResourceNotFound):
                 return self._collection(path)
-        wanted = self._converted.wanted(query, *self._type_and_name(path))
+        wanted = self.converted.wanted(query, *self._type_and_name(path))
         if location is None:
             raise ResourceNotFound
         with self._opened(location) as (fd, status):
             resource = self.document(path, status, location.rules)
-            found = self._converted.read(fd, wanted, is_now=is_now)
+            found = self.converted.read(fd, wanted, is_now=is_now)
         resource = self._with_formats(resource)
         if wanted.converter is registry.PLAIN_TEXT:
             # The converter names the encoding that it has found.
@@ -459,9 +459,10 @@ class Filesystem:
         return resource, (found,)
 
     @functools.cached_property
-    def _converted(self) -> ConvertedDocuments:
+    def converted(self) -> ConvertedDocuments:
+        """Converted documents, with one cache for all views of the folder."""
         if self._whole is not self:
-            return self._whole._converted  # one cache for all views of the folder
+            return self._whole.converted
         # Imported here: most folders have no document to convert.
         from resource_server.conversion import pool
         from resource_server.providers.filesystem.converted import ConvertedDocuments
@@ -548,7 +549,7 @@ class Filesystem:
 
     def _sheet_names(self, path: Path, location: DocumentLocation) -> Sequence[str]:
         with self._opened(location) as (fd, _):
-            return self._converted.sheet_names(fd, *self._type_and_name(path))
+            return self.converted.sheet_names(fd, *self._type_and_name(path))
 
     def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
@@ -576,7 +577,7 @@ class Filesystem:
         # Imported here: most folders are never searched.
         from resource_server.providers.filesystem.file_search import FileSearch
 
-        text = self._converted.text_of(self._types) if self._converters else None
+        text = self.converted.text_of(self._types) if self._converters else None
         return FileSearch(self._tree, self, self._types, self.timing, text)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:
@@ -638,12 +639,15 @@ class Filesystem:
             for key, each in self.directories.items()
         }
         narrowed = replace(self, directories=directories)
-        narrowed.threads, narrowed.timing = self.threads, self.timing
-        narrowed.conversions = self.conversions
-        narrowed.digests = self.digests
-        narrowed._whole = self._whole
+        narrowed.become_part_of(self)
         narrowed.share_withheld(self._exposure.withheld)
         return narrowed
+
+    def become_part_of(self, whole: Filesystem) -> None:
+        """Share the threads and caches of the whole folder."""
+        self.threads, self.timing = whole.threads, whole.timing
+        self.conversions, self.digests = whole.conversions, whole.digests
+        self._whole = whole
 
     def explain(self, path: Path) -> str:
         """Return the rule that hides this path, or `exposed`."""

@@ -68,7 +68,7 @@ _encode = msgspec.json.Encoder().encode
 CellUri: TypeAlias = Callable[[int, str], str | None]
 
 
-class RowPage(NamedTuple):
+class RowPage(msgspec.Struct, frozen=True):
     """Rows of a table or query, as returned by the driver."""
 
     title: str
@@ -153,7 +153,7 @@ def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
     count = len(page.rows)
     while True:
         more = page.more or count < len(page.rows)
-        part = page._replace(rows=page.rows[:count], more=more)
+        part = msgspec.structs.replace(page, rows=page.rows[:count], more=more)
         table, data = _MarkdownWriter(part), _ColumnsWriter(part)
         data.forms = table.forms
         markdown = _rendered(part, table, max_bytes=max_bytes, cell=cell)

@@ -68,7 +68,9 @@ async def reading(
     functions: Iterable[CalledFunction], engine: EngineName, run_own: RunOwn
 ) -> str | None:
     """Return the name of a function that may read tables, files or sequences; None if none may."""
-    called = sorted({each._replace(name=each.name.lower()) for each in functions})
+    called = sorted(
+        {CalledFunction(each.schema, each.name.lower(), each.is_attribute) for each in functions}
+    )
     if engine == "postgresql":
         return await _reading_on_postgresql(called, run_own)
     if engine not in ("mysql", "mariadb"):

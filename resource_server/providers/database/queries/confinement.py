@@ -217,7 +217,7 @@ class ConfinedByRewriting:
         values = dict(zip(query.order, bound.statement.parameters, strict=True))
         statement = Statement(rewritten.sql, tuple([values[name] for name in rewritten.order]))
         rows = await self._engine.run_authored(statement, limit=bound.limit, within=within)
-        return rows._replace(columns=tuple(map(rewritten.column_name, rows.columns)))
+        return Rows(tuple(map(rewritten.column_name, rows.columns)), rows.rows, rows.more)
 
     async def refusal(self, query: DeclaredQuery) -> str | None:
         """See `Confinement.refusal`."""

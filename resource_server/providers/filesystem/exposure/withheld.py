@@ -72,7 +72,7 @@ class WithheldFiles:
     def _refresh(self) -> KnownFiles:
         before, found = self._seen, self._look()
         if found.lasting == before.lasting:
-            found = found._replace(lasting=before.lasting)
+            found = KnownFiles(found.settled_ns, found.reasons, before.lasting, found.names)
         self._seen = found
         return found
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import duckdb
+from msgspec.structs import replace
 
 from resource_server.conversion import causes, sandbox
 from resource_server.conversion.formats import delimited, row_tables
@@ -215,7 +216,7 @@ class _Maker:
                 if part is None:
                     raise
             note = "a quote is never closed; the line is read as it stands"
-            return part._replace(notes=(*part.notes, *_of_lines(unclosed, note)))
+            return replace(part, notes=(*part.notes, *_of_lines(unclosed, note)))
 
     def _create_typed(self, name: str, texts: TextRows) -> bool:
         """Create a table of texts with the types that fit them; return whether it is loaded."""
@@ -270,7 +271,7 @@ def _json_texts(database: duckdb.DuckDBPyConnection, stage: str, stream: BinaryI
         database, stage, rows, lambda width: row_tables.column_names(names, width, (ROW,))
     )
     note = "the line is no JSON; it is text in the column `value`"
-    return texts._replace(notes=(*texts.notes, *_of_lines(broken, note)))
+    return replace(texts, notes=(*texts.notes, *_of_lines(broken, note)))
 
 
 def _of_lines(numbers: Sequence[int], note: str) -> Sequence[str]:

@@ -13,6 +13,7 @@ from datetime import date, datetime, time
 from typing import Any, Final, NamedTuple
 
 import duckdb
+import msgspec
 
 from resource_server.conversion.formats import encodings, row_tables
 from resource_server.providers.database.engines.duckdb.messages import ROW
@@ -75,7 +76,7 @@ class TextColumn(NamedTuple):
     """The condition that a value is of a type, by candidates, the narrowest first."""
 
 
-class TextRows(NamedTuple):
+class TextRows(msgspec.Struct, frozen=True):
     """Rows of texts that DuckDB reads."""
 
     select: str

@@ -133,7 +133,7 @@ def main() -> None:
                 _Worker(channel, opened).serve()
 
 
-class _OpenDatabase(NamedTuple):
+class _OpenDatabase(msgspec.Struct, frozen=True):
     """An open database, in a process that is confined."""
 
     database: duckdb.DuckDBPyConnection
@@ -339,7 +339,7 @@ def _opened(
             opened = _opened_for_callers(opening, opening.visible, protections, begin)
         else:
             opened = _opened_whole(opening, protections, begin)
-        return opened._replace(statm=statm)
+        return msgspec.structs.replace(opened, statm=statm)
     except caller_tables.TooLarge:
         return OpenRefused("memory")
     except (duckdb.Error, OSError) as error:

@@ -246,7 +246,7 @@ class _Proof:
     def named(self, rows: Rows) -> Rows:
         """Return its rows under the names that they have in a subquery."""
         if self._columns is not None:
-            return rows._replace(columns=self._columns)
+            return Rows(self._columns, rows.rows, rows.more)
         if self._has_limit:
             self._columns = rows.columns
         return rows
