@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import json
 import re
@@ -170,11 +169,19 @@ def exact_number(text: str) -> float | str:
     return text
 
 
+class _Lines(list[str]):
+    """Lines that a writer of CSV writes, each with a line feed at its end."""
+
+    def write(self, line: str) -> None:
+        self.append(f"{line[:-2]}\n")
+
+
 def csv_text(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as CSV (RFC 4180), but for its ends of lines."""
-    target = io.StringIO()
-    csv.writer(target, lineterminator="\n").writerows(rows)
-    return target.getvalue()
+    lines = _Lines()
+    # A cell with a character of these ends is quoted, so a carriage return ends no row.
+    csv.writer(lines, lineterminator="\r\n").writerows(rows)
+    return "".join(lines)
 
 
 def value_text(value: object) -> str:
