@@ -419,50 +419,6 @@ def test_a_confined_worker_converts_and_outlives_hostile_documents() -> None:
     assert results[-1] == results[0]
 
 
-def _formula(inner: str) -> str:
-    return _text(f"<w:p>{_run('is ')}<m:oMath>{inner}</m:oMath></w:p>").strip()
-
-
-def _letters(text: str) -> str:
-    return f"<m:r><m:t>{text}</m:t></m:r>"
-
-
-@pytest.mark.parametrize(
-    ("inner", "shown"),
-    [
-        ("<m:f><m:num>{a}</m:num><m:den>{b}</m:den></m:f>", r"`\frac{a}{b}`"),
-        ("<m:rad><m:deg>{a}</m:deg><m:e>{b}</m:e></m:rad>", r"`\sqrt[a]{b}`"),
-        ("<m:rad><m:deg/><m:e>{b}</m:e></m:rad>", r"`\sqrt{b}`"),
-        (
-            "<m:sSubSup><m:e>{a}</m:e><m:sub>{b}</m:sub><m:sup>{a}</m:sup></m:sSubSup>",
-            "`a_{b}^{a}`",
-        ),
-        (
-            '<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub>{a}</m:sub>'
-            "<m:e>{b}</m:e></m:nary>",
-            r"`\sum_{a} b`",
-        ),
-        ("<m:d><m:e>{a}</m:e><m:e>{b}</m:e></m:d>", "(a, b)"),
-        ("<m:func><m:fName>{a}</m:fName><m:e>{b}</m:e></m:func>", "a b"),
-        (
-            "<m:m><m:mr><m:e>{a}</m:e><m:e>{b}</m:e></m:mr><m:mr><m:e>{b}</m:e></m:mr></m:m>",
-            r"`\begin{matrix}a & b \\ b\end{matrix}`",
-        ),
-        ("<m:acc><m:e>{a}</m:e></m:acc>{b}", "ab"),
-    ],
-)
-def test_formulas_keep_their_form(inner: str, shown: str) -> None:
-    inner = inner.replace("{a}", _letters("a")).replace("{b}", _letters("b"))
-    assert _formula(inner) == f"is {shown}"
-
-
-def test_formulas_that_are_nested_deeply_end_soon() -> None:
-    text = _formula("<m:acc><m:e>" * 90 + _letters("deep") + "</m:e></m:acc>" * 90)
-    assert "deep" in text
-    text = _formula("<m:f><m:num>" * 90 + _letters("deep") + "</m:num></m:f>" * 90)
-    assert "deep" in text
-
-
 def test_a_chart_in_the_text_is_a_table() -> None:
     chart = "http://schemas.openxmlformats.org/drawingml/2006/chart"
     body = (
