@@ -19,7 +19,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -171,6 +171,9 @@ class ServerEngine(Engine, QueryEngine, ABC):
         except TimeoutError:
             for task in self._tasks:
                 task.cancel()
+            # Those that they start, too, or a connection stays open when the event loop ends.
+            while self._tasks:
+                await asyncio.wait(self._tasks)
         idle = [*self._pool.drain(), *self._author_pool.drain()]
         await asyncio.gather(*map(self._close_politely, idle))
 
@@ -348,9 +351,10 @@ class ServerEngine(Engine, QueryEngine, ABC):
 
     async def _close_politely(self, connection: DriverConnection) -> None:
         try:
-            async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
-                await self._disconnect(connection)
-        except Exception:
+            with suppress(Exception):
+                async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
+                    await self._disconnect(connection)
+        finally:
             self._drop(connection)
 
     # -- one statement

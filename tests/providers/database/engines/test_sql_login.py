@@ -387,7 +387,7 @@ async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: Wor
 async def test_a_search_that_the_server_could_not_stop_is_short(one: World) -> None:
     async with _filled(one, *WORLDS[0]):
         await one.make_policy()
-        async with one.asking(ReadLimits(query_timeout=Duration(20))) as callers:
+        async with one.asking(ReadLimits(query_timeout=Duration(PATIENCE_S))) as callers:
             for sql in SEARCHES[one.engine]:
                 assert len((await callers.run(sql, {}, 1)).rows) == 1, sql
             with pytest.raises(InvalidParameter, match="at most 1000 characters"):

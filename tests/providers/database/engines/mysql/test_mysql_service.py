@@ -114,6 +114,29 @@ async def test_a_cancellation_that_arrives_with_the_connection_is_not_lost(
     await engine.close()
 
 
+@pytest.mark.deep
+async def test_nothing_is_left_open_of_a_connect_that_outlasts_the_close() -> None:
+    reached = asyncio.Event()
+
+    def be_silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        kept.append(writer)
+        reached.set()
+
+    kept: list[asyncio.StreamWriter] = []
+    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        engine = MysqlEngine(f"mysql://me@127.0.0.1:{port}/d")
+        before = asyncio.all_tasks()
+        opening = asyncio.create_task(engine.open())
+        await reached.wait()
+        opening.cancel()
+        await asyncio.wait([opening])
+        await engine.close()
+        assert asyncio.all_tasks() == before
+        for writer in kept:
+            writer.close()
+
+
 async def test_timeouts_in_the_url_are_ignored(database: Database) -> None:
     # The driver's timeouts lose cancellations.
     engine = MysqlEngine(f"{database.url}?read_timeout=1&connect_timeout=0")
