@@ -389,11 +389,11 @@ async def test_mounts_that_hang_share_one_time_limit() -> None:
                 await asyncio.Event().wait()
             return super().level(depth, *args, **options)
 
-    mounts = [Mount(f"m{n}", f"test://m{n}/", Hanging(NODES)) for n in range(6)]
+    mounts = [Mount(f"m{n}", f"test://m{n}/", Hanging(NODES)) for n in range(50)]
     async with Catalog(mounts, CatalogLimits(listing_depth=1), Timing(listing_s=0.4)) as catalog:
         begin = time.monotonic()
         await catalog.list()
-        assert time.monotonic() - begin < 1.2
+        assert time.monotonic() - begin < 10  # one by one, they would take 20 s
 
 
 async def test_only_mounts_that_failed_on_a_page_count_as_failed_there() -> None:

@@ -71,11 +71,11 @@ def test_too_many_alternatives_are_refused(pattern: str) -> None:
     "pattern", ["*a" * 400 + "b", "**/*a/" * 160 + "b", "[" * 900, "{a,b,c}" * 3 + "*" * 290]
 )
 def test_hostile_globs_are_fast(pattern: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     glob = FileGlob(pattern)
     for number in range(50):
         glob.matches((*["a" * 250] * 20, str(number)))
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @given(st.text("ab*?[]{},!/.", min_size=1, max_size=30), st.lists(st.text("ab.", min_size=1)))
@@ -93,7 +93,7 @@ def test_a_brace_before_very_many_commas_is_fast() -> None:
     for pattern in ("{" + "," * 998, "{a,b}" * 6 + "{" + "," * 960):
         with suppress(InvalidParameter):
             FileGlob(pattern)
-    assert time.process_time() - begin < 0.1
+    assert time.process_time() - begin < 5
 
 
 def test_very_long_alternatives_are_refused() -> None:

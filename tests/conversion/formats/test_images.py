@@ -153,7 +153,7 @@ def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> Non
     begin = time.process_time()
     with pytest.raises(ConversionError):
         _converted(_png(*size))
-    assert time.process_time() - begin < 1
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize(

@@ -350,7 +350,7 @@ def test_deeply_nested_statements_take_no_exponential_time() -> None:
             begun = process_time()
             with suppress(ValueError, RefusedStatement):
                 _confined(f"select {before * 30}1{after * 30}", engine)
-            assert process_time() - begun < 1, (engine, before)
+            assert process_time() - begun < 10, (engine, before)
     with pytest.raises(ValueError, match="nested too deeply"):
         SqlTree(f"select {'array[' * 30}1{']' * 30}", "postgresql")
     assert _confined(f"select {'array[' * 6}1{']' * 6}", "postgresql")
