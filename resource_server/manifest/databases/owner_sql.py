@@ -11,7 +11,12 @@ from resource_server.manifest.databases.database_url import parse_database_url
 from resource_server.manifest.wording import printable
 from resource_server.provider import Path
 from resource_server.providers.database.addressing import address
-from resource_server.providers.database.engines.reflection import Table, TableName, quoted
+from resource_server.providers.database.engines.reflection import (
+    Table,
+    TableName,
+    backquoted,
+    quoted,
+)
 from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.policy import Policy, TableView
 from resource_server.providers.database.provider import Database
@@ -131,11 +136,6 @@ def comment_text(text: str) -> str:
 def quoted_table(name: TableName) -> str:
     """Return the quoted name of a PostgreSQL table."""
     return ".".join(quoted(part) for part in name if part is not None)
-
-
-def backquoted(name: str) -> str:
-    """Return a quoted MariaDB identifier."""
-    return quoted(name, "mysql")
 
 
 def timeout_seconds(limits: ReadLimits) -> int:

@@ -13,12 +13,17 @@ from typing import Final
 from resource_server.manifest.databases.owner_sql import (
     ExposedSchema,
     OwnedTable,
-    backquoted,
     comment_text,
     quoted_table,
     timeout_seconds,
 )
-from resource_server.providers.database.engines.reflection import VIEWS, Column, TableName, quoted
+from resource_server.providers.database.engines.reflection import (
+    VIEWS,
+    Column,
+    TableName,
+    backquoted,
+    quoted,
+)
 from resource_server.providers.database.engines.sql_login import DIGEST, HASH_KEY
 from resource_server.providers.database.masks import REDACTED, MaskKind
 

@@ -19,7 +19,7 @@ from resource_server.providers.database.engines.reflection import (
     Key,
     Table,
     TableName,
-    quoted,
+    backquoted,
 )
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
@@ -511,7 +511,7 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
 def _certain(token: SqlToken) -> str:
     """Return a token of SQLite, which takes a name in double quotes that nothing has for text."""
     name = token.identifier
-    return token.text if token.kind != "name" or name is None else quoted(name, "mysql")
+    return token.text if token.kind != "name" or name is None else backquoted(name)
 
 
 def _is_decided(options: TableOptions) -> bool:

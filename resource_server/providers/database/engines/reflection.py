@@ -35,6 +35,7 @@ change; `number` counts the rows of a data file from 1; with `none`, rows have n
 an address."""
 
 
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 VIEWS: Sequence[TableType] = ("view", "materialized view")
 """Types of tables whose rows come from other tables."""
 
@@ -48,8 +49,19 @@ class TableName(NamedTuple):
 
 def quoted(name: str, engine: str = "") -> str:
     """Return an identifier in the quotes of an engine; without one, in those of standard SQL."""
-    quote = "`" if engine in ("mysql", "mariadb") else '"'
-    return quote + name.replace(quote, quote * 2) + quote
+    if engine in ("mysql", "mariadb"):
+        return backquoted(name)
+    return '"' + name.replace('"', '""') + '"'
+
+
+def backquoted(name: str) -> str:
+    """Return a MariaDB or MySQL identifier in quotes; SQLite takes it, too, and never for text."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def folded(name: str) -> str:
+    """Return a name as SQLite and DuckDB compare it: without the case of ASCII letters."""
+    return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 class TableInfo(msgspec.Struct, frozen=True):
@@ -111,13 +123,19 @@ class Key(NamedTuple):
     """For a rowid or a number, the name that selects it."""
 
 
-def best_first(found: Iterable[tuple[bool, Sequence[str], tuple[str, ...]]]) -> list[Key]:
-    """Return keys, the primary one first, then the shortest.
+class FoundKey(NamedTuple):
+    """A primary or unique key."""
 
-    Each is given as whether it is primary, what keys of one length are ordered by, its columns.
-    """
-    every = sorted((not primary, len(columns), order, columns) for primary, order, columns in found)
-    return [Key("unique" if other else "primary", columns) for other, _, _, columns in every]
+    is_primary: bool
+    rank: Sequence[str]
+    """Orders keys of one length."""
+    columns: tuple[str, ...]
+
+
+def best_first(found: Iterable[FoundKey]) -> list[Key]:
+    """Return keys, the primary one first, then the shortest."""
+    every = sorted(found, key=lambda key: (not key.is_primary, len(key.columns), *key[1:]))
+    return [Key("primary" if each.is_primary else "unique", each.columns) for each in every]
 
 
 class Table(msgspec.Struct, frozen=True):

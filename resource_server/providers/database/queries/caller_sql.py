@@ -29,8 +29,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     VisibleTables,
 )
-from resource_server.providers.database.engines.duckdb.syntax import folded_name
-from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.reflection import TableName, folded
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
@@ -256,9 +255,9 @@ class CallerSql:
 
     async def _advised(self, error: RefusedStatement, sql: str, visible: VisibleTables) -> str:
         """Return the refusal with near names, and the tables that the statement names."""
-        tables = {folded_name(name): table for name, table in visible.by_name.items()}
+        tables = {folded(name): table for name, table in visible.by_name.items()}
         if error.table is not None:
-            table = tables.get(folded_name(error.table))
+            table = tables.get(folded(error.table))
             if table is None:
                 return f"{error}{did_you_mean(error.table, visible.by_name)}"
             exposed = await self._exposed_as(table.name) or table.name
@@ -266,7 +265,7 @@ class CallerSql:
             return f"the table {error.table} cannot be read; a read of {page} gives the cause"
         if error.column is None:
             return str(error)
-        names = dict.fromkeys(folded_name(name.strip('"`[]')) for name in _NAME.findall(sql))
+        names = dict.fromkeys(folded(name.strip('"`[]')) for name in _NAME.findall(sql))
         named = [tables[name] for name in names if name in tables][:_MAX_NAMED]
         columns: list[str] = []
         links: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from resource_server.providers.database.engines.duckdb import catalog, syntax
-from resource_server.providers.database.engines.reflection import TableName, quoted
+from resource_server.providers.database.engines.reflection import TableName, folded, quoted
 from resource_server.providers.database.queries.declared import DeclaredQuery
 from resource_server.providers.database.queries.policy_rewrite import (
     QueryRewriter,
@@ -77,7 +77,7 @@ class DuckdbRewriter(QueryRewriter):
 
         def resolved(node: Mapping[str, Any]) -> TableName:
             path = syntax.table_path(node)
-            table = tables.get(tuple(map(syntax.folded_name, path)))
+            table = tables.get(tuple(map(folded, path)))
             if table is None:
                 raise no_table(path)
             return table

@@ -465,8 +465,8 @@ class Statements:
 
     def _aggregate(self, aggregate: Aggregate) -> sa.ColumnElement[Any]:
         # MariaDB's `min` of BIT would be the text of the number, as bytes.
-        type = self._ranked.get(aggregate.column)
-        is_bits = type is not None and "sum" in type.functions
+        ranked = self._ranked.get(aggregate.column)
+        is_bits = ranked is not None and "sum" in ranked.functions
         of = (self._ordered if is_bits else self._value)(aggregate.column)
         found = getattr(sa.func, aggregate.function)(of)
         type = self._types.get(aggregate.column)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import duckdb
 
 from resource_server.providers.database.engines.duckdb import catalog, syntax
+from resource_server.providers.database.engines.reflection import folded
 
 _QUERIES = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
 _SOURCES = frozenset(
@@ -88,7 +89,7 @@ class KnownTables:
     @classmethod
     def for_callers(cls, database: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> KnownTables:
         """Return tables whose names stand alone."""
-        known = cls(database, [(syntax.folded_name(table),) for table in tables])
+        known = cls(database, [(folded(table),) for table in tables])
         known.refused_functions |= _OF_THE_PROCESS
         known.refuses_variant = True
         return known
@@ -140,7 +141,7 @@ def check(query: object, known: KnownTables) -> None:
         _check_node(node, known)
     for table in syntax.tables(query):
         path = syntax.table_path(table)
-        if tuple(map(syntax.folded_name, path)) not in known.paths:
+        if tuple(map(folded, path)) not in known.paths:
             written = ".".join(path)
             raise RefusedQuery(f"reads {written}, and there is no such table", table=written)
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from resource_server.providers.database.engines.reflection import folded
+
 PARSE: Final = "SELECT json_serialize_sql($1)"
 FUNCTIONS: Final = frozenset(
     (
@@ -90,32 +92,27 @@ def tables(parsed: object) -> Iterator[Mapping[str, Any]]:
         node = cast("dict[str, Any]", each)
         if node.get("type") == "BASE_TABLE":
             path = table_path(node)
-            if path[1:] or folded_name(path[0]) not in defined:
+            if path[1:] or folded(path[0]) not in defined:
                 yield node
         parts = dict(node)
         for expression in parts.pop("cte_map", {}).get("map", ()):
             waiting.append((expression["value"], defined))
-            defined |= {folded_name(expression["key"])}
+            defined |= {folded(expression["key"])}
         for part in ("left", "query"):  # of a recursive expression, and of a materialized one
             if "cte_name" in node and part in parts:
                 waiting.append((parts.pop(part), defined))
         if "cte_name" in node:
-            defined |= {folded_name(node["cte_name"])}
+            defined |= {folded(node["cte_name"])}
         waiting += [(part, defined) for part in parts.values()]
 
 
 def definitions(parsed: object) -> Sequence[str]:
     """Return the name of each common table expression, folded."""
     return [
-        folded_name(expression["key"])
+        folded(expression["key"])
         for node in nodes(parsed)
         for expression in node.get("cte_map", {}).get("map", ())
     ]
-
-
-def folded_name(name: str) -> str:
-    """Return a name as DuckDB compares it: without the case of ASCII letters."""
-    return "".join([character.lower() if character.isascii() else character for character in name])
 
 
 def parsed_statement(text: object) -> Any:
@@ -149,10 +146,10 @@ def table_path(node: Mapping[str, Any]) -> tuple[str, ...]:
 def table_paths(database: str, schema: str, table: str) -> Iterator[tuple[str, ...]]:
     """Yield the ways to write the name of a table, folded."""
     for path in ((schema, table), (database, schema, table)):
-        yield tuple(map(folded_name, path))
-    if folded_name(schema) == "main":
-        yield (folded_name(table),)
-        yield folded_name(database), folded_name(table)
+        yield tuple(map(folded, path))
+    if folded(schema) == "main":
+        yield (folded(table),)
+        yield folded(database), folded(table)
 
 
 def table_function(node: Mapping[str, Any]) -> str:

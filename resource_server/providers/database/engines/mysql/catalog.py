@@ -11,6 +11,7 @@ from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
     ForeignKey,
+    FoundKey,
     Index,
     Key,
     Table,
@@ -300,12 +301,12 @@ def _indexes(rows: Iterable[Sequence[Any]], short: set[str]) -> tuple[tuple[Inde
 def _keys(indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]) -> list[Key]:
     """Return the primary key, then unique ones, shortest first, of columns without NULL."""
     usable = {column.name for column in columns if not column.nullable and column.is_address}
-    found: list[tuple[bool, str, tuple[str, ...]]] = []
+    found: list[FoundKey] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)
         complete = index.name in whole and len(names) == len(index.columns)
         if index.unique and complete and usable.issuperset(names):
-            found.append((index.name == "PRIMARY", index.name, names))
+            found.append(FoundKey(index.name == "PRIMARY", index.name, names))
     return best_first(found)
 
 

@@ -13,6 +13,7 @@ from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
     ForeignKey,
+    FoundKey,
     Index,
     Key,
     Table,
@@ -482,7 +483,7 @@ def _keys(
         for row, column in zip(catalog_columns, columns, strict=True)
         if row.required and column.is_address
     }
-    found: list[tuple[bool, str, tuple[str, ...]]] = []
+    found: list[FoundKey] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)
         whole = index.unique and index.whole and len(names) == len(index.columns)
@@ -491,5 +492,5 @@ def _keys(
         # Bytes that differ are unequal in every deterministic collation. `citext` folds case.
         exact = all(usable[name].deterministic and usable[name].system for name in names)
         if index.same_collations or exact:
-            found.append((index.primary, index.name, names))
+            found.append(FoundKey(index.primary, index.name, names))
     return best_first(found)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
 from resource_server.providers.database.engines.contract import DIGEST, REAL_TEXT
+from resource_server.providers.database.engines.reflection import folded
 from resource_server.providers.database.engines.sqlite.schema_names import SqliteSchema
 
 Role: TypeAlias = Literal["reader", "catalog"]
@@ -69,7 +70,6 @@ _PRAGMAS: dict[Role, frozenset[str]] = {
         """.split()
     ),
 }
-_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _SCHEMA_TABLES = frozenset(("sqlite_master", "sqlite_schema", "sqlite_stat1"))
 
 
@@ -128,8 +128,3 @@ class Authorizer:
 
     def _is_readable(self, table: str, column: str, by: str | None) -> bool:
         return self._readable(table, column, through=by if by in self.tables else None)
-
-
-def folded(name: str) -> str:
-    """Return a name as SQLite compares it: without the case of ASCII letters."""
-    return name.lower() if name.isascii() else name.translate(_LOWER)

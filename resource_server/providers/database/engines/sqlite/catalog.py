@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
     ForeignKey,
+    FoundKey,
     Index,
     Key,
     Table,
@@ -321,10 +322,10 @@ class _KeyChoice:
 
     def _declared(self) -> list[Key]:
         required = {column.name for column in self._columns if column.required}
-        found: list[tuple[bool, tuple[str, ...], tuple[str, ...]]] = []
+        found: list[FoundKey] = []
         primary = tuple(column.name for column in self._primary)
         if self._is_rowid() and set(primary) <= self._collations.keys():
-            found.append((True, primary, primary))
+            found.append(FoundKey(True, primary, primary))
         for index, collations, origin, partial in self._indexes:
             names = tuple(name for name in index.columns if name is not None)
             is_primary = origin == "pk"
@@ -334,7 +335,7 @@ class _KeyChoice:
             if not is_primary and not required.issuperset(names):
                 continue
             if all(map(self._is_unique, names, collations)):
-                found.append((is_primary, names, primary if is_primary else names))
+                found.append(FoundKey(is_primary, names, primary if is_primary else names))
         return best_first(found)
 
     def _is_unique(self, name: str, collation: str) -> bool:

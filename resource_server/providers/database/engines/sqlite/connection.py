@@ -17,13 +17,12 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     TruncatedValue,
 )
-from resource_server.providers.database.engines.reflection import quoted
+from resource_server.providers.database.engines.reflection import folded, quoted
 from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
     Role,
-    folded,
 )
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,

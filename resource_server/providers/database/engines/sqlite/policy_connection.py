@@ -24,11 +24,10 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     VisibleTables,
 )
-from resource_server.providers.database.engines.reflection import quoted
+from resource_server.providers.database.engines.reflection import folded, quoted
 from resource_server.providers.database.engines.sqlite.authorizer import (
     EPONYMOUS,
     FUNCTIONS,
-    folded,
 )
 from resource_server.providers.database.engines.sqlite.connection import (
     SchemaChanged,

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from resource_server.providers.database.engines.contract import Masker, VisibleTable, VisibleTables
-from resource_server.providers.database.engines.reflection import quoted
-from resource_server.providers.database.engines.sqlite.authorizer import folded
+from resource_server.providers.database.engines.reflection import folded, quoted
 from resource_server.providers.database.engines.sqlite.schema_names import (
     VOCABULARIES,
     SqliteSchema,
