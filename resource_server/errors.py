@@ -189,7 +189,7 @@ class CannotElicit(ResourceError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A second signal: the operator wants the process to end at once.
+    """A second signal: the operator wants the process to end immediately.
 
     Not the `KeyboardInterrupt` that a plugin may raise.
     """

@@ -69,7 +69,7 @@ def _parse(uri: str) -> Reference:
 
 
 def _split(uri: str) -> tuple[str, str, Sequence[str], Mapping[str, str]]:
-    """Return the parts of a URI, the segments of its path as they are written."""
+    """Return the parts of a URI, without decoding the segments of its path."""
     match = _URI.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH else None
     if match is None or _FORBIDDEN.search(uri):
         raise ResourceNotFound
@@ -350,7 +350,7 @@ _IGNORABLE = re.compile(
 
 
 def readable(uri: str) -> str:
-    """Return a canonical URI with the letters of all scripts as they are: an IRI (RFC 3987).
+    """Return a canonical URI as an IRI (RFC 3987), with letters of all scripts unencoded.
 
     Everything else stays percent-encoded, such as spaces, control characters, brackets and quotes:
     the result is one word, harmless in Markdown, terminals and JSON. `parse` accepts it.

@@ -81,7 +81,7 @@ class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = 100
     """Maximum items of a page, the first one of a listing of resources."""
     next_page_size: int | None = None
-    """Maximum items of its further pages; None for as many as on the first."""
+    """Maximum items of its further pages; None for the size of the first."""
     listing_max: int = 10_000
     """Maximum resources of the global listing."""
     listing_depth: int = 20
@@ -273,7 +273,7 @@ class Catalog:
             except ResourceNotFound:
                 continue
             except Exception as error:
-                # Trouble elsewhere is no answer to what was asked for.
+                # The failure of another mount must not fail this request.
                 log_failure(error, f"looking for a resource in mount {mount.name} failed")
         return None
 
@@ -456,7 +456,7 @@ class Catalog:
 
         `where` limits the search to names or to text; otherwise names come first. `after` is the
         cursor of the previous page, `limit` the maximum number of hits, and of matching lines that
-        are quoted; of each hit up to five lines are quoted, or what is left of `limit`.
+        are quoted: up to five per hit, or the rest of `limit` if that is more.
         """
 
         async def search(

@@ -5,8 +5,8 @@ A provider may return a result or an awaitable, may hang, and may raise anything
 an `Exception`. What would end the server (`SystemExit`, `KeyboardInterrupt`, `GeneratorExit`) or
 looks like a cancelled request (`CancelledError`) becomes `ProviderFailed`.
 
-A result that is there at once costs no task and no timer. Whatever waits runs in a task of its own,
-which is abandoned when it outlasts its limit, even if it ignores its cancellation.
+An immediate result costs no task and no timer. A call that waits runs in its own task, which is
+abandoned at its timeout, even if it ignores its cancellation.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class GuardedProvider:
     """
 
     def __init__(self, provider: Provider, timing: Timing = DEFAULT_TIMING) -> None:
-        # Optional methods are reached through `Any`: `abilities` says which ones exist.
+        # Optional methods are reached through `Any`: `abilities` names those that exist.
         self._provider: Any = provider
         self._timing = timing
         self._call_s = timing.call_s
@@ -560,7 +560,7 @@ def _all(method: str, of: type[T], found: object) -> Sequence[T]:
     """Check that a provider returned a sequence of one type; a generator might never end."""
     if not isinstance(found, _SEQUENCES):
         raise _broken(method, "a sequence", found)
-    # No casts: they take as long as the checks.
+    # No casts: they would double the time of the checks.
     for each in found:  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(each, of):
             raise _broken(method, f"a sequence of {of.__name__}", cast("object", each))

@@ -4,7 +4,7 @@ Several words are searched in steps: documents with all of them on a line, then 
 then with most of them. Of two words, one is enough only if nothing has both.
 
 Each mount is searched in its own task with a deadline, so a mount that hangs only loses its own
-hits. A page ends when it is full or its time is over; its cursor says where each mount continues.
+hits. A page ends when it is full or its time is over; its cursor holds the position of each mount.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class ListPage(msgspec.Struct, frozen=True):
     unavailable: tuple[str, ...] = ()
     left_out_after: int | None = None
     failed: tuple[str, ...] = ()
-    """Names of the mounts that failed on this page; of the others, only the cursor says so."""
+    """Mounts that failed on this page, by name; those of earlier pages are only in the cursor."""
 
 
 class _MountEntries(msgspec.Struct):

@@ -1,7 +1,7 @@
 """Listings of a tree, level by level: the nearest resources first, collections before documents.
 
 A collection with more than `CHUNK` children is listed in the order of its provider. Nothing is
-stored between two pages: the position of an item says where the next page continues.
+stored between two pages: the next page continues after the position of an item.
 """
 
 from __future__ import annotations

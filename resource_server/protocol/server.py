@@ -160,7 +160,7 @@ class Server:
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """Return the capabilities that `initialize` and `server/discover` advertise.
 
-        A session has to be told of prompts that a reload may bring; a request is not.
+        With reloads, sessions advertise prompts even before there are any; requests do not.
         """
         advertised: dict[str, Any] = {
             "resources": {

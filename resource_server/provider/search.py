@@ -42,8 +42,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     files: str | None = None
     """A glob that the paths of hits match (`resource_server.search.path_glob.FileGlob`)."""
     lines: int = 5
-    """Matching lines to quote, of all documents of a page together: of each up to five, or what is
-    left of these if that is more."""
+    """Matching lines to quote in a page of documents: up to five per document, or the rest of these
+    if that is more."""
     after_line: int = 0
     """Number of the line after which lines are quoted; all are counted."""
     context: int = 0
@@ -79,7 +79,7 @@ class Hit(msgspec.Struct, frozen=True):
     has_more_lines: bool = False
     """Whether more lines match after those in `lines`."""
     matches: int | None = None
-    """Number of matching lines; None: as many as there are in `lines`."""
+    """Number of matching lines; None if all are in `lines`."""
     is_counted: bool = True
     """Whether `matches` are all of them."""
 

@@ -97,7 +97,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T], *, cancel_s: float = CANCEL_S) -> T:
-    """Return the result of `work`, run inline as far as possible, within a timeout.
+    """Return the result of `work` within a timeout; it runs in a task only if it waits.
 
     Raises:
         MountUnavailable: the timeout is over.

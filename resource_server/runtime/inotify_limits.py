@@ -22,7 +22,7 @@ class InotifyLimits:
 
     @property
     def short(self) -> Literal["watches", "instances"] | None:
-        """The limit of which less than a tenth is left; None if there is none."""
+        """The limit that is over 90 % used; None if neither is."""
         if self.watches > 0.9 * self.max_watches:
             return "watches"
         return "instances" if self.instances > 0.9 * self.max_instances else None

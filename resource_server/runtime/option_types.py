@@ -102,7 +102,7 @@ option does not hide the mistakes in others.
 def option_problems(
     checks: OptionChecks, values: Mapping[str, Any]
 ) -> Iterator[tuple[str, ValueError]]:
-    """Yield the name of each option whose value is refused, with the reason."""
+    """Yield the name of each refused option, with the reason."""
     for name, check in checks.items():
         try:
             if name in values:

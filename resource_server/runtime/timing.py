@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 _SWEEP_SHARE = 300
-"""A pause lasts at least this many times as long as the sweep: 0.3 % of a core at most."""
+"""Minimum ratio of a pause to the sweep before it, for at most 0.3 % of a core."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):

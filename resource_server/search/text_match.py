@@ -24,7 +24,7 @@ from resource_server.provider.search import Hit, MatchedLine, SearchRequest
 from resource_server.runtime import extras
 
 MAX_LINES = 5
-"""Matching lines quoted of each document, even if others have many."""
+"""Matching lines quoted per document, even if others have many."""
 MAX_COUNTED = 10_000
 """Matching lines counted of one document; it may have more."""
 MAX_LINE_LENGTH = 200

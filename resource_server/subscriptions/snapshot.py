@@ -89,7 +89,7 @@ async def snapshot_of_query(mount: Mount, path: Path, query: Mapping[str, str]) 
         raise InvalidParameter(NO_PARAMETERS)
     if state_of(resource) != INDISTINCT:
         return None
-    # Not a `DocumentState`: a topic rests after a comparison that takes as long as a read.
+    # Not a `DocumentState`: topics rest after each comparison, which costs a whole read.
     digest = digest_content(contents[0]) if contents else ABSENT
     return Snapshot(digest, digest)
 

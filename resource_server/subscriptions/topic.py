@@ -58,7 +58,7 @@ class Topic:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.uri = uri
-        """Canonical URI; with a query only if the result of that query is compared."""
+        """Canonical URI; has a query only if its result is compared."""
         self.query = query
         """The URI parameters of the compared read; None if the document itself is compared."""
         self.scopes = scopes

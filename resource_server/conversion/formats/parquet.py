@@ -56,7 +56,7 @@ def _table(file: BinaryIO, request: ConversionRequest) -> RowTable:
     described = database.execute(f"DESCRIBE SELECT * FROM {plain}").fetchall()  # noqa: S608
     types = {str(name): str(type) for name, type, *_ in described}
     source, place = f"read_parquet('{path}', file_row_number = true)", _FOUND_ROW
-    if _FOUND_ROW in map(str.lower, types):  # a column of its own has this name
+    if _FOUND_ROW in map(str.lower, types):  # the file has a column of this name
         place = _COUNTED_ROW
         source = f"(SELECT *, row_number() OVER () - 1 AS {place} FROM {plain})"  # noqa: S608
     counted = "SELECT num_rows FROM parquet_file_metadata(?)"

@@ -69,7 +69,7 @@ class Input(Protocol[T_co]):
 
         Raises:
             msgspec.ValidationError: the result has another shape.
-            CannotElicit: it is not what was asked for.
+            CannotElicit: it does not fit the request.
         """
         ...
 
@@ -223,7 +223,7 @@ class ResultInputs(ClientInputs):
         params = _params(wanted, self._revision)
         state = self._state.sealed(self._used)
         self._open[key] = {"method": wanted.method, "params": params}
-        # At once: a tool that handles a failure beside it has still asked this.
+        # Set immediately: the question stands even if the tool handles a failure beside it.
         self.interruption = InputRequired(self._open, state)
         count = 0
         while count < len(self._open):

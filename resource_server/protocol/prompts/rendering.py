@@ -112,7 +112,7 @@ def _field(argument: PromptArgument) -> dict[str, Any]:
 def argument_values(
     prompt: Prompt, given: Mapping[str, object], *, are_all: bool = True
 ) -> dict[str, str]:
-    """Return the value of each argument that has one, given or by default.
+    """Return the values of arguments, given or by default.
 
     An empty value counts as missing: forms send it for a field that was left empty. Without
     `are_all`, required arguments may be missing.

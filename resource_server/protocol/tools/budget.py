@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DEFAULT_CHARACTERS = 25_000
-"""Below the limits of all known hosts, of which the smallest is about 40,000 characters."""
+"""Below the limits of all known hosts; the smallest is about 40,000 characters."""
 MAX_ADVERTISED = 500_000
 """Maximum `anthropic/maxResultSizeChars`; clients ignore a larger one."""
 

@@ -373,7 +373,7 @@ class _Reader:
         return shown, self._notice(what, before, "Those before")
 
     async def _bytes_before(self, count: int) -> str:
-        """Return a notice of what is before the last lines of a document too long to count."""
+        """Return a notice that only the last lines are shown of a document too long to count."""
         content = (await self._fetch(Range("tail", count))).items[0].content
         what = f"only the last {count} lines fit"
         if content is None or not content.offset:

@@ -181,7 +181,7 @@ class _ResultsPage:
     def show(self, limit: int, budget: int) -> None:
         """Show at most `limit` matches, alike many of each file, within the budget if possible.
 
-        Of each file there is at least one line, even if that is over the budget.
+        Shows at least one line per file, even over the budget.
         """
         offered = [file.offered for file in self._files]
         room = max(limit - sum(file.is_named for file in self._files), sum(map(bool, offered)))

@@ -1,6 +1,6 @@
 """Change detection: turns commits into changes of subscribed rows and documents.
 
-A commit only says that something may have changed. The detector then reads subscribed rows again,
+A commit only means that something may have changed. The detector then reads subscribed rows again,
 one statement per table, and reports those that differ. All other subscribed paths are reported as
 possible changes, for the server to compare. A table with a `change` column is skipped while the
 greatest value of that column and the row count stay the same. Without subscriptions the database

@@ -75,7 +75,7 @@ _LARGE = 2 * 1024 * 1024
 """Characters of one statement's texts above which the next one has fewer rows."""
 _DESCRIBED_AT_ONCE = 32
 _MAX_NAMED = 10
-"""Maximum tables whose searched columns a caller is told."""
+"""Maximum tables named in a message, with their searched columns."""
 _FILTER = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
 _NONE_SEARCHED = f"No column of a table is searched; {_FILTER}"
 

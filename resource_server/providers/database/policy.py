@@ -313,7 +313,7 @@ class Policy:
         return any(rule.restricts for rule in self._rules)
 
     def restricts(self, name: TableName) -> bool:
-        """Return whether a table or any part of it is hidden or masked.
+        """Return whether a table is hidden, or partly hidden or masked.
 
         The option `rows` does not count: it only removes documents.
         """

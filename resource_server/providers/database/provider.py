@@ -249,7 +249,7 @@ class Database:
 
     @property
     def call_timeout_s(self) -> float:
-        """See `SupportsTimeout`: a statement may take as long as the manifest allows."""
+        """See `SupportsTimeout`: it includes the manifest's timeout of a statement."""
         return self.timing.call_s + max(self.limits.timeout, self.limits.query_timeout)
 
     @property
@@ -491,7 +491,7 @@ class Database:
         return f"exposed{self._required_scopes(path, table)}"
 
     def _required_scopes(self, path: Path, table: TableName | None) -> str:
-        """Return the scopes that an exposed resource requires and the options that say so."""
+        """Return the scopes that an exposed resource requires, with the options behind them."""
         rule = self._policy.rule(table) if table else f"queries.{path[-1]}" if path else ""
         options = [each for each in (f"{rule}.access", f"{rule}.sql") if each in self._restrictions]
         scopes = frozenset[str]().union(*(self._restrictions[each] for each in options))

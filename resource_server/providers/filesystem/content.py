@@ -55,8 +55,8 @@ def read_content(
 ) -> Content:
     """Read a document or a range of it. Blocks; for worker threads.
 
-    `mime_type` is the media type of the name (`media_types.from_name`). The content has one of its
-    own if that is None or the bytes contradict it. At most `max_size` bytes are returned; a range
+    `mime_type` is the media type of the name (`media_types.from_name`). The content has
+    another if that is None or contradicts the bytes. At most `max_size` bytes are returned; a range
     that begins behind the end is empty.
 
     * `bytes`: text is cut between characters. A character at either edge of the range is left out,

@@ -85,7 +85,7 @@ class VisibleTable(NamedTuple):
 
 
 class VisibleTables(NamedTuple):
-    """What SQL may read: the same object as long as neither schema nor policy changes."""
+    """What SQL may read: the same object until the schema or policy changes."""
 
     tables: tuple[VisibleTable, ...]
     """All other tables and views do not exist for the statements."""
@@ -193,7 +193,7 @@ class Engine(Protocol):
         ...
 
     async def unserved(self) -> Sequence[TableName] | None:
-        """Return what is there beside `tables`, such as tables that the login may not read.
+        """Return what `tables` leaves out, such as tables that the login may not read.
 
         None if the server does not tell.
         """
@@ -230,7 +230,7 @@ class Engine(Protocol):
     async def refusal(self, sql: str) -> str | None:
         """Return why the database refuses a statement of the manifest's author, or None.
 
-        The reason is for the operator, who is told nothing else.
+        The reason is all that the operator sees.
         """
         ...
 

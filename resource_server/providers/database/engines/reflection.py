@@ -155,7 +155,7 @@ class Table(msgspec.Struct, frozen=True):
     strict: bool = False
     """SQLite: a STRICT table, whose values are certain to have the declared types."""
     other_keys: tuple[Key, ...] = ()
-    """Keys to use in place of `key` where a column of it is hidden, best first."""
+    """Keys that replace a `key` with a hidden column, best first."""
     unread: tuple[str, ...] | None = ()
     """Names of further columns, which the login may not read; None if it cannot be known whether
     there are any, since the login may read single columns only."""

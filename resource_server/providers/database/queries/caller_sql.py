@@ -61,7 +61,7 @@ _MAX_DEPTH: Final = 300
 _MAX_PARTS: Final = 64
 """Maximum parts of a name on DuckDB, for the same reason."""
 _MAX_INLINE: Final = 2_000
-"""Characters of a statement that is parsed at once; of a longer one, a thread does it."""
+"""Maximum characters of a statement that is parsed inline; a thread parses longer ones."""
 _MAX_KEPT: Final = 256
 """Parsed statements that are kept, each of at most `_MAX_KEPT_CHARACTERS`."""
 _MAX_KEPT_CHARACTERS: Final = 10_000

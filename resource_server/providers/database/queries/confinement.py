@@ -37,7 +37,7 @@ T = TypeVar("T")
 _MAX_ATTEMPTS: Final = 5
 """How often a statement begins again because the schema has changed."""
 _REFUSED = "the database refuses this query"
-"""The message for clients, which tells nothing of the SQL or of what is hidden."""
+"""The message for clients, which reveals neither the SQL nor anything hidden."""
 
 
 class EngineConfinedSql:

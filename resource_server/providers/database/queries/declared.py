@@ -55,7 +55,7 @@ _HOMES: Mapping[EngineName, Sequence[str | None]] = {
     "postgresql": ("public",),
     "duckdb": ("main", None),
 }
-"""Schemas of unqualified names, as far as a statement alone can tell."""
+"""Schemas assumed for unqualified names, without asking the database."""
 
 ParameterReader: TypeAlias = Callable[[str, Parameter, Any], ParameterValue]
 """Converts a client's value: `parameters.value_from_text` or `value_from_json`."""

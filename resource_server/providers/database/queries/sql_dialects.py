@@ -1,8 +1,8 @@
 """Dialects of SQL that is written anew, in which functions keep their names and arguments.
 
 The parser knows what many functions are in other dialects, and writes some of them with another
-name, order of arguments or format. All of them are functions alike here, but those with a syntax of
-their own.
+name, order of arguments or format. Here all are plain functions, except those with special
+syntax.
 """
 
 from __future__ import annotations

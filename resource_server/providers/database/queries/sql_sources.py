@@ -30,7 +30,7 @@ _COLUMNS_OF: Final[Mapping[str, Sequence[str]]] = {
 
 
 class Sources:
-    """The sources of one tree, each of which has an alias.
+    """The sources of one tree, each with an alias.
 
     Args:
         tree: the tree; tables and functions without an alias get one.

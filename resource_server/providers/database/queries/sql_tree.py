@@ -350,7 +350,7 @@ class _Confined:
         Searches(self._engine, is_stored, value).bound(self.tree)
 
     def limit(self, rows: int, values: Sequence[object]) -> None:
-        """Let the statement give at most `rows`; a limit of its own is a number or a parameter."""
+        """Limit the statement to `rows`; its own limit must be a number or a parameter."""
         while isinstance(self.tree, exp.Subquery) and not any(
             value for name, value in self.tree.args.items() if name != "this"
         ):

@@ -141,7 +141,7 @@ COLLATIONS: Final[Mapping[EngineName, frozenset[str]]] = {
     "mysql": frozenset(("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")),
     "mariadb": frozenset(("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")),
 }
-"""Collations that tell nothing of the server, nor of what its owner has made."""
+"""Collations that reveal nothing about the server or its owner's objects."""
 VOCABULARY: Final[Mapping[EngineName, frozenset[str]]] = {
     engine: words | CALLED[engine] for engine, words in WORDS.items()
 }

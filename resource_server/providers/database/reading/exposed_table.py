@@ -482,7 +482,7 @@ class ExposedTable:
         return tuple([type.segment(value) for type, value in zip(self.key_types, key, strict=True)])
 
     async def with_key_of_rows(self) -> ExposedTable:
-        """Return the table with the first of its keys in which no shown row has NULL.
+        """Return the table with its first key without NULL in the shown rows.
 
         SQLite allows NULL in a primary key. Rows with it have no address if there is no other key,
         or if the table cannot be read in time.

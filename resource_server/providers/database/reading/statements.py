@@ -255,8 +255,8 @@ class Statements:
     def _total_order(self) -> list[sa.ColumnElement[Any]]:
         """Return an order in which only rows with the same values are equal.
 
-        Each visible column in its own order, as far as it has one, and then by the bytes of its
-        values; then the masked columns by digests, whose order tells nothing of the values.
+        First the visible columns in the order of their types, if these have one, then their bytes;
+        last, digests of the masked columns, whose order reveals nothing about the values.
         """
         visible = [column for column in self._ordering if column.name not in self._masked]
         own = [

@@ -97,7 +97,7 @@ def deny_list(allowed: tuple[str, ...]) -> SecretDenyList:
 
 
 def _prefilter(secrets: Patterns) -> Sequence[re.Pattern[str]]:
-    """Return expressions one of which is found in `/name/name/` if any name may match a pattern.
+    """Return expressions; one matches `/name/name/` if any name may match a pattern.
 
     They err towards matching: they find every dotted name and the longest fixed part of each
     pattern. One for each first character, and in it a group for each second one: so most places are

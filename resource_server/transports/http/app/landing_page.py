@@ -70,7 +70,7 @@ class Shown(NamedTuple):
 
 
 class LandingPage:
-    """Answers browsers; mounts are named only to callers who may see them.
+    """Answers browsers; shows each caller only visible mounts.
 
     `check` raises `HttpError` for another host or a foreign web page, `authenticate` without a
     valid token. `url` is the public URL of the endpoint, by default that of the request.

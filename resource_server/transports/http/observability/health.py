@@ -29,7 +29,7 @@ _PROXY_HEADERS = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 
 class OperatorEndpoints:
-    """Answers operators; mounts are named only to callers who may see them."""
+    """Answers operators; shows each caller only visible mounts."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class TooLarge(Exception):
 def create(
     database: duckdb.DuckDBPyConnection, source: str, visible: CallerTables, *, is_database: bool
 ) -> bool:
-    """Create the tables in `memory.main`, and close their source unless all of it is visible.
+    """Create the tables in `memory.main`, and close their source unless it is wholly visible.
 
     A table that cannot be read, such as a broken view, is left out.
 
@@ -71,7 +71,7 @@ def create(
     is_whole = whole.issuperset(types)
     for relation in visible.tables:
         selected = _select(source, relation, is_database=is_database)
-        # Updates of what is hidden may move rows; the lines of data files never move.
+        # Updates of hidden rows may move others; the lines of data files never move.
         is_table = types.get((relation.schema, relation.table)) == "table"
         is_ordered = is_database and not (is_table and relation.columns is None)
         try:

@@ -263,7 +263,7 @@ class CurrentWorker:
         look = partial(self._source.look, is_open=self.is_known)
         state, opening = await asyncio.to_thread(look)
         while (pause := settling_s(state)) > 0:
-            # A later write could not be told from the last one.
+            # A later write could have the same times as the last one.
             await asyncio.sleep(pause)
             state, opening = await asyncio.to_thread(look)
         if self._refused is not None and self._refused[0] == state:

@@ -46,7 +46,7 @@ _MAGIC: Final = re.compile(r"[*?\[]")
 
 _FileState: TypeAlias = tuple[int, int, int, int, int]
 State: TypeAlias = tuple[_FileState | None, ...]
-"""Device, inode, size and times of each file, None if it is missing; equal if none has changed."""
+"""Device, inode, size and times of each file, None if it is missing; equal for unchanged files."""
 
 
 def kind_of(name: str) -> Kind | None:

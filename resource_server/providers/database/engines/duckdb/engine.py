@@ -183,7 +183,7 @@ class DuckdbEngine:
             view = TableName(schema, name)
             if view not in names:
                 continue
-            with suppress(ValueError, KeyError, RecursionError):  # it cannot be told what it reads
+            with suppress(ValueError, KeyError, RecursionError):  # its reads remain unknown
                 ((text,),) = await self._ask(syntax.PARSE, _select_of(str(sql)))
                 read = syntax.reads(syntax.parsed_statement(text))
                 is_anything = read.is_anything or bool(read.functions & macros)

@@ -24,7 +24,7 @@ MAX_VALUE_BYTES = 16 * 1024 * 1024
 """Maximum size of one value; a larger one is truncated."""
 MAX_MESSAGE_BYTES = 3 * MAX_RESULT_BYTES
 VISIBLE_BYTES = 384 * 1024 * 1024
-"""Memory of what callers may read, if it is copied; the rest is for their statements."""
+"""Memory for copies of visible data; the rest is for callers' statements."""
 
 LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
 """Endings of the files beside a database that hold its last changes."""
@@ -128,7 +128,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     has_tables: bool = True
     """Whether there is a table or a view."""
     is_copy: bool = False
-    """Whether it holds copies of what callers may read, and has closed the files."""
+    """Whether it holds copies of the visible data, and has closed the files."""
 
 
 class OpenRefused(msgspec.Struct, frozen=True, tag=True):

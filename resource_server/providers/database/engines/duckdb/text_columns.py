@@ -1,7 +1,7 @@
 """Columns of texts, and the types that spell every one of their values as it is.
 
-A number spells `00123`, `+4912` and `1_000` otherwise, a boolean `t`: they stay text. `1.10` is a
-decimal where every value of its column has two digits after the point, else text.
+`00123`, `+4912`, `1_000` and `t` stay text, since numbers and booleans are spelt otherwise. `1.10`
+is a decimal in a column with two digits after every point, else text.
 """
 
 from __future__ import annotations

@@ -283,8 +283,8 @@ def _unescaped(text: str) -> str:
 def _indexes(rows: Iterable[Sequence[Any]], short: set[str]) -> tuple[tuple[Index, ...], set[str]]:
     """Return the indexes, and the names of those that make whole values unique and ordered.
 
-    A hash index orders no values, and without an index only the beginning of a value counts; so it
-    is whole if all of its columns are `short`.
+    A hash index orders nothing, and sorting without an index compares only the beginning of a
+    value; so all its columns must be `short`.
     """
     names: dict[str, list[str | None]] = {}
     unique: dict[str, bool] = {}

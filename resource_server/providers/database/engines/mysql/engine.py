@@ -166,7 +166,7 @@ class MysqlEngine(ServerEngine):
             view = TableName(None, str(name))
             if view not in names or not definition:
                 continue
-            with suppress(ValueError):  # it cannot be told what it reads
+            with suppress(ValueError):  # its reads remain unknown
                 tokens = sql_tokenizer.statement(str(definition), "mysql")
                 parts = [each.parts for each in sql_tokenizer.references(tokens, "mysql")]
                 tables = {

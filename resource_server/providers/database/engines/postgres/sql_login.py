@@ -32,7 +32,7 @@ from resource_server.providers.database.engines.sql_login import (
 )
 
 _CHUNK: Final = 16
-"""Rows fetched at once, of which each may be as large as a row may be."""
+"""Rows per fetch; each may have the maximum size of a row."""
 _COST_PER_S: Final = 1e7
 """Estimated cost of a statement that no server reaches in a second; a page read costs 1."""
 _TOO_LARGE: Final = "a row of more than 1 MB"
@@ -91,9 +91,9 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
         return Rows(tuple(each.name for each in columns), rows[:limit], is_cut or len(rows) > limit)
 
     def _reads_whole_tables(self, sql: str) -> bool:
-        """Return whether a statement reads nothing that has a part which callers do not see.
+        """Return whether a statement reads only tables without hidden rows or columns.
 
-        Estimates come from statistics of all rows, so refusals would tell of those that are hidden.
+        Estimates come from statistics of all rows, so refusals would reveal hidden ones.
         """
         views = [table.name.name for table in self._visible.tables]
         return not any(quoted(view) in sql for view in views if view not in self._whole)

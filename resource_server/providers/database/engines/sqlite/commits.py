@@ -1,7 +1,7 @@
 """The commit watch of a SQLite file, on aiosqlite.
 
-File events say when to look at `PRAGMA data_version`. Where the system reports all of them, polls
-are rare; they find what no event tells, such as a commit that becomes visible late.
+File events trigger a look at `PRAGMA data_version`. Where the system reports every event, polls are
+rare; they find what events miss, such as a commit that becomes visible late.
 """
 
 from __future__ import annotations

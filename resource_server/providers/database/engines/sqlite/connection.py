@@ -231,7 +231,7 @@ class SqliteConnection:
     def at_once(self, statement: Statement, limit: int) -> Rows | None:
         """Return the rows of a statement of ours; None if they may be large. For `InlineReader`.
 
-        Bounds the size of each value: a sum of all sizes would take as long as the fetch.
+        Bounds the size of each value, not their sum, which would double the time of the fetch.
 
         Raises:
             sqlite3.Error: whatever SQLite raises; a `DataError` for a large value.
@@ -271,7 +271,7 @@ class SqliteConnection:
         try:
             self.database.execute(f"EXPLAIN SELECT * FROM {quoted(view)}").close()  # noqa: S608
         except sqlite3.Error:
-            found.clear()  # such as a view of what is not there
+            found.clear()  # such as a view of a missing table
         finally:
             self.database.set_authorizer(self.authorizer)
         return found

@@ -124,7 +124,7 @@ class PolicyConnection(SqliteConnection):
     def _examine(self) -> tuple[SqliteSchema, frozenset[str], str]:
         """Return the names in the file, its tables with expressions, and its encoding."""
         self.database.text_factory = surrogate_text
-        # First: a schema that changes from here on is another one.
+        # First, so that any later change of the schema is noticed.
         (self._version,) = self.database.execute("PRAGMA schema_version").fetchone()
         (encoding,) = self.database.execute("PRAGMA encoding").fetchone()
         schema, computed = read_schema(self.database), computed_tables(self.database)
@@ -228,12 +228,12 @@ class PolicyConnection(SqliteConnection):
 
 
 class _Proof:
-    """A statement that is known to be a subquery of what is visible."""
+    """A statement that is proved to be a subquery of visible tables."""
 
     def __init__(self, sql: str, *, is_plain: bool) -> None:
         self._sql = sql
         self.is_plain = is_plain
-        """Whether each of its steps is short."""
+        """Whether all its steps are short."""
         self._has_limit = _ENDS_WITH_LIMIT.search(sql) is not None
         self._columns: tuple[str, ...] | None = None
 

@@ -1,7 +1,7 @@
 """Connections for the statements of one policy: in threads, and one for the event loop.
 
-A statement that was quick, and whose every step is short, is read inline the next time, as long as
-it is as quick; see `inline_reader.py`.
+A quick statement whose steps are all short is read inline the next time, until it is slow; see
+`inline_reader.py`.
 """
 
 from __future__ import annotations
