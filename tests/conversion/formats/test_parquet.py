@@ -1,4 +1,4 @@
-"""Parquet and Arrow as tables."""
+"""Parquet as tables, and what Arrow refuses alike."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.samples.columnar import FEATHER, ROWS, parquet
 
-STREAM = FEATHER[8:]
-"""The same without the head of a file: what follows its end is not read."""
 DOCUMENTS = {"parquet": parquet(), "arrow": FEATHER}
 
 
@@ -59,18 +57,6 @@ def test_values_are_json_where_json_has_them() -> None:
     }
 
 
-@pytest.mark.parametrize("document", [FEATHER, STREAM], ids=["file", "stream"])
-def test_arrow_files_and_streams_are_read_and_unreadable_types_are_named(document: bytes) -> None:
-    at = "2026-11-23T09:30:00+01:00"
-    assert table("arrow", document) == {
-        "columns": ["city", "stock", "day", "at", "tags", "map"],
-        "rows": [
-            ["Zürich", 17, "2026-11-23", at, ["a", "b"], "[map]"],
-            ["Bern", None, "2026-11-23", at, [], "[map]"],
-        ],
-    }
-
-
 @pytest.mark.parametrize(
     ("rows", "numbers"),
     [("1", [1]), ("2047-2050", [2047, 2048, 2049, 2050]), ("2999-", [2999, 3000])],
@@ -78,11 +64,6 @@ def test_arrow_files_and_streams_are_read_and_unreadable_types_are_named(documen
 def test_a_range_of_rows_is_read_across_row_groups(rows: str, numbers: list[int]) -> None:
     found = table("parquet", parquet(), rows=rows, columns="number")
     assert found == {"columns": ["number"], "rows": [[number] for number in numbers]}
-
-
-def test_rows_of_batches_are_counted_from_the_first() -> None:
-    assert table("arrow", FEATHER, rows="2-", columns="city")["rows"] == [["Bern"]]
-    assert "Rows 1-1 of 2" in text("arrow", FEATHER, rows="1")
 
 
 @pytest.mark.parametrize("module", DOCUMENTS)
