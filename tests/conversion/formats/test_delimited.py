@@ -289,14 +289,14 @@ def _as_written(cell: object) -> object:
 @pytest.mark.parametrize(
     "hostile",
     [
-        b'a,b\n"' + b"x" * 20_000_000,
+        b'a,b\n"' + b"x" * 4_000_000,
         b"," * 1_000_000,
-        b"\n" * 5_000_000,
-        b'"' * 5_000_000,
-        b'a,"b\n' * 500_000,
-        b"a" * 20_000_000,
+        b"\n" * 1_000_000,
+        b'"' * 1_000_000,
+        b'a,"b\n' * 100_000,
+        b"a" * 4_000_000,
         b"a,b\n" + b"\0" * 1_000_000,
-        b"a;b,c|d\te\n" * 300_000,
+        b"a;b,c|d\te\n" * 60_000,
     ],
 )
 def test_hostile_tables_end_soon(hostile: bytes) -> None:
@@ -304,7 +304,7 @@ def test_hostile_tables_end_soon(hostile: bytes) -> None:
         begin = time.process_time()
         with suppress(ConversionError):
             _parts(hostile, media_type)
-        assert time.process_time() - begin < 20
+        assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize(

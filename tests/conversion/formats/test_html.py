@@ -124,7 +124,7 @@ def test_fragments_are_converted() -> None:
         "<table><td colspan=1000000000 rowspan=1000000000>a<td>b</table>",
         "<table>" + "<tr><td rowspan=65534 colspan=1000>a" * 300,
         "<title>" * 100_000,
-        "<meta " * 100_000,
+        "<meta " * 30_000,
         "\0<p>a\0b</p>&#xD800;&#x110000;",
     ],
 )
