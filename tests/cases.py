@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 import pytest
 
 _Test: TypeAlias = Callable[..., Any]
+_PARAM: Any = type(pytest.param())
 
 
-def each(
+def for_each(
     names: str | Sequence[str], values: Iterable[Any], *, ids: Iterable[object] | None = None
 ) -> Callable[[_Test], _Test]:
     """Run a test with each of these values, as `pytest.mark.parametrize` does, but as one test.
@@ -85,8 +86,10 @@ def _named(
     labels = [] if ids is None else [*ids]
     for place, value in enumerate(values):
         case, label = value, labels[place] if labels else None
-        if isinstance(value, type(pytest.param())):
+        if isinstance(value, _PARAM):
             assert not value.marks, "a case with a mark is a test of its own"
-            case, label = value.values if len(names) > 1 else value.values[0], value.id
-        arguments = dict(zip(names, case if len(names) > 1 else (case,), strict=True))
-        yield f"{place}: {label or arguments!r:.200}", arguments
+            case, label = value.values, value.id
+        elif len(names) == 1:
+            case = (value,)
+        arguments: dict[str, Any] = dict(zip(names, case, strict=True))
+        yield f"{place}: {label or arguments!s:.200}", arguments

@@ -18,6 +18,7 @@ from resource_server.provider.search import (
     SupportsSearch,
 )
 from resource_server.testing import ProviderViolations, check_provider
+from tests.cases import for_each
 from tests.providers_for_tests import Leaf, Tree
 
 pytestmark = pytest.mark.anyio
@@ -131,7 +132,7 @@ async def test_a_provider_whose_search_keeps_the_contract_passes() -> None:
     await check_provider(Searched())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("broken", "rule"),
     [
         (FindsMore, "a page has at most `limit` items"),

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path, Skill, SkillFile
 from resource_server.testing import ProviderViolations, check_provider
+from tests.cases import for_each
 from tests.providers_for_tests import Tree
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +117,7 @@ async def test_skills_that_keep_the_rules_are_accepted() -> None:
     await check_provider(Skilled())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("broken", "rule"),
     [
         (ListsMore, "a page has at most `limit` items"),

@@ -10,6 +10,7 @@ import pytest
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Path, Resource
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.protocol.tools.tooled import PICTURE, STRUCTURED, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree, WatchedTree
@@ -34,8 +35,8 @@ async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
 # -- resource_metadata
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("uri", ["test://one/formats", "test://one/folder", "test://one"])
+@for_each("revision", EVERY)
+@for_each("uri", ["test://one/formats", "test://one/folder", "test://one"])
 async def test_metadata_is_equal_in_text_and_structured_content(revision: str, uri: str) -> None:
     wire = await wired(revision)
     result = await called(wire, "resource_metadata", revision, uri=uri)
@@ -56,7 +57,7 @@ async def test_metadata_is_equal_in_text_and_structured_content(revision: str, u
     assert len(words(result)) < 0.8 * len(json.dumps(described, separators=(",", ":")))
 
 
-@pytest.mark.parametrize("long", ["details", "description"])
+@for_each("long", ["details", "description"])
 async def test_long_details_and_descriptions_are_left_out_of_metadata(long: str) -> None:
     def detailed(path: Path) -> Resource:
         more: dict[str, Any] = {"details": {"many": "x"}, "description": "y"}
@@ -74,8 +75,8 @@ async def test_long_details_and_descriptions_are_left_out_of_metadata(long: str)
 # -- notifications
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
-@pytest.mark.parametrize("uri", ["test://one/a.txt", "test://one"])
+@for_each("revision", HANDSHAKE)
+@for_each("uri", ["test://one/a.txt", "test://one"])
 async def test_a_change_between_read_and_subscribe_is_notified(revision: str, uri: str) -> None:
     tree = WatchedTree({"a.txt": "text"})
     async with await server_of(tree) as server:
@@ -118,8 +119,8 @@ PLACES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(("name", "member", "others"), PLACES)
+@for_each("revision", EVERY)
+@for_each(("name", "member", "others"), PLACES)
 async def test_arguments_of_wrong_types_are_reported(
     revision: str, name: str, member: str, others: dict[str, Any]
 ) -> None:
@@ -149,14 +150,14 @@ async def test_null_counts_as_omitted_for_optional_arguments() -> None:
     assert await called(wire, "search_resources", "2025-11-25", **some, **nothing) == found
 
 
-@pytest.mark.parametrize("name", ["read_resource", "resource_metadata", "search_resources"])
+@for_each("name", ["read_resource", "resource_metadata", "search_resources"])
 async def test_a_missing_required_argument_is_named(name: str) -> None:
     told = refusal(await called(await wired("2025-11-25"), name, "2025-11-25"))
     needed = "query" if name == "search_resources" else "uri"
     assert told == f"Invalid arguments: Object missing required field `{needed}`"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "junk", ["", " ", "x" * 100_000, "\0", "\n", "\u202e", "%", "/(/", "/(a+)+$/", "[", "**/**/**"]
 )
 async def test_hostile_arguments_do_no_harm(junk: str) -> None:
@@ -166,7 +167,7 @@ async def test_hostile_arguments_do_no_harm(junk: str) -> None:
     assert words(await called(wire, "read_resource", "2025-11-25", uri="test://one/a%20b.txt"))
 
 
-@pytest.mark.parametrize("name", ["list_resources", "read_resource"])
+@for_each("name", ["list_resources", "read_resource"])
 async def test_a_catalog_tool_reports_the_progress_of_the_catalog(name: str) -> None:
     wire = await wired("2025-11-25", SlowTree, timing=Timing(progress_interval_s=0.0))
     uri = {"uri": "test://one"} if name == "read_resource" else {}

@@ -6,12 +6,13 @@ import pytest
 
 from resource_server.protocol.server import ServerLimits
 from resource_server.provider.tools import TextBlock
+from tests.cases import for_each
 from tests.protocol.tools.tooled import COUNTRY, called, refusal, returning, saying, wired, words
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("junk", [None, 5, "x", [], ["x"], True])
+@for_each("junk", [None, 5, "x", [], ["x"], True])
 async def test_arguments_that_are_not_an_object_are_bad_params(junk: object) -> None:
     wire = await wired(returning())
     for name in ("x", "list_resources"):
@@ -20,7 +21,7 @@ async def test_arguments_that_are_not_an_object_are_bad_params(junk: object) -> 
         assert "$.arguments" in error["message"]
 
 
-@pytest.mark.parametrize("name", ["nothing", "", "X", "x ", "../x", "x" * 10_000, "\N{SNOWMAN}"])
+@for_each("name", ["nothing", "", "X", "x ", "../x", "x" * 10_000, "\N{SNOWMAN}"])
 async def test_an_unknown_tool_is_bad_params(name: str) -> None:
     error = await (await wired(returning())).error("tools/call", {"name": name})
     assert error["code"] == -32602
