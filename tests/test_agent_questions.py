@@ -22,7 +22,6 @@ from tests.benchmarks.agent.conversation import (
     weigh,
 )
 from tests.benchmarks.agent.question import Lines, Names, Question, Rows
-from tests.cases import for_each
 
 ASKED = Asked("a server", [], "", r"next: \S+", ("/scratch/x81", "/home"))
 DONE = Given(100, "complete")
@@ -87,7 +86,7 @@ def test_the_version_of_a_file_counts_the_same_each_time() -> None:
     assert first == second == len(texts[1])
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("answer", "verdict"),
     [
         (result("one two"), "complete"),

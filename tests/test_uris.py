@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from tests.cases import for_each
 
 NEVER = ("", ".", "..")
 
@@ -117,7 +116,7 @@ def test_one_trailing_slash_is_ignored() -> None:
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@for_each(
+@pytest.mark.parametrize(
     ("hostile", "legitimate", "path"),
     [
         ("file:///p/../a", "file:///p/..a", ("p", "..a")),
@@ -157,7 +156,7 @@ def test_a_hostile_spelling_is_not_found_and_a_similar_one_parses(
     assert uris.parse(legitimate).path == path
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("sent", "canonical"),
     [
         # Hosts leave these unencoded, and they can mean nothing else.
@@ -182,7 +181,7 @@ def other_paths(uri: str) -> list[tuple[str, ...]]:
     return [reference.path for reference in uris.other_readings(uri)]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("sent", "readings"),
     [
         ("file:///p/a.md", []),
@@ -227,7 +226,7 @@ def test_other_readings_of_a_uri_undo_what_hosts_do(
     assert other_paths(sent) == readings
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("wrapped", "within"),
     [
         ("mcp-resource://6d6370/file/dylo78gyp/p/a.md", "file:///p/a.md"),
@@ -245,7 +244,7 @@ def test_a_wrapped_uri_is_read_as_the_one_within(wrapped: str, within: str) -> N
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@for_each(
+@pytest.mark.parametrize(
     ("inside", "readings"),
     [
         ("", []),
@@ -297,7 +296,7 @@ def test_a_path_encoded_twice_or_not_at_all_is_among_the_readings(path: tuple[st
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@for_each("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
+@pytest.mark.parametrize("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
 def test_overlong_utf8_never_becomes_a_dot_or_a_slash(overlong: str) -> None:
     (segment,) = uris.parse(f"file:///{overlong}").path
     assert set(segment) <= {chr(0xDC00 + byte) for byte in range(0x80, 0x100)}
@@ -320,7 +319,7 @@ def test_the_longest_linux_path_fits_when_every_byte_is_encoded() -> None:
 # --- queries
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("uri", "query"),
     [
         ("file:///a", {}),
@@ -346,7 +345,7 @@ def test_a_query_is_split_then_decoded(uri: str, query: dict[str, str]) -> None:
     assert uris.parse(uri).path == ("a",)
 
 
-@for_each("query", ["a=1&a=2", "a=1&a=1", "a=1&%61=1"])
+@pytest.mark.parametrize("query", ["a=1&a=2", "a=1&a=1", "a=1&%61=1"])
 def test_a_repeated_query_parameter_is_refused_by_name(query: str) -> None:
     with pytest.raises(InvalidParameter, match="'a'"):
         uris.parse(f"file:///a?{query}")
@@ -355,7 +354,7 @@ def test_a_repeated_query_parameter_is_refused_by_name(query: str) -> None:
 # --- bases
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("written", "base"),
     [
         ("docs://handbook", "docs://handbook/"),
@@ -374,7 +373,7 @@ def test_a_base_is_canonical_and_ends_in_a_slash(written: str, base: str) -> Non
     assert uris.normalise_base(base) == base
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("uri", "says"),
     [
         ("handbook", "scheme"),
@@ -415,7 +414,7 @@ def test_the_collection_of_a_mount_is_its_base_without_the_slash() -> None:
 # --- templates
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("template", "variables"),
     [
         ("", {}),
@@ -431,7 +430,7 @@ def test_template_variables_have_their_operators(template: str, variables: dict[
     assert uris.template_variables(template) == variables
 
 
-@for_each(
+@pytest.mark.parametrize(
     "template",
     [
         "{",
@@ -505,7 +504,7 @@ def test_a_plain_path_expands_to_the_canonical_uri(path: tuple[str, ...]) -> Non
     assert uris.parse(f"docs://h/{plain}").path == path
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("typed", "meanings"),
     [
         ("docs/my f", ["docs/my f"]),

@@ -11,6 +11,7 @@ long; the first page of a level also has to find the collections above it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
@@ -110,7 +111,7 @@ class GlobalListing:
             is_full = await self._list_step(step, at, last, room)
             at, last = 0, None
             step = step if is_full else self._following(step)
-        entries = [entry for part in self._page for entry in part.entries]
+        entries = [*chain.from_iterable([part.entries for part in self._page])]
         listed, unavailable = listed + len(entries), tuple(self._without)
         if is_full and listed < bounds.max:
             following = self._cursor(self._page[-1], listed)

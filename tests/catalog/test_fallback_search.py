@@ -16,7 +16,6 @@ from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceT
 from resource_server.provider import Path, Provider
 from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from tests.cases import for_each
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree
 from tests.waiting import PATIENCE_S
 
@@ -62,7 +61,7 @@ NODES: dict[str, Node] = {
 }
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("where", "expected"),
     [("names", ["docs/deep/crumb"]), ("text", ["docs/bread"])],
 )
@@ -72,7 +71,7 @@ async def test_names_and_lines_are_found_in_listed_documents(
     assert paths(await found(Tree(NODES), "crumb", where)) == expected
 
 
-@for_each("where", ["names", "text"])
+@pytest.mark.parametrize("where", ["names", "text"])
 async def test_an_unlisted_collection_is_searched_by_its_path(where: Where) -> None:
     page = await found(Tree(NODES), "b" if where == "names" else "crumb", where, below=("hidden",))
     assert paths(page) == ["hidden/bread"]
@@ -85,8 +84,8 @@ async def test_a_single_document_can_be_searched() -> None:
         await found(Tree(NODES), "crumb", "text", below=("absent",))
 
 
-@for_each("time_s", [20.0, 0.0])
-@for_each("where", ["names", "text"])
+@pytest.mark.parametrize("time_s", [20.0, 0.0])
+@pytest.mark.parametrize("where", ["names", "text"])
 async def test_pages_continue_where_the_one_before_ended(where: Where, time_s: float) -> None:
     tree = Tree({f"a{at}": "a" for at in range(7)})
     pages: list[str] = []

@@ -21,7 +21,6 @@ from resource_server.providers.database.options import ColumnOptions, TableOptio
 from resource_server.providers.database.provider import Database
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
-from tests.cases import for_each
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import EVERY, MODERN, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree
@@ -49,8 +48,8 @@ async def catalog_of(*providers: Provider, **more: Any) -> Catalog:
     return catalog
 
 
-@for_each("tree", [Tree, SlowTree])
-@for_each(
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@pytest.mark.parametrize(
     ("asked", "near"),
     [
         ("test://one/READEM.md", ["test://one/README.md"]),
@@ -73,7 +72,7 @@ async def test_names_with_a_slip_are_corrected(
     assert await near_resources(await catalog_of(tree(NODES)), asked) == near
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("asked", "near"),
     [
         ("test://one/paginator.py", ["test://one/src/deep/paginator.py"]),
@@ -108,8 +107,8 @@ async def test_a_provider_that_fails_only_costs_the_suggestions() -> None:
 # -- what callers are told
 
 
-@for_each("revision", EVERY)
-@for_each("method", ["resources/read", "resources/list", "resources/metadata"])
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("method", ["resources/read", "resources/list", "resources/metadata"])
 async def test_the_protocol_names_near_resources(revision: str, method: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), revision)
     error = await wire.error(method, {"uri": "test://one/src/mian.py"})
@@ -122,7 +121,7 @@ async def test_the_protocol_names_near_resources(revision: str, method: str) -> 
     assert error["data"] == {"uri": "test://one/nothing"}
 
 
-@for_each("name", ["read_resource", "list_resources", "resource_metadata"])
+@pytest.mark.parametrize("name", ["read_resource", "list_resources", "resource_metadata"])
 async def test_tools_name_near_resources(name: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     told = refusal(await called(wire, name, "2025-11-25", uri="test://one/docs/a_b.md"))

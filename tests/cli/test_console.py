@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from resource_server.cli import console
-from tests.cases import for_each
 from tests.cli.conftest import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -61,7 +60,7 @@ def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
     assert listed.stderr == b""
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("count", "text"),
     [
         (0, "0"),

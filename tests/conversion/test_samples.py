@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from resource_server.conversion.pool import ConverterPool
-from tests.cases import for_each
 from tests.conversion.comparison import converted
 from tests.conversion.facts import Absent, Cell, Fact, Heading, Link, Ordered, Placed, Text
 from tests.conversion.samples import SAMPLES, Sample
@@ -47,7 +46,7 @@ last
 """
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("fact", "other"),
     [
         (Text("a * b"), Text("b a")),

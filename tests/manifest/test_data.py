@@ -6,10 +6,9 @@ import pytest
 
 from resource_server.errors import ManifestError
 from resource_server.manifest.data import NOWHERE, DataPath, Positions, Problems, dotted
-from tests.cases import for_each
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "text"),
     [
         ((), ""),

@@ -17,7 +17,6 @@ from resource_server.manifest.decode import Decoder
 from resource_server.manifest.load import load
 from resource_server.provider import ByteSize
 from resource_server.runtime.option_types import Duration
-from tests.cases import for_each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +76,15 @@ def test_every_kind_of_option_is_decoded() -> None:
     )
 
 
-@for_each(("value", "expected"), [("'5'", "5"), ("5", 5), ("~", None), ("five", "five")])
+@pytest.mark.parametrize(
+    ("value", "expected"), [("'5'", "5"), ("5", 5), ("~", None), ("five", "five")]
+)
 def test_text_and_numbers_of_a_union_keep_their_type(value: str, expected: object) -> None:
     found, _ = decoded(f"{{name: n, value: {value}}}")
     assert found.value == expected
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("{mode: slow}", "1:1: option 'name' is missing"),

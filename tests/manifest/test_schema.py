@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 from resource_server.manifest import starter
 from resource_server.manifest.load import load
 from resource_server.manifest.schema import manifest_schema
-from tests.cases import for_each
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -92,7 +91,7 @@ def test_the_schema_accepts_every_manifest_that_loads(
     assert accepts(validator, text)
 
 
-@for_each("text", BAD)
+@pytest.mark.parametrize("text", BAD)
 def test_the_schema_refuses_mistakes(validator: Any, text: str) -> None:
     assert not accepts(validator, text)
 

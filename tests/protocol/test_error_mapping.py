@@ -18,7 +18,6 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.provider import Content, Path
-from tests.cases import for_each
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Leaf, SlowTree, Tree
 
@@ -48,8 +47,8 @@ async def test_a_missing_resource_is_not_found_and_named(tree: type[Tree], revis
 
 
 @pytest.mark.guarantee("refusal-looks-like-absence")
-@for_each("revision", EVERY)
-@for_each(
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(
     "uri",
     [
         "test://one/absent",
@@ -165,7 +164,7 @@ class ConfusedAtOnce(Tree):
         raise asyncio.CancelledError
 
 
-@for_each("tree", [Confused, ConfusedAtOnce])
+@pytest.mark.parametrize("tree", [Confused, ConfusedAtOnce])
 async def test_a_provider_that_cancels_its_own_work_is_an_internal_error(
     tree: type[Tree],
 ) -> None:
@@ -174,7 +173,7 @@ async def test_a_provider_that_cancels_its_own_work_is_an_internal_error(
     assert error["code"] == -32603
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_completion_of_an_unknown_prompt_template_or_variable_is_bad_params(
     revision: str,
 ) -> None:

@@ -11,7 +11,6 @@ from resource_server.runtime.file_system_kind import (
     file_system_kind,
     file_system_type,
 )
-from tests.cases import for_each
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux says what is mounted")
 
@@ -31,7 +30,7 @@ nonsense
 """
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "expected"),
     [
         ("/", "ext4"),
@@ -54,7 +53,9 @@ def test_the_deepest_and_last_mount_determines_the_file_system(path: str, expect
     assert file_system_type(TABLE, path.encode()) == expected
 
 
-@for_each("table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"])
+@pytest.mark.parametrize(
+    "table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"]
+)
 def test_an_unusable_mount_table_is_ignored(table: bytes) -> None:
     assert file_system_type(table, b"/srv") == ""
 

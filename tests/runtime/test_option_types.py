@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from resource_server.runtime.option_types import ByteSize, Duration, Rate
-from tests.cases import for_each
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("written", "seconds"),
     [
         ("0s", 0), ("250ms", 0.25), ("2s", 2), ("1.5 s", 1.5), ("30m", 1800), ("1h", 3600),
@@ -23,7 +22,7 @@ def test_a_duration_has_a_unit_or_is_in_seconds(written: object, seconds: float)
     assert Duration.parse(written) == seconds
 
 
-@for_each(
+@pytest.mark.parametrize(
     "written",
     ["", "5", "-1s", "1w", "s", "1e3s", "٣s", -1, True, None, float("nan"), float("inf"), []],
 )
@@ -41,7 +40,7 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
 # -- sizes
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("written", "size"),
     [
         (0, 0),
@@ -63,7 +62,7 @@ def test_a_size_is_a_number_of_bytes_or_has_a_unit(written: object, size: int) -
     assert ByteSize.parse(written) == size
 
 
-@for_each(
+@pytest.mark.parametrize(
     "written", ["", "KiB", "-1", "1e3", "10 bytes", "0x10", "1 K i B", "٣", -1, True, None, 1.5, []]
 )
 def test_anything_but_a_size_is_refused_with_an_example(written: object) -> None:
@@ -84,7 +83,7 @@ def test_a_size_option_reports_the_expected_form() -> None:
         option.validate_python("much")
 
 
-@for_each("written", ["9" * 400, "9" * 400 + "TiB"], ids=["plain", "with a unit"])
+@pytest.mark.parametrize("written", ["9" * 400, "9" * 400 + "TiB"], ids=["plain", "with a unit"])
 def test_an_absurd_size_is_refused_like_any_invalid_size(written: str) -> None:
     with pytest.raises(ValueError, match="64KiB"):
         ByteSize.parse(written)
@@ -105,7 +104,7 @@ def test_the_json_schema_of_a_size_accepts_exactly_the_valid_sizes(written: str)
 # -- rates
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("written", "a_second"),
     [
         ("200/s", 200),
@@ -121,7 +120,7 @@ def test_a_rate_is_per_second_or_has_a_unit(written: object, a_second: float) ->
     assert Rate.parse(written) == a_second
 
 
-@for_each(
+@pytest.mark.parametrize(
     "written",
     [
         *("", "200s", "0/s", "-1/s", "/s", "1/d", "1e3/s", "٣/s", "1/s/s"),

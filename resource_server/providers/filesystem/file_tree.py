@@ -614,7 +614,8 @@ class FileTree:
         document, regular = factory.document, modes.S_ISREG
         withheld = self.exposure.withheld
         known = withheld.known if withheld is not None else NONE_KNOWN
-        suspects, settled_ns = known.reasons, known.settled_ns
+        suspects, settled_ns = known.inodes, known.settled_ns
+        stat = os.stat
         while at < end:
             name = names[at]
             at += 1
@@ -622,20 +623,13 @@ class FileTree:
                 frame.at = at
                 return name
             try:
-                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            except OSError:
-                status = None  # removed since the directory was read
-            if (
-                status is not None
-                and regular(status.st_mode)
-                and not (
-                    withheld is not None
-                    and (
-                        status.st_ctime_ns > settled_ns
-                        or (status.st_dev, status.st_ino) in suspects
-                    )
-                    and self.is_withheld(frame.directory.prefix + name, status)
-                )
+                status = stat(name, dir_fd=fd, follow_symlinks=False)
+            except OSError:  # removed since the directory was read
+                end = min(len(names), end + 1)
+                continue
+            if regular(status.st_mode) and not (
+                (status.st_ino in suspects or status.st_ctime_ns > settled_ns)
+                and self.is_withheld(frame.directory.prefix + name, status)
             ):
                 found.append(document((*path, name), status, rules))
             else:

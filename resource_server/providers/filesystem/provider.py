@@ -19,6 +19,7 @@ from collections.abc import (
 from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import msgspec
@@ -103,6 +104,8 @@ _MAX_THREADS = 32
 _MAX_CONVERSIONS = 4
 """Maximum threads of one folder that wait for converters; further conversions wait in line."""
 _DIRECTORY_TYPE = "inode/directory"
+_FACTS = attrgetter("st_ino", "st_mtime_ns", "st_ctime_ns", "st_size", "st_dev")
+"""What the version of a file is made of."""
 _MAX_DIGESTS = 100_000
 _MAX_LOOKED_INTO = 10_000
 """Maximum files whose examined content is cached."""
@@ -816,9 +819,7 @@ async def _later_contents(
 
 def _version(status: Status, reading: int) -> str:
     # `hash` of integers is the same in every process, and eight times faster than blake2b.
-    times = (status.st_mtime_ns, status.st_ctime_ns)
-    facts = (status.st_ino, *times, status.st_size, status.st_dev, reading)
-    return hex(hash(facts) & 0xFFFF_FFFF_FFFF_FFFF)[2:]
+    return hex(hash((*_FACTS(status), reading)) & 0xFFFF_FFFF_FFFF_FFFF)[2:]
 
 
 _: type[Provider] = Filesystem

@@ -6,10 +6,9 @@ import pytest
 
 from resource_server.cli.hosts.host import HOSTS
 from resource_server.cli.hosts.server_entry import ServerEntry, Shape
-from tests.cases import for_each
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("command", "served"),
     [
         ("resource-server serve", ()),
@@ -51,7 +50,7 @@ def test_what_a_host_writes_is_read_again(host: object) -> None:
             assert found == entry
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     [
         None,

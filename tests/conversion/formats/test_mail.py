@@ -15,7 +15,6 @@ import pytest
 from resource_server.conversion.formats.mail import convert
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest
-from tests.cases import for_each
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 
@@ -82,7 +81,7 @@ def test_headers_are_decoded() -> None:
     assert "not shown" not in text
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("charset", "subject"),
     [
         ("iso-8859-15", "5 € für Öl"),
@@ -109,7 +108,7 @@ def test_subjects_of_all_encodings_are_decoded(charset: str, subject: str) -> No
         assert f"- Subject: {subject}\n" in _text(b"Subject: %s\n\nbody" % word)
 
 
-@for_each("encoding", ["utf-8", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
 def test_headers_and_text_of_bare_bytes_are_decoded(encoding: str) -> None:
     text = _text("From: Jürgen Größe <j@e.org>\nSubject: x\n\nschöne Grüße".encode(encoding))
     assert "Jürgen Größe" in text
@@ -192,13 +191,13 @@ def test_a_bounce_shows_its_text() -> None:
     assert "It came back" in text
 
 
-@for_each("data", [b"", b"\n", b"no header at all", b"\xff\xfe\0"])
+@pytest.mark.parametrize("data", [b"", b"\n", b"no header at all", b"\xff\xfe\0"])
 def test_what_is_no_mail_is_refused(data: bytes) -> None:
     with pytest.raises(ConversionError, match="no mail"):
         _text(data)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "hostile",
     [
         b"".join(

@@ -16,7 +16,6 @@ from resource_server.manifest.databases.database_url import (
     redacted_url,
     resolve_database_url,
 )
-from tests.cases import for_each
 
 FILES = st.text(
     st.characters(exclude_characters="\0/", exclude_categories=("Cs",)), min_size=1
@@ -63,7 +62,7 @@ def test_a_server_url_is_parsed_as_by_sqlalchemy(user: str, password: str, name:
         assert password not in repr(found)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("url", "host", "database"),
     [
         ("postgresql+asyncpg://h/d", "h", "d"),
@@ -79,7 +78,7 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
     assert (found.host, found.database) == (host, database)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("url", "reason"),
     [
         ("shop.db", "not a database URL"),
@@ -114,7 +113,7 @@ def test_an_unusable_url_is_refused_with_the_remedy(url: str, reason: str) -> No
         parse_database_url(url)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("postgresql://me:p@host:5432/db?password=x", "postgresql://…@host:5432/db"),

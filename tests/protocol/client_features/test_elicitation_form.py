@@ -15,7 +15,6 @@ from resource_server.errors import CannotElicit
 from resource_server.protocol.client_features.elicitation_form import Elicitation
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
 from resource_server.provider.tools import ElicitationAnswer
-from tests.cases import for_each
 
 LATER = (HANDSHAKE["2025-11-25"], MODERN["2026-07-28"])
 PLAIN = HANDSHAKE["2025-06-18"]
@@ -57,7 +56,7 @@ def answered(field: object, value: object, *, required: bool = True) -> object:
     return Elicitation("?", schema).answer(msgspec.Raw(data)).content["x"]
 
 
-@for_each("revision", LATER)
+@pytest.mark.parametrize("revision", LATER)
 def test_fields_known_since_2025_11_25_are_sent_unchanged(revision: Any) -> None:
     fields = FIELDS | SEVERAL
     assert form(**fields).params(revision)["requestedSchema"] == {
@@ -66,7 +65,7 @@ def test_fields_known_since_2025_11_25_are_sent_unchanged(revision: Any) -> None
     }
 
 
-@for_each("field", SEVERAL.values())
+@pytest.mark.parametrize("field", SEVERAL.values())
 def test_older_revisions_have_no_multiple_choice(field: object) -> None:
     with pytest.raises(CannotElicit, match="cannot ask for 'x'"):
         sent(field, PLAIN)
@@ -82,7 +81,7 @@ def test_older_revisions_have_enum_names_and_defaults_only_for_booleans() -> Non
     assert [name for name, field in properties.items() if "default" in field] == ["sure"]
 
 
-@for_each("revision", [PLAIN, *LATER])
+@pytest.mark.parametrize("revision", [PLAIN, *LATER])
 def test_the_sdk_knows_every_field(revision: Any) -> None:
     models = v2026 if revision.modern else v2025
     primitive: TypeAdapter[Any] = TypeAdapter(models.PrimitiveSchemaDefinition)
@@ -94,7 +93,7 @@ def test_the_sdk_knows_every_field(revision: Any) -> None:
         assert known.model_dump(by_alias=True, exclude_none=True) == field
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("asked", "expected"),
     [
         ({"type": ["integer", "null"]}, {"type": "integer"}),
@@ -121,7 +120,7 @@ def test_schema_keywords_unknown_to_forms_are_left_out(asked: object, expected: 
     assert sent(asked) == expected
 
 
-@for_each(
+@pytest.mark.parametrize(
     "asked",
     [
         {"type": "object"},
@@ -147,7 +146,7 @@ def test_fields_that_forms_cannot_show_are_refused(asked: object) -> None:
         form(x=asked)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("field", "value"),
     [
         ({"type": "string"}, ""),
@@ -176,7 +175,7 @@ def test_an_integer_may_have_a_decimal_point() -> None:
     assert (found, type(found)) == (3, int)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("field", "value"),
     [
         ({"type": "string"}, 1),
@@ -222,7 +221,7 @@ def test_optional_fields_may_be_omitted_and_unrequested_ones_are_dropped() -> No
     )
 
 
-@for_each("action", ["decline", "cancel"])
+@pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_the_content_of_a_refusal_is_dropped(action: str) -> None:
     data = json.dumps({"action": action, "content": {"x": "y"}}).encode()
     assert form(x={"type": "string"}).answer(msgspec.Raw(data)).content == {}

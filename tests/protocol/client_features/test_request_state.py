@@ -23,7 +23,6 @@ from resource_server.protocol.client_features.request_state import (
 from resource_server.protocol.server import Server
 from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import Timing
-from tests.cases import for_each
 from tests.person import Person
 from tests.protocol.client_features.asking import FORMS, accepted, modern, wired, words
 from tests.protocol.wire import Wire, server_of
@@ -80,7 +79,7 @@ def test_any_text_is_refused(text: str) -> None:
         state_of().opened(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "other",
     [
         state_of(key=ServerKey(b"another key of thirty-two characters")),
@@ -153,7 +152,7 @@ async def test_a_state_is_refused_when_it_has_expired() -> None:
     }
 
 
-@for_each(
+@pytest.mark.parametrize(
     "state",
     [
         "",

@@ -29,7 +29,6 @@ from resource_server.protocol.prompts.rendering import (
 )
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Provider
-from tests.cases import for_each
 from tests.protocol.prompts.serving import folder_server, got, reading, server_of
 from tests.protocol.wire import EVERY, MODERN, Wire
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
@@ -74,9 +73,9 @@ def saying(*said: str, **arguments: PromptArgument) -> Prompt:
 # -- texts
 
 
-@for_each("revision", EVERY)
-@for_each("tree", [Tree, SlowTree])
-@for_each("file", sorted(NODES))
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@pytest.mark.parametrize("file", sorted(NODES))
 async def test_the_sdk_accepts_every_prompt(revision: str, tree: type[Tree], file: str) -> None:
     wire = await wire_of(reading(ANY, "Read {file}."), tree(NODES), revision=revision)
     result = await wire.result(*got(file=file))
@@ -98,7 +97,7 @@ async def test_messages_are_in_order_with_their_roles() -> None:
     assert "description" not in result
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     [
         "{b} {{b}} {",
@@ -155,8 +154,8 @@ async def test_a_value_too_long_for_a_uri_is_refused_before_encoding(
     assert error["message"] == "Argument 'file' is too long for a URI"
 
 
-@for_each("revision", EVERY)
-@for_each(
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(
     "params",
     [
         {},
@@ -179,7 +178,7 @@ async def test_parameters_of_another_shape_are_refused(
         assert texts(await wire.result("prompts/get", plain)) == [""]
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_unusable_arguments_are_refused(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     for asked, words in (
@@ -194,7 +193,7 @@ async def test_unusable_arguments_are_refused(revision: str) -> None:
 # -- resources
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_an_embedded_resource_equals_the_result_of_a_read(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     result = await wire.result(*got(file="a b.txt"))
@@ -203,7 +202,7 @@ async def test_an_embedded_resource_equals_the_result_of_a_read(revision: str) -
     assert read["contents"][0]["resourceType"] == "document"
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_images_and_audio_are_shown_and_other_bytes_are_embedded(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     kinds = [contents(await wire.result(*got(file=file)))[0] for file in ("logo", "tone", "blob")]
@@ -213,7 +212,9 @@ async def test_images_and_audio_are_shown_and_other_bytes_are_embedded(revision:
     assert base64.b64decode(kinds[2]["resource"]["blob"]) == b"\x00\xff"
 
 
-@for_each("value", ["a b.txt", "a%20b.txt", "100%.txt", "100%25.txt", "what?.txt", "what%3F.txt"])
+@pytest.mark.parametrize(
+    "value", ["a b.txt", "a%20b.txt", "100%.txt", "100%25.txt", "what?.txt", "what%3F.txt"]
+)
 async def test_a_path_may_be_plain_or_encoded(value: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES))
     (embedded,) = contents(await wire.result(*got(file=value)))
@@ -266,7 +267,7 @@ async def test_only_the_preferred_format_is_embedded() -> None:
 # -- collections
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_a_collection_has_a_message_for_each_child(revision: str) -> None:
     wire = await wire_of(reading(ANY, "above"), Tree(NODES), revision=revision)
     result = await wire.result(*got(file="folder"))
@@ -276,7 +277,7 @@ async def test_a_collection_has_a_message_for_each_child(revision: str) -> None:
     assert "_meta" not in result or "resource-server/truncated" not in result["_meta"]
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_a_truncated_collection_is_marked_for_the_model_and_the_client(revision: str) -> None:
     limits = CatalogLimits(collection_children=2)
     server = await server_of(reading(ANY, "after"), Tree(NODES), limits=limits)
@@ -314,7 +315,7 @@ async def test_unreadable_children_are_left_out_with_a_note() -> None:
 # -- what cannot be read
 
 
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_a_missing_resource_is_reported_by_its_argument(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     assert await wire.error(*got(file="absent")) == {
@@ -336,7 +337,7 @@ async def test_an_unreadable_resource_is_reported_with_all_of_its_arguments() ->
     assert "data" not in error  # What it is may be none of theirs who ask.
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("raised", "code"),
     [
         (ResourceTooLarge(size=5, limit=1, next={"lines": "1"}), -32010),

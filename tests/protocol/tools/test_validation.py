@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from resource_server.provider.tools import TextBlock
-from tests.cases import for_each
 from tests.protocol.tools.tooled import (
     COUNTRY,
     called,
@@ -48,7 +47,7 @@ def deep(levels: int) -> Mapping[str, Any]:
     return found
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("schema", "value"),
     [
         ({"pattern": "^(a+)+$"}, "a" * 5000 + "b"),
@@ -74,7 +73,7 @@ async def test_checking_arguments_takes_bounded_time(schema: Any, value: object)
     assert words(result) == "fine" or refusal(result)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("items", "unique"),
     [([1, 2], True), ([1, 1.0], False), ([1, True], True), ([{"a": 1}, {"a": 1.0}], False)],
 )
@@ -93,7 +92,7 @@ async def test_a_number_of_400_digits_is_refused() -> None:
     assert refusal(result) == "Invalid arguments: a number is too large to check"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         ({"country": 5}, "country: 5 is not of type 'string'"),
@@ -107,7 +106,7 @@ async def test_a_number_of_400_digits_is_refused() -> None:
         ({"country": ["DE"] * 10_000}, "is not of type 'string'"),
     ],
 )
-@for_each("revision", EVERY)
+@pytest.mark.parametrize("revision", EVERY)
 async def test_arguments_that_violate_the_schema_are_reported(
     revision: str, arguments: dict[str, Any], problem: str
 ) -> None:

@@ -14,7 +14,6 @@ from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem import ranges
 from resource_server.providers.filesystem.ranges import wanted_range
 from resource_server.runtime.document_range import Range
-from tests.cases import for_each
 from tests.providers.filesystem.documents import TEXT, read
 
 
@@ -45,7 +44,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "expected"),
     [
         ({}, None),
@@ -62,7 +61,7 @@ def test_a_range_is_read_from_the_query(query: dict[str, str], expected: Range |
     assert wanted_range(query) == expected
 
 
-@for_each(
+@pytest.mark.parametrize(
     "query",
     [
         {"lines": "40-10"},

@@ -26,12 +26,14 @@ class KnownFiles(NamedTuple):
     settled_ns: int
     """Every other file that has not changed since this time is not withheld."""
     reasons: Mapping[Identity, str]
+    inodes: frozenset[int]
+    """The inodes in `reasons`, for a first look at each entry of a listing."""
     lasting: frozenset[Identity]
     names: frozenset[str]
     """The names of all withheld files, whether or not they exist."""
 
 
-NONE_KNOWN = KnownFiles(sys.maxsize, {}, frozenset(), frozenset())
+NONE_KNOWN = KnownFiles(sys.maxsize, {}, frozenset(), frozenset(), frozenset())
 """For roots without withheld files: no time is too late for a file to be none."""
 
 
@@ -72,7 +74,9 @@ class WithheldFiles:
     def _refresh(self) -> KnownFiles:
         before, found = self._seen, self._look()
         if found.lasting == before.lasting:
-            found = KnownFiles(found.settled_ns, found.reasons, before.lasting, found.names)
+            found = KnownFiles(
+                found.settled_ns, found.reasons, found.inodes, before.lasting, found.names
+            )
         self._seen = found
         return found
 
@@ -94,7 +98,8 @@ class WithheldFiles:
                     journal = _identity(place + suffix)
                     if journal is not None:
                         reasons[journal] = f"{reason} (a journal of it)"
-        return KnownFiles(settled_ns, reasons, frozenset(lasting), frozenset(names))
+        inodes = frozenset(inode for _, inode in reasons)
+        return KnownFiles(settled_ns, reasons, inodes, frozenset(lasting), frozenset(names))
 
 
 def _identity(path: str) -> Identity | None:

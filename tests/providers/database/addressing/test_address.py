@@ -24,7 +24,6 @@ from resource_server.providers.database.addressing.address import (
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
-from tests.cases import for_each
 
 ANY = StoredValues("any")
 TEXT = StoredValues("text")
@@ -88,7 +87,7 @@ ORDERS = TableName(None, "orders")
 PUBLIC = TableName("public", "orders")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "address"),
     [
         ((), DatabaseAddress()),
@@ -113,7 +112,7 @@ def test_a_path_names_an_address(path: Path, address: Address) -> None:
     assert address_path(address) == path
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "address"),
     [
         (("public",), SchemaAddress("public")),
@@ -171,7 +170,7 @@ REFUSED: tuple[Path, ...] = (
 )
 
 
-@for_each("path", REFUSED)
+@pytest.mark.parametrize("path", REFUSED)
 def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
     with pytest.raises(ResourceNotFound):
         parse_path(path, has_schemas=False)

@@ -13,7 +13,6 @@ from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.parameters import Parameter, ParameterType
-from tests.cases import for_each
 from tests.providers.database.declared_queries import declared
 
 
@@ -22,7 +21,7 @@ def value(text: str, **options: object) -> object:
     return declared("select :p", {"p": parameter}, "postgresql").bind({"p": text}).statement[1][0]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"type": "integer", "default": "5"}, "default: '5' is not an integer"),
@@ -55,7 +54,7 @@ def test_options_of_a_parameter_that_contradict_each_other_are_refused(
         Parameter(**options)  # pyright: ignore[reportArgumentType]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("type", "text", "expected"),
     [
         ("string", "", ""),
@@ -80,7 +79,7 @@ def test_text_is_converted_to_the_parameter_type(
     assert value(text, type=type) == expected
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("type", "text"),
     [
         ("string", "x" * 1001),
@@ -138,7 +137,7 @@ def test_at_most_forty_characters_of_a_value_are_echoed() -> None:
         assert len(echoed) == 40
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("options", "good", "bad", "expected"),
     [
         (
@@ -217,7 +216,7 @@ BAD: list[tuple[ParameterType, object]] = [
 ]
 
 
-@for_each(("type", "value"), BAD, ids=map(str, range(len(BAD))))
+@pytest.mark.parametrize(("type", "value"), BAD, ids=map(str, range(len(BAD))))
 def test_a_json_value_of_another_type_is_refused_with_its_parameter(
     type: ParameterType, value: object
 ) -> None:
@@ -228,7 +227,7 @@ def test_a_json_value_of_another_type_is_refused_with_its_parameter(
     assert said.isprintable()
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("options", "schema"),
     [
         ({"type": "integer"}, {"type": ["integer", "string"]}),

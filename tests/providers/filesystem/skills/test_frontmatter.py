@@ -11,7 +11,6 @@ from resource_server.providers.filesystem.skills.frontmatter import (
     SkillProblem,
     read_frontmatter,
 )
-from tests.cases import for_each
 
 HEAD = "name: tea\ndescription: Brew tea\n"
 
@@ -25,7 +24,7 @@ def skill(more: str = "", head: str = HEAD) -> str:
     return f"---\n{head}{more}---\n# Body\n"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("written", "value"),
     [
         ("no", "no"),
@@ -52,7 +51,7 @@ def test_values_are_those_of_yaml_1_2(written: str, value: object) -> None:
     assert read(skill(f"x: {written}\n"))["x"] == value
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         skill(),
@@ -84,7 +83,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("", "does not begin"),

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cases import for_each
+import pytest
+
 from tests.conformance.served import copied
 from tests.transports.program import Answer, Program, message, modern, running
 
@@ -30,7 +31,7 @@ def encoded(text: str) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("region", "header"),
     [
         ("us-west1", "us-west1"),
@@ -49,7 +50,7 @@ def test_a_header_equal_to_its_argument_is_accepted(
     assert "isError" not in answered.json["result"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("region", "headers"),
     [
         ("us-west1", {}),

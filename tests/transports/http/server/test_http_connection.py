@@ -18,7 +18,6 @@ from resource_server.transports.http.server.http_connection import (
     HttpConnection,
     WriteBacklog,
 )
-from tests.cases import for_each
 from tests.transports.program import (
     GATE,
     LARGE,
@@ -46,7 +45,7 @@ http_connection.MAX_UNREAD_BYTES = {20 * MIB}
 start_program = partial(serving, timing=SOON)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "data",
     [
         b"",
@@ -267,7 +266,7 @@ def test_unread_streams_hold_each_resource_once(tmp_path: Path) -> None:
         assert program.memory() - before < 2 * MIB
 
 
-@for_each("trailer", [b"host: evil", b"origin: http://evil", b"Mcp-Method: ping"])
+@pytest.mark.parametrize("trailer", [b"host: evil", b"origin: http://evil", b"Mcp-Method: ping"])
 def test_trailers_are_no_headers(program: Program, trailer: bytes) -> None:
     asked = modern("server/discover", content_length=None, transfer_encoding="chunked")
     head, _, body = asked.partition(b"\r\n\r\n")
@@ -375,7 +374,7 @@ async def test_no_interim_response_follows_the_final_one() -> None:
 
 
 @pytest.mark.anyio
-@for_each(
+@pytest.mark.parametrize(
     ("version", "is_shut_down", "closes"),
     [(b"1.1", False, False), (b"1.1", True, True), (b"1.0", False, True)],
 )
