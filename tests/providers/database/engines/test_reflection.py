@@ -9,6 +9,7 @@ import pytest
 
 from resource_server.providers.database.engines.reflection import (
     Column,
+    FoundKey,
     Key,
     Table,
     TableName,
@@ -33,10 +34,10 @@ def test_a_quoted_name_is_that_name(name: str) -> None:
 
 def test_the_primary_key_is_first_and_then_the_shortest() -> None:
     found = [
-        (False, ("x", "y"), ("a", "b")),
-        (False, ("z",), ("c",)),
-        (True, ("x", "y", "z"), ("a", "b", "c")),
-        (False, ("y",), ("b",)),
+        FoundKey(False, ("x", "y"), ("a", "b")),
+        FoundKey(False, ("z",), ("c",)),
+        FoundKey(True, ("x", "y", "z"), ("a", "b", "c")),
+        FoundKey(False, ("y",), ("b",)),
     ]
     assert best_first(found) == [
         Key("primary", ("a", "b", "c")),

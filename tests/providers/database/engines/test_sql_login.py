@@ -153,7 +153,7 @@ class World:
             async with self.login() as login:
 
                 async def run(sql: str) -> list[Any]:
-                    found = await login.query(Statement(sql), limit=1000, within=PATIENCE_S)
+                    found = await login.run_authored(Statement(sql), limit=1000, within=PATIENCE_S)
                     return list(map(tuple, found.rows))
 
                 yield run

@@ -84,13 +84,13 @@ def of(sql: str) -> Statement:
 def test_only_statements_of_short_steps_are_quick(tmp_path: Path) -> None:
     with closing(connected(write(tmp_path / "shop.db", SHOP))) as connection:
         for sql in UNEVEN:
-            found, is_quick = connection.ask(of(sql), 10)
+            found, is_quick = connection.run_confined(of(sql), 10)
             assert not is_quick, sql
             assert connection.at_once(of(sql), 10) is None
             assert found.rows is not None
         for sql in QUICK:
             # It may have to wait on a busy machine.
-            assert any(connection.ask(of(sql), 10)[1] for _ in range(100)), sql
+            assert any(connection.run_confined(of(sql), 10)[1] for _ in range(100)), sql
 
 
 def test_a_statement_gives_the_same_rows_each_time(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_statement_gives_the_same_rows_each_time(tmp_path: Path) -> None:
     for sql in QUICK:
         for limit in (1, 2, 10):
             with closing(connected(path)) as one, closing(connected(path)) as other:
-                first, _ = one.ask(of(sql), limit)
-                again, _ = one.ask(of(sql), limit)
+                first, _ = one.run_confined(of(sql), limit)
+                again, _ = one.run_confined(of(sql), limit)
                 inline = [other.at_once(of(sql), limit) for _ in range(3)]
             assert [again, *inline] == [first] * 4, sql
             assert len(first.rows) <= limit
@@ -124,7 +124,7 @@ async def test_commits_and_schema_changes_are_seen_by_quick_statements(tmp_path:
     async with workers(path) as running:
 
         async def asked(sql: str) -> Rows:
-            return await running.ask(Statement(sql), limit=10, within=PATIENCE_S)
+            return await running.run(Statement(sql), limit=10, within=PATIENCE_S)
 
         names = "select name from plain order by id limit 9"
         for number in range(3, 40):
@@ -146,11 +146,11 @@ async def test_a_quick_statement_that_gets_slow_delays_nothing(tmp_path: Path) -
         loop = asyncio.get_running_loop()
         for _ in range(3):
             for _ in range(20):
-                found = await running.ask(Statement(sql, (2,)), limit=1, within=PATIENCE_S)
+                found = await running.run(Statement(sql, (2,)), limit=1, within=PATIENCE_S)
                 assert found.rows == [(2,)]
                 await pause(0.01)
             slow = asyncio.create_task(
-                running.ask(Statement(sql, (400_000,)), limit=1, within=PATIENCE_S)
+                running.run(Statement(sql, (400_000,)), limit=1, within=PATIENCE_S)
             )
             longest, before = 0.0, loop.time()
             while not slow.done():
@@ -169,7 +169,7 @@ def test_views_of_another_schema_are_never_used(tmp_path: Path) -> None:
         asked = Statement("select * from plain")
         assert connection.at_once(asked, 5) is not None
         write(path, "create table later (a)")
-        for ask in (connection.ask, connection.at_once):
+        for ask in (connection.run_confined, connection.at_once):
             with pytest.raises(SchemaChanged):
                 ask(asked, 5)
             with pytest.raises(SchemaChanged):
