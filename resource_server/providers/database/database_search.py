@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -86,30 +87,24 @@ _Named: TypeAlias = tuple[Path, Callable[[], Resource]]
 _Key: TypeAlias = tuple[object, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class DatabaseSearch:
     """Searches one database."""
 
-    def __init__(
-        self,
-        exposed_tables: ExposedTableCache,
-        queries: DeclaredQueries,
-        tree: DatabaseTree,
-        documents: Documents,
-    ) -> None:
-        self._exposed = exposed_tables
-        self._queries = queries
-        self._tree = tree
-        self._documents = documents
+    exposed: ExposedTableCache
+    queries: DeclaredQueries
+    tree: DatabaseTree
+    documents: Documents
 
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
         """Return one page of results, as `SupportsSearch.search`."""
-        address = self._tree.address(below)
+        address = self.tree.address(below)
         tables = await self._tables(address)
         if request.where == "names":
             await self._find(address, below)
-            names = _NameSearch(self._exposed, self._queries, self._tree, self._documents, request)
+            names = _NameSearch(self, request)
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
@@ -120,7 +115,7 @@ class DatabaseSearch:
         found = self._with_rows(tables)
         if isinstance(address, TableAddress | RowAddress):
             await self._check_columns(address.table)
-        rows = _RowSearch(self._exposed, self._documents, request, limit=limit, deadline=deadline)
+        rows = _RowSearch(self.exposed, self.documents, request, limit=limit, deadline=deadline)
         page = await rows.found(found, below, within, after)
         if page.hits or page.next or after or len(found) == len(tables):
             return page
@@ -134,7 +129,7 @@ class DatabaseSearch:
         Raises:
             NotSearchable: none is; names those of other tables that are.
         """
-        exposed = await self._exposed.get(table)
+        exposed = await self.exposed.get(table)
         if not (exposed.searched and exposed.options.rows):
             named = await self._named()
             rest = f"those that can be: {named}" if named else _FILTER
@@ -143,11 +138,11 @@ class DatabaseSearch:
     async def _named(self) -> str:
         """Return the searched columns, by table; nothing if there is none."""
         named: list[str] = []
-        for info in await self._exposed.infos():
-            options = self._exposed.options(info.name)
+        for info in await self.exposed.infos():
+            options = self.exposed.options(info.name)
             if options.search and options.rows and options.listed:
                 with suppress(ResourceNotFound):  # dropped meanwhile, or refused
-                    searched = (await self._exposed.get(info.name)).searched
+                    searched = (await self.exposed.get(info.name)).searched
                     if searched:
                         named.append(f"{info.name.name} ({', '.join(searched)})")
             if len(named) == _MAX_NAMED:
@@ -164,11 +159,11 @@ class DatabaseSearch:
             case DatabaseAddress():
                 pass
             case QueryAddress(name):
-                self._queries.get(name)
+                self.queries.get(name)
             case TableAddress(table) | DefinitionAddress(table):
-                await self._exposed.get(table)
+                await self.exposed.get(table)
             case _:
-                await self._tree.resource(below)
+                await self.tree.resource(below)
 
     async def _tables(self, address: Address) -> Sequence[TableAtPath]:
         """Return the tables to search, ordered by path.
@@ -179,13 +174,13 @@ class DatabaseSearch:
             return ()
         turns = Turns()
         found: list[TableAtPath] = []
-        for info in await self._exposed.infos():
+        for info in await self.exposed.infos():
             match address:
                 case DatabaseAddress():
-                    is_meant = self._exposed.options(info.name).listed
+                    is_meant = self.exposed.options(info.name).listed
                 case SchemaAddress(schema):
                     is_meant = info.name.schema == schema
-                    is_meant = is_meant and self._exposed.options(info.name).listed
+                    is_meant = is_meant and self.exposed.options(info.name).listed
                 case _:
                     is_meant = info.name == address.table
             if is_meant:
@@ -195,12 +190,12 @@ class DatabaseSearch:
 
     def _with_rows(self, tables: Sequence[TableAtPath]) -> Sequence[TableName]:
         """Return the tables with searchable rows."""
-        named = [(info.name, self._exposed.options(info.name)) for _, info in tables]
+        named = [(info.name, self.exposed.options(info.name)) for _, info in tables]
         return [name for name, options in named if options.search and options.rows]
 
     async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:
         """Search the text of a definition, a page or a single value."""
-        document = await self._documents.read(self._tree.address(path), {})
+        document = await self.documents.read(self.tree.address(path), {})
         data = None if document is None else document.content.data
         if document is None or not isinstance(data, str):
             return SearchPage(hits=(), looked_at=1)
@@ -226,18 +221,8 @@ class _NameSearch:
     they come last, table by table, and the deadline may pass in between.
     """
 
-    def __init__(
-        self,
-        exposed_tables: ExposedTableCache,
-        queries: DeclaredQueries,
-        tree: DatabaseTree,
-        documents: Documents,
-        sought: SearchRequest,
-    ) -> None:
-        self._exposed = exposed_tables
-        self._queries = queries
-        self._tree = tree
-        self._documents = documents
+    def __init__(self, database: DatabaseSearch, sought: SearchRequest) -> None:
+        self._database = database
         self._sought = sought
         self._names = NameQuery.of(sought)
         self._turns = Turns()
@@ -285,18 +270,19 @@ class _NameSearch:
             await self._turns.others()
 
     def _named(self, address: Address, tables: Sequence[TableAtPath]) -> Iterator[_Named]:
+        tree, queries = self._database.tree, self._database.queries
         if isinstance(address, DatabaseAddress):
             for schema in dict.fromkeys(info.name.schema for _, info in tables):
                 if schema is not None:
-                    yield address_path(SchemaAddress(schema)), partial(self._tree.schema, schema)
+                    yield address_path(SchemaAddress(schema)), partial(tree.schema, schema)
         if isinstance(address, DatabaseAddress | SchemaAddress):
             for path, info in tables:
-                yield path, partial(self._tree.table, info)
+                yield path, partial(tree.table, info)
         if isinstance(address, DatabaseAddress | QueriesAddress | QueryAddress):
-            for query in [address.name] if isinstance(address, QueryAddress) else self._queries:
+            for query in [address.name] if isinstance(address, QueryAddress) else queries:
                 yield (
                     address_path(QueryAddress(query)),
-                    partial(self._documents.query_resource, query),
+                    partial(self._database.documents.query_resource, query),
                 )
 
     async def _find_columns(
@@ -319,13 +305,13 @@ class _NameSearch:
 
     async def _look_at(self, table: TableName, place: Path) -> None:
         lines: list[MatchedLine] = []
-        columns = (await self._exposed.get(table)).table.columns
+        columns = (await self._database.exposed.get(table)).table.columns
         for number, column in enumerate(columns, 1):
             with suppress(ValueError):  # not Unicode
                 if self._names.rank((*place, encode_text(column.name))) is not None:
                     lines.append(_line(number, column))
         if lines:
-            resource = self._documents.definition_resource(table)
+            resource = self._database.documents.definition_resource(table)
             shown = tuple(lines[:MAX_LINES])
             self._hits.append(Hit(resource, shown, len(lines) > MAX_LINES, len(lines)))
 
