@@ -22,6 +22,7 @@ from tests.benchmarks.agent.conversation import (
     weigh,
 )
 from tests.benchmarks.agent.question import Lines, Names, Question, Rows
+from tests.cases import for_each
 
 ASKED = Asked("a server", [], "", r"next: \S+", ("/scratch/x81", "/home"))
 DONE = Given(100, "complete")
@@ -86,7 +87,7 @@ def test_the_version_of_a_file_counts_the_same_each_time() -> None:
     assert first == second == len(texts[1])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "verdict"),
     [
         (result("one two"), "complete"),

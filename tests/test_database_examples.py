@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import pytest
 
 from resource_server.providers.database.engines import server_base, slots
+from tests.cases import for_each
 from tests.cli.conftest import Lines, started
 from tests.providers.database.servers import server_url, unique_name
 
@@ -309,7 +310,7 @@ def test_a_change_is_reported_as_documented(example: Example) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("watch", ["auto", "notify"])
+@for_each("watch", ["auto", "notify"])
 def test_a_change_is_reported_without_a_trigger(example: Example, watch: str) -> None:
     table = f"plain_{watch}"
     example.make(

@@ -20,6 +20,7 @@ from resource_server.media_types import (
     magic_problem,
     refine,
 )
+from tests.cases import for_each
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
 
@@ -29,7 +30,7 @@ needs_magic = pytest.mark.skipif(magic_problem() is not None, reason=str(magic_p
 # --- by name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "mime"),
     [
         ("a.py", "text/x-python"),
@@ -90,7 +91,7 @@ def test_media_types_do_not_depend_on_the_host() -> None:
 # --- text and binary
 
 
-@pytest.mark.parametrize(
+@for_each(
     "mime",
     [
         "text/plain",
@@ -112,9 +113,7 @@ def test_a_textual_type_is_text(mime: str) -> None:
     assert not is_binary(mime)
 
 
-@pytest.mark.parametrize(
-    "mime", ["image/png", "audio/x-anything", "video/mp4", "font/woff2", "application/pdf"]
-)
+@for_each("mime", ["image/png", "audio/x-anything", "video/mp4", "font/woff2", "application/pdf"])
 def test_a_type_of_images_or_programs_is_binary(mime: str) -> None:
     assert is_binary(mime)
     assert not is_text(mime)
@@ -137,7 +136,7 @@ def test_every_type_of_the_table_is_text_or_binary() -> None:
 # --- by content
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("head", "mime"),
     [
         (b"", "text/plain"),

@@ -29,6 +29,7 @@ from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 from resource_server.runtime.timing import Timing
 from tests import misbehaving
+from tests.cases import for_each
 from tests.misbehaving import METHODS, WAYS, WAYS_AT_ONCE, WAYS_OF_A_PROCESS, Misbehaving
 from tests.protocol.wire import CLIENT, Wire
 from tests.transports.program import Answer, Program, modern, running
@@ -120,7 +121,7 @@ def check_good(asked: Mapping[int, Asked], replies: Sequence[Mapping[str, Any]])
 
 @pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.anyio
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 async def test_the_engine_answers_each_request_once(way: str) -> None:
     timing = Timing(**LIMITS)
     providers: dict[str, Provider] = {name: Misbehaving(name, way) for name in faulty(way)}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
+from tests.cases import for_each
 
 NEVER = ("", ".", "..")
 
@@ -116,7 +117,7 @@ def test_one_trailing_slash_is_ignored() -> None:
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@pytest.mark.parametrize(
+@for_each(
     ("hostile", "legitimate", "path"),
     [
         ("file:///p/../a", "file:///p/..a", ("p", "..a")),
@@ -156,7 +157,7 @@ def test_a_hostile_spelling_is_not_found_and_a_similar_one_parses(
     assert uris.parse(legitimate).path == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "canonical"),
     [
         # Hosts leave these unencoded, and they can mean nothing else.
@@ -181,7 +182,7 @@ def other_paths(uri: str) -> list[tuple[str, ...]]:
     return [reference.path for reference in uris.other_readings(uri)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "readings"),
     [
         ("file:///p/a.md", []),
@@ -226,7 +227,7 @@ def test_other_readings_of_a_uri_undo_what_hosts_do(
     assert other_paths(sent) == readings
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrapped", "within"),
     [
         ("mcp-resource://6d6370/file/dylo78gyp/p/a.md", "file:///p/a.md"),
@@ -244,7 +245,7 @@ def test_a_wrapped_uri_is_read_as_the_one_within(wrapped: str, within: str) -> N
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@pytest.mark.parametrize(
+@for_each(
     ("inside", "readings"),
     [
         ("", []),
@@ -296,7 +297,7 @@ def test_a_path_encoded_twice_or_not_at_all_is_among_the_readings(path: tuple[st
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@pytest.mark.parametrize("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
+@for_each("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
 def test_overlong_utf8_never_becomes_a_dot_or_a_slash(overlong: str) -> None:
     (segment,) = uris.parse(f"file:///{overlong}").path
     assert set(segment) <= {chr(0xDC00 + byte) for byte in range(0x80, 0x100)}
@@ -319,7 +320,7 @@ def test_the_longest_linux_path_fits_when_every_byte_is_encoded() -> None:
 # --- queries
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("uri", "query"),
     [
         ("file:///a", {}),
@@ -345,7 +346,7 @@ def test_a_query_is_split_then_decoded(uri: str, query: dict[str, str]) -> None:
     assert uris.parse(uri).path == ("a",)
 
 
-@pytest.mark.parametrize("query", ["a=1&a=2", "a=1&a=1", "a=1&%61=1"])
+@for_each("query", ["a=1&a=2", "a=1&a=1", "a=1&%61=1"])
 def test_a_repeated_query_parameter_is_refused_by_name(query: str) -> None:
     with pytest.raises(InvalidParameter, match="'a'"):
         uris.parse(f"file:///a?{query}")
@@ -354,7 +355,7 @@ def test_a_repeated_query_parameter_is_refused_by_name(query: str) -> None:
 # --- bases
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "base"),
     [
         ("docs://handbook", "docs://handbook/"),
@@ -373,7 +374,7 @@ def test_a_base_is_canonical_and_ends_in_a_slash(written: str, base: str) -> Non
     assert uris.normalise_base(base) == base
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("uri", "says"),
     [
         ("handbook", "scheme"),
@@ -414,7 +415,7 @@ def test_the_collection_of_a_mount_is_its_base_without_the_slash() -> None:
 # --- templates
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("template", "variables"),
     [
         ("", {}),
@@ -430,7 +431,7 @@ def test_template_variables_have_their_operators(template: str, variables: dict[
     assert uris.template_variables(template) == variables
 
 
-@pytest.mark.parametrize(
+@for_each(
     "template",
     [
         "{",
@@ -504,7 +505,7 @@ def test_a_plain_path_expands_to_the_canonical_uri(path: tuple[str, ...]) -> Non
     assert uris.parse(f"docs://h/{plain}").path == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "meanings"),
     [
         ("docs/my f", ["docs/my f"]),

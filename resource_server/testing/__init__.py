@@ -30,8 +30,6 @@ from resource_server.testing import (
     change_rules,
     listing_rules,
     resource_rules,
-    search_rules,
-    skill_rules,
     tool_rules,
 )
 from resource_server.testing.change_rules import MakeChange
@@ -203,8 +201,8 @@ async def _check_rules(
     await resource_rules.check_completion(calls)
     await resource_rules.check_fetch(calls, tree.resources)
     await resource_rules.check_operator(calls, tree.resources)
-    await search_rules.check_search(calls, tree.resources)
-    await skill_rules.check_skills(calls)
+    await listing_rules.check_search(calls, tree.resources)
+    await resource_rules.check_skills(calls)
     await _check_concurrency(calls, tree.resources[:8])
     return tree, await change_rules.check_watch(calls, tree.resources, within_s)
 

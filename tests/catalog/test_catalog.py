@@ -27,6 +27,7 @@ from resource_server.errors import (
 from resource_server.provider import Content, Path, Provider, Resource, Template
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import MAX_COMPLETIONS
+from tests.cases import for_each
 from tests.providers_for_tests import (
     Broken,
     FetchingTree,
@@ -420,10 +421,8 @@ async def test_a_mount_that_cannot_start_is_left_out_of_the_listing_and_named() 
     assert await catalog.read("test://2/c")
 
 
-@pytest.mark.parametrize(
-    "error", [ResourceBusy(), ValueError("x"), ResourceNotFound(), asyncio.CancelledError()]
-)
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@for_each("error", [ResourceBusy(), ValueError("x"), ResourceNotFound(), asyncio.CancelledError()])
+@for_each("size", [1, 2, 3, 100])
 async def test_a_failing_mount_is_left_out_of_every_page(error: BaseException, size: int) -> None:
     catalog = await catalog_of(raising(error), Tree({"a": ""}), raising(error), page_size=size)
     assert await listed(catalog) == ["test://1", "test://1/a"]
@@ -518,7 +517,7 @@ async def test_invalid_children_fail_only_their_mount(
     assert "listing mount 0 failed" in caplog.text
 
 
-@pytest.mark.parametrize("wrong", [None, 5, {"path": ()}])
+@for_each("wrong", [None, 5, {"path": ()}])
 async def test_invalid_mount_metadata_fails_only_that_mount(wrong: object) -> None:
     catalog = await catalog_of(Tree({"a": ""}), Broken(metadata=lambda _: wrong))
     page = await catalog.list()
@@ -535,9 +534,9 @@ async def test_surplus_children_are_dropped() -> None:
     assert len(uris_of(await catalog.list())) == 10
 
 
-@pytest.mark.parametrize("kind", ["document", "collection"])
-@pytest.mark.parametrize("shown", [True, False])
-@pytest.mark.parametrize("size", [1, 2, 3])
+@for_each("kind", ["document", "collection"])
+@for_each("shown", [True, False])
+@for_each("size", [1, 2, 3])
 async def test_a_listing_that_ignores_its_cursor_terminates(
     kind: str, shown: bool, size: int
 ) -> None:
@@ -702,7 +701,7 @@ async def test_a_child_that_hangs_marks_the_read_of_its_collection_as_truncated(
     assert not reading.complete
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "uri"),
     [
         ("list", "test://docs/"),

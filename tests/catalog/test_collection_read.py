@@ -14,6 +14,7 @@ from resource_server.catalog.read_result import ReadItem, content_size
 from resource_server.errors import ConversionError, InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.providers_for_tests import Leaf, Node, Tree
 
 pytestmark = pytest.mark.anyio
@@ -44,8 +45,8 @@ def data_of(items: Sequence[ReadItem]) -> list[str | bytes | None]:
     return [item.content and item.content.data for item in items]
 
 
-@pytest.mark.parametrize("sized", [True, False])
-@pytest.mark.parametrize("text", ["x" * 60, "é" * 30, b"\x00" * 60])
+@for_each("sized", [True, False])
+@for_each("text", ["x" * 60, "é" * 30, b"\x00" * 60])
 async def test_a_document_beyond_its_share_is_returned_as_its_beginning(
     sized: bool, text: str | bytes
 ) -> None:
@@ -102,7 +103,7 @@ async def test_a_thousand_children_are_all_read() -> None:
     assert sum(sizes) <= 256 * 1024
 
 
-@pytest.mark.parametrize("budget", [1, 10])
+@for_each("budget", [1, 10])
 async def test_no_document_is_shown_as_empty_by_a_tiny_budget(budget: int) -> None:
     items = await items_of(Tree({"a": "é" * 50, "b": "y" * 50, "c": ""}), collection_bytes=budget)
     assert data_of(items) == ["é" * 8, "y" * 16, ""]
@@ -233,7 +234,7 @@ async def test_a_document_that_is_no_text_is_read_as_text() -> None:
 
 
 @pytest.mark.guarantee("nothing-is-silently-short")
-@pytest.mark.parametrize(("name", "read_on"), [("a", "&bytes=100-65635"), ("whole", "")])
+@for_each(("name", "read_on"), [("a", "&bytes=100-65635"), ("whole", "")])
 async def test_converted_text_beyond_the_budget_says_how_to_read_on(
     name: str, read_on: str
 ) -> None:
@@ -246,14 +247,14 @@ async def test_converted_text_beyond_the_budget_says_how_to_read_on(
     assert item.next_uri == f"test://0/{name}?format=markdown{read_on}"
 
 
-@pytest.mark.parametrize("name", ["broken", "nothing"])
+@for_each("name", ["broken", "nothing"])
 async def test_a_document_that_cannot_be_converted_is_read_as_it_is(name: str) -> None:
     nodes: dict[str, Node] = {name: paper(), "z": "text"}
     first, second = await items_of(Converting(nodes))
     assert data_of([first, second]) == [paper().data, "text"]
 
 
-@pytest.mark.parametrize("count", [1, 5])
+@for_each("count", [1, 5])
 async def test_a_slow_conversion_is_replaced_by_a_link_and_the_others_are_read(count: int) -> None:
     names = ["slow", *(f"t{n}" for n in range(count))]
     nodes: dict[str, Node] = {"slow": paper(), **dict.fromkeys(names[1:], "text")}

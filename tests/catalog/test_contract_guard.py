@@ -23,6 +23,7 @@ from resource_server.provider import Resource
 from resource_server.provider.search import SearchRequest
 from resource_server.runtime.eager import TimeLimit
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.providers_for_tests import LevelTree, SlowTree, Tree
 from tests.waiting import PATIENCE_S, until
 
@@ -45,7 +46,7 @@ def maybe_awaitable_methods() -> Iterator[str]:
                 yield name
 
 
-@pytest.mark.parametrize("name", sorted(set(maybe_awaitable_methods())))
+@for_each("name", sorted(set(maybe_awaitable_methods())))
 def test_every_call_that_may_wait_is_a_coroutine(name: str) -> None:
     method: Callable[..., object] = getattr(GuardedProvider, name)
     # A type error follows if it is not awaited: pyright's reportUnusedCoroutine, or a wrong type.
@@ -105,7 +106,7 @@ def test_an_ability_without_one_of_its_methods_is_named() -> None:
     assert GuardedProvider(LevelTree({})).incomplete == []
 
 
-@pytest.mark.parametrize("has_slots", [False, True])
+@for_each("has_slots", [False, True])
 def test_an_option_with_the_name_of_a_method_is_no_ability(has_slots: bool) -> None:
     @dataclass(slots=has_slots)
     class Optioned(Tree):
@@ -164,7 +165,7 @@ class Wrong:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
+@for_each(
     ("method", "wrong"),
     [
         (method, wrong)
@@ -284,7 +285,7 @@ class Gated(Tree):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("steps", range(8))
+@for_each("steps", range(8))
 async def test_a_provider_entered_as_its_caller_is_cancelled_is_left(steps: int) -> None:
     provider = Gated()
     entering = asyncio.create_task(GuardedProvider(provider).enter())

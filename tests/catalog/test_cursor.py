@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from resource_server.catalog.cursor import ListCursor, pack, unpack
 from resource_server.errors import InvalidParameter
+from tests.cases import for_each
 
 SEGMENTS = st.text(st.characters(exclude_characters="/\0"), min_size=1).filter(
     lambda segment: segment not in (".", "..")
@@ -73,14 +74,14 @@ def forged(path: list[bytes], version: int = 2) -> str:
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(wire)).decode()
 
 
-@pytest.mark.parametrize("segment", [b"", b".", b"..", b"a/b", b"/", b"\0", b"a\0"])
+@for_each("segment", [b"", b".", b"..", b"a/b", b"/", b"\0", b"a\0"])
 def test_a_forged_path_that_no_uri_can_have_is_refused(segment: bytes) -> None:
     assert ListCursor.decode(forged([b"a", b"...", b".a"]), scope="").path == ("a", "...", ".a")
     with pytest.raises(InvalidParameter):
         ListCursor.decode(forged([b"a", segment]), scope="")
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, -1])
+@for_each("version", [0, 1, 3, -1])
 def test_a_cursor_of_another_version_is_refused(version: int) -> None:
     with pytest.raises(InvalidParameter):
         ListCursor.decode(forged([], version), scope="")
@@ -127,7 +128,7 @@ def test_a_malformed_state_is_refused(text: str) -> None:
         unpack(text, State, scope="")
 
 
-@pytest.mark.parametrize("state", [[-1, False, False, []], [1, 2, False, []], [0] * 9, 5])
+@for_each("state", [[-1, False, False, []], [1, 2, False, []], [0] * 9, 5])
 def test_a_forged_state_that_no_listing_can_have_is_refused(state: object) -> None:
     wire: list[Any] = msgspec.msgpack.decode(
         base64.urlsafe_b64decode(ListCursor("", "m", ()).encode() + "==")

@@ -16,6 +16,7 @@ from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceT
 from resource_server.provider import Path, Provider
 from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from tests.cases import for_each
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree
 from tests.waiting import PATIENCE_S
 
@@ -61,7 +62,7 @@ NODES: dict[str, Node] = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("where", "expected"),
     [("names", ["docs/deep/crumb"]), ("text", ["docs/bread"])],
 )
@@ -71,7 +72,7 @@ async def test_names_and_lines_are_found_in_listed_documents(
     assert paths(await found(Tree(NODES), "crumb", where)) == expected
 
 
-@pytest.mark.parametrize("where", ["names", "text"])
+@for_each("where", ["names", "text"])
 async def test_an_unlisted_collection_is_searched_by_its_path(where: Where) -> None:
     page = await found(Tree(NODES), "b" if where == "names" else "crumb", where, below=("hidden",))
     assert paths(page) == ["hidden/bread"]
@@ -84,8 +85,8 @@ async def test_a_single_document_can_be_searched() -> None:
         await found(Tree(NODES), "crumb", "text", below=("absent",))
 
 
-@pytest.mark.parametrize("time_s", [20.0, 0.0])
-@pytest.mark.parametrize("where", ["names", "text"])
+@for_each("time_s", [20.0, 0.0])
+@for_each("where", ["names", "text"])
 async def test_pages_continue_where_the_one_before_ended(where: Where, time_s: float) -> None:
     tree = Tree({f"a{at}": "a" for at in range(7)})
     pages: list[str] = []

@@ -17,6 +17,7 @@ from resource_server.cli import server_builder
 from resource_server.provider import Annotations, Resource
 from resource_server.provider import Path as Address
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.providers_for_tests import Folder, LevelTree, Node, Tree
 from tests.waiting import grow_old
 
@@ -83,8 +84,8 @@ async def test_mounts_of_high_priority_are_first() -> None:
     assert found[4:] == [f"{uri}/a" for uri in found[:4]]
 
 
-@pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("most", range(1, 11))
+@for_each("size", [1, 2, 100])
+@for_each("most", range(1, 11))
 async def test_a_listing_ends_at_its_bound_and_says_so(size: int, most: int) -> None:
     catalog = await catalog_of(LevelTree(NODES), page_size=size, listing_max=most)
     pages = await pages_of(catalog)
@@ -95,8 +96,8 @@ async def test_a_listing_ends_at_its_bound_and_says_so(size: int, most: int) -> 
     assert [entry.uri for page in pages for entry in page.entries] == whole[:most]
 
 
-@pytest.mark.parametrize(("depth", "count"), [(1, 4), (2, 7), (3, 8), (4, 9), (5, 9)])
-@pytest.mark.parametrize("tree", [Tree, LevelTree])
+@for_each(("depth", "count"), [(1, 4), (2, 7), (3, 8), (4, 9), (5, 9)])
+@for_each("tree", [Tree, LevelTree])
 async def test_a_listing_ends_at_its_depth_and_says_so(
     tree: type[Tree], depth: int, count: int
 ) -> None:
@@ -186,7 +187,7 @@ WRONG: Mapping[str, Resource] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@for_each("wrong", WRONG)
 async def test_a_level_with_resources_of_another_kind_fails_only_its_mount(wrong: str) -> None:
     class Confused(LevelTree):
         def level(self, depth: int, type: Any, *, after: Address | None, limit: int) -> Any:

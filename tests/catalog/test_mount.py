@@ -13,6 +13,7 @@ from resource_server.catalog.mount import Mount, SecondUseCache, log_failure
 from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFound
 from resource_server.provider import Annotations, Path, Provider, Resource
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.providers_for_tests import LevelTree, SlowTree, Tree
 from tests.waiting import PATIENCE_S, quiet_for
 
@@ -380,7 +381,7 @@ async def test_the_root_entry_has_the_title_and_description_of_the_manifest() ->
     assert (plain.name, plain.title, plain.description) == ("docs", "t", "d")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "expected"),
     [
         (None, Annotations(("user",), 0.5)),

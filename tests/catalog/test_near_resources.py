@@ -21,6 +21,7 @@ from resource_server.providers.database.options import ColumnOptions, TableOptio
 from resource_server.providers.database.provider import Database
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
+from tests.cases import for_each
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import EVERY, MODERN, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree
@@ -48,8 +49,8 @@ async def catalog_of(*providers: Provider, **more: Any) -> Catalog:
     return catalog
 
 
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-@pytest.mark.parametrize(
+@for_each("tree", [Tree, SlowTree])
+@for_each(
     ("asked", "near"),
     [
         ("test://one/READEM.md", ["test://one/README.md"]),
@@ -72,7 +73,7 @@ async def test_names_with_a_slip_are_corrected(
     assert await near_resources(await catalog_of(tree(NODES)), asked) == near
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "near"),
     [
         ("test://one/paginator.py", ["test://one/src/deep/paginator.py"]),
@@ -107,8 +108,8 @@ async def test_a_provider_that_fails_only_costs_the_suggestions() -> None:
 # -- what callers are told
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("method", ["resources/read", "resources/list", "resources/metadata"])
+@for_each("revision", EVERY)
+@for_each("method", ["resources/read", "resources/list", "resources/metadata"])
 async def test_the_protocol_names_near_resources(revision: str, method: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), revision)
     error = await wire.error(method, {"uri": "test://one/src/mian.py"})
@@ -121,7 +122,7 @@ async def test_the_protocol_names_near_resources(revision: str, method: str) -> 
     assert error["data"] == {"uri": "test://one/nothing"}
 
 
-@pytest.mark.parametrize("name", ["read_resource", "list_resources", "resource_metadata"])
+@for_each("name", ["read_resource", "list_resources", "resource_metadata"])
 async def test_tools_name_near_resources(name: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     told = refusal(await called(wire, name, "2025-11-25", uri="test://one/docs/a_b.md"))

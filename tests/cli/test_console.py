@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.cli import console
+from tests.cases import for_each
 from tests.cli.conftest import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -60,7 +61,7 @@ def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
     assert listed.stderr == b""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "text"),
     [
         (0, "0"),

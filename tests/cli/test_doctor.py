@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from resource_server.cli.commands.doctor import InotifyLimits, inotify_limits
 from resource_server.runtime import extras, installation
-from resource_server.runtime.inotify_limits import InotifyLimits
 from tests.cli.conftest import Run
 
 
@@ -101,3 +101,28 @@ def test_a_limit_that_is_nearly_used_up_comes_with_the_command_that_raises_it(
     found = findings(run)["inotify"]
     assert found["state"] == "problem"
     assert found["command"] == "sysctl fs.inotify.max_user_instances=20"
+
+
+def test_watches_and_instances_of_this_user_are_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "sys" / "fs" / "inotify"
+    folder.mkdir(parents=True)
+    (folder / "max_user_watches").write_text("100\n")
+    (folder / "max_user_instances").write_text("10\n")
+    process = tmp_path / "12"
+    for name in "fd", "fdinfo":
+        (process / name).mkdir(parents=True)
+    (process / "fd" / "3").symlink_to("anon_inode:inotify")
+    (process / "fd" / "4").symlink_to("/dev/null")
+    (process / "fdinfo" / "3").write_text("pos: 0\ninotify wd:1 ino:2\ninotify wd:2 ino:3\n")
+    (tmp_path / "13").mkdir()  # it has ended
+    assert inotify_limits(tmp_path) == InotifyLimits(100, 10, watches=2, instances=1)
+
+
+def test_a_system_without_inotify_has_no_limits(tmp_path: Path) -> None:
+    assert inotify_limits(tmp_path) is None
+
+
+def test_a_limit_is_short_when_less_than_a_tenth_is_left() -> None:
+    assert InotifyLimits(100, 10, watches=91, instances=1).short == "watches"
+    assert InotifyLimits(100, 10, watches=1, instances=10).short == "instances"
+    assert InotifyLimits(100, 10, watches=90, instances=9).short is None

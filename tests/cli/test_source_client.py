@@ -11,9 +11,10 @@ from resource_server.cli.addresses import SourceArguments
 from resource_server.cli.source_client import explained_error, listing_pages, run_with_client
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "sentence"),
     [
         (None, "resource not found"),

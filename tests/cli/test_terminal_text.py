@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-import pytest
-
 from resource_server.cli.console import clipped, columns, wrapped
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 3), ("表", 2), ("e\u0301", 1)])
+@for_each(("text", "count"), [("", 0), ("abc", 3), ("表", 2), ("e\u0301", 1)])
 def test_the_columns_of_wide_and_combining_characters_are_those_of_a_terminal(
     text: str, count: int
 ) -> None:
     assert columns(text) == count
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "room", "short"),
     [
         ("abc", 3, "abc"),

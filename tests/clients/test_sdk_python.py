@@ -35,6 +35,7 @@ from mcp_types import (
 )
 from pydantic import ConfigDict
 
+from tests.cases import for_each
 from tests.clients.conftest import BLOB, TEXT, TRANSPORTS, Reach, Target, serve
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN
 from tests.waiting import PATIENCE_S
@@ -169,7 +170,7 @@ async def test_raw_requests_reach_the_extension(client: Client) -> None:
     ]
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@for_each("revision", ["2025-11-25", "2026-07-28"])
 async def test_progress_reaches_the_client(
     revision: str, transport: str, slow: Callable[[], list[str]], reach: Reach
 ) -> None:
@@ -185,7 +186,7 @@ async def test_progress_reaches_the_client(
     assert seen == [(done, 5) for done in range(1, 6)]
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@for_each("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_client_timeout_cancels_the_request(
     revision: str, transport: str, slow: Callable[[], list[str]], reach: Reach
 ) -> None:

@@ -22,6 +22,7 @@ from resource_server.conversion.pool import ConverterPool
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.runtime.causes import UNKNOWN, find
+from tests.cases import for_each
 
 calamine = pytest.importorskip("python_calamine")
 pdfium = pytest.importorskip("pypdfium2")
@@ -72,7 +73,7 @@ def test_each_row_of_the_table_has_a_test() -> None:
     assert {*PROVOKED, *ELSEWHERE} == causes.DOCUMENT.keys()
 
 
-@pytest.mark.parametrize(("code", "parse"), PROVOKED.items(), ids=PROVOKED)
+@for_each(("code", "parse"), PROVOKED.items(), ids=PROVOKED)
 def test_an_error_of_a_parser_has_its_cause(code: str, parse: Callable[[], object]) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011
         parse()

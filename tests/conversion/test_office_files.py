@@ -12,6 +12,7 @@ from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.formats import pdf, sheets, slides, word
 from resource_server.errors import ConversionError
+from tests.cases import for_each
 from tests.conversion.formats.zipped import Convert, parts_of, text_of, unzipped, zipped
 from tests.conversion.portable import pdf_of
 from tests.conversion.samples import SAMPLES, Sample
@@ -25,7 +26,7 @@ _CONVERTERS: Mapping[str, Convert] = {
 _OFFICE = [sample for sample in SAMPLES if sample.name.rpartition(".")[2] in _CONVERTERS]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("usual", "others"),
     [
         ("docx", "docm dotx dotm odt ott odm fodt"),
@@ -77,15 +78,15 @@ _SPELLINGS: Mapping[str, Callable[[str, bytes], tuple[str, bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("spelling", _SPELLINGS)
-@pytest.mark.parametrize("sample", _OFFICE, ids=[sample.name for sample in _OFFICE])
+@for_each("spelling", _SPELLINGS)
+@for_each("sample", _OFFICE, ids=[sample.name for sample in _OFFICE])
 def test_parts_are_found_however_their_names_are_spelt(sample: Sample, spelling: str) -> None:
     parts = dict(_SPELLINGS[spelling](*each) for each in unzipped(sample.data).items())
     text = text_of(_CONVERTERS[sample.name.rpartition(".")[2]], zipped(parts))
     assert [fact for fact in sample.facts if not fact.is_in(text)] == []
 
 
-@pytest.mark.parametrize("sample", _OFFICE, ids=[sample.name for sample in _OFFICE])
+@for_each("sample", _OFFICE, ids=[sample.name for sample in _OFFICE])
 def test_a_document_without_content_types_and_without_its_first_reference_is_read(
     sample: Sample,
 ) -> None:
@@ -98,7 +99,7 @@ def test_a_document_without_content_types_and_without_its_first_reference_is_rea
 _ENCRYPTED = zipped({"META-INF/manifest.xml": "<m><encryption-data/></m>", "content.xml": b"\1"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("suffix", "document", "cause"),
     [
         ("xls", xls({"A": {(0, 0): "x"}}, is_protected=True), "a password"),
@@ -121,7 +122,7 @@ def test_a_document_of_an_older_format_is_not_said_to_be_protected() -> None:
         text_of(word.convert, compound("WordDocument", bytes(9)))
 
 
-@pytest.mark.parametrize("format", ["markdown", "png"])
+@for_each("format", ["markdown", "png"])
 def test_a_page_of_a_pdf_that_is_missing_is_damage(format: str) -> None:
     catalog, pages = (
         "<< /Type /Catalog /Pages 2 0 R >>",

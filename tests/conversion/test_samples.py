@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.conversion.pool import ConverterPool
+from tests.cases import for_each
 from tests.conversion.comparison import converted
 from tests.conversion.facts import Absent, Cell, Fact, Heading, Link, Ordered, Placed, Text
 from tests.conversion.samples import SAMPLES, Sample
@@ -46,7 +47,7 @@ last
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fact", "other"),
     [
         (Text("a * b"), Text("b a")),

@@ -6,9 +6,10 @@ import pytest
 
 from resource_server.errors import ManifestError
 from resource_server.manifest.data import NOWHERE, DataPath, Positions, Problems, dotted
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "text"),
     [
         ((), ""),

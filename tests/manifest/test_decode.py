@@ -17,6 +17,7 @@ from resource_server.manifest.decode import Decoder
 from resource_server.manifest.load import load
 from resource_server.provider import ByteSize
 from resource_server.runtime.option_types import Duration
+from tests.cases import for_each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +77,13 @@ def test_every_kind_of_option_is_decoded() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [("'5'", "5"), ("5", 5), ("~", None), ("five", "five")]
-)
+@for_each(("value", "expected"), [("'5'", "5"), ("5", 5), ("~", None), ("five", "five")])
 def test_text_and_numbers_of_a_union_keep_their_type(value: str, expected: object) -> None:
     found, _ = decoded(f"{{name: n, value: {value}}}")
     assert found.value == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "problem"),
     [
         ("{mode: slow}", "1:1: option 'name' is missing"),

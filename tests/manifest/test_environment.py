@@ -12,6 +12,7 @@ from resource_server.manifest import yaml_reader
 from resource_server.manifest.data import Positions, Problems
 from resource_server.manifest.environment import substitute
 from resource_server.manifest.load import load
+from tests.cases import for_each
 
 ENVIRONMENT = {"NAME": "value", "EMPTY": "", "YAML": "x: [1, 2]\n- &a", "DOLLAR": "${NAME}"}
 
@@ -23,7 +24,7 @@ def filled(value: str) -> object:
     return data["key"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("${NAME}", "value"),
@@ -44,7 +45,7 @@ def test_variables_are_substituted_once_and_as_text(text: str, value: str) -> No
     assert filled(text) == value
 
 
-@pytest.mark.parametrize("text", ["${", "${1X}", "${A-B}", "${NAME", "${NONE:-${NAME}}", "${}"])
+@for_each("text", ["${", "${1X}", "${A-B}", "${NAME", "${NONE:-${NAME}}", "${}"])
 def test_an_unfinished_reference_is_reported_with_the_correct_form(text: str) -> None:
     with pytest.raises(ManifestError) as caught:
         filled(text)

@@ -16,6 +16,7 @@ from resource_server.manifest.prompts import (
     filled_text,
     placeholder_names,
 )
+from tests.cases import for_each
 
 values = st.text("ab{}name\n%/\0\udcff", max_size=20)
 
@@ -111,7 +112,7 @@ def test_braces_and_names_may_be_adjacent_in_any_order(tokens: list[str]) -> Non
     assert filled_text(text, {"a": "1"}) == "".join(TOKENS[token] for token in tokens)
 
 
-@pytest.mark.parametrize("text", ["{", "}", "{{}", "a } b", "{a", "{a{b}}", "}{"])
+@for_each("text", ["{", "}", "{{}", "a } b", "{a", "{a{b}}", "}{"])
 def test_a_brace_without_its_counterpart_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="an unpaired brace"):
         placeholder_names(text)
@@ -121,7 +122,7 @@ def test_every_occurrence_of_a_name_is_found() -> None:
     assert list(placeholder_names("{a}{{b}}{c} {a}")) == ["a", "c", "a"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("template", "expected"),
     [
         ("x://m/{+file}", ["file"]),

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from resource_server.manifest import starter
 from resource_server.manifest.load import load
 from resource_server.manifest.schema import manifest_schema
+from tests.cases import for_each
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -91,7 +92,7 @@ def test_the_schema_accepts_every_manifest_that_loads(
     assert accepts(validator, text)
 
 
-@pytest.mark.parametrize("text", BAD)
+@for_each("text", BAD)
 def test_the_schema_refuses_mistakes(validator: Any, text: str) -> None:
     assert not accepts(validator, text)
 

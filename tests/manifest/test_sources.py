@@ -13,6 +13,7 @@ from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.databases.database_url import file_url, parse_database_url
 from resource_server.manifest.model import ServerOptions
+from tests.cases import for_each
 
 
 def refusal(source: str) -> str:
@@ -170,7 +171,7 @@ def test_a_file_url_is_relative_to_the_working_directory(
     assert url(found) == f"sqlite:///{tmp_path}/shop.db"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "name", "base"),
     [
         ("postgresql+asyncpg://me:secret@host/Sales", "sales", "postgresql://sales/"),
@@ -213,7 +214,7 @@ def test_a_file_that_is_not_a_database_is_refused_with_the_reason(tmp_path: path
     assert only_mount(sources.find_manifest(at + "folder.db"))[1] == "file:///folder.db/"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     [
         "postgresql+psycopg2://me:secret@host/db",
@@ -361,7 +362,7 @@ def test_a_file_that_is_compressed_is_a_data_file_only_by_its_whole_name(
     assert "neither a manifest" in refusal(str(tmp_path / "sales.gz"))
 
 
-@pytest.mark.parametrize("url", ["postgresql://localhost/shop", "mysql://db/shop"])
+@for_each("url", ["postgresql://localhost/shop", "mysql://db/shop"])
 def test_a_server_is_a_source_without_a_login_and_a_port(url: str) -> None:
     found = sources.database_of(url)
     assert found is not None

@@ -23,6 +23,7 @@ from resource_server.manifest.starter import (
 from resource_server.providers.database.engines.reflection import Column, KeyKind, Table, TableName
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
 from resource_server.providers.database.options import TableOptions
+from tests.cases import for_each
 
 
 def table(
@@ -94,7 +95,7 @@ def test_columns_are_proposed_for_search_by_name_except_secrets() -> None:
     assert text.count("# search:") == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "key"),
     [
         (("name", "id"), "[id]"),
@@ -197,7 +198,7 @@ def test_only_the_first_tables_up_to_the_limit_are_named() -> None:
     assert "# and 7 others, served without options" in text
 
 
-@pytest.mark.parametrize("url", ["sqlite:///a%20b.db", "${DATABASE_URL}", "mysql://h/d?x=#1"])
+@for_each("url", ["sqlite:///a%20b.db", "${DATABASE_URL}", "mysql://h/d?x=#1"])
 def test_a_url_is_kept_unchanged(url: str) -> None:
     assert yaml.safe_load(database_manifest(database(url=url)))["databases"]["shop"]["url"] == url
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
-import pytest
 from msgspec import Meta
 
 from resource_server.manifest.typed_options import (
@@ -25,6 +24,7 @@ from resource_server.manifest.typed_options import (
 )
 from resource_server.provider import ByteSize
 from resource_server.runtime.option_types import Duration, Rate
+from tests.cases import for_each
 
 
 @dataclass
@@ -102,7 +102,7 @@ def test_types_are_taken_apart() -> None:
     assert item_types(tuple[int, ...], 3) == (int, int, int)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("annotation", "words"),
     [
         (str, "text"),

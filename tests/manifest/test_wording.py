@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from resource_server.manifest.wording import (
     exception_text,
     one_line,
@@ -12,6 +10,7 @@ from resource_server.manifest.wording import (
     shortened,
     unknown_name,
 )
+from tests.cases import for_each
 
 
 class Mute(Exception):
@@ -24,7 +23,7 @@ def test_control_and_bidirectional_characters_are_escaped() -> None:
     assert printable("grüße ☃") == "grüße ☃"
 
 
-@pytest.mark.parametrize(("length", "shown"), [(59, 59), (60, 60), (61, 60), (10_000, 60)])
+@for_each(("length", "shown"), [(59, 59), (60, 60), (61, 60), (10_000, 60)])
 def test_printable_text_is_bounded(length: int, shown: int) -> None:
     text = printable("x" * length)
     assert len(text) == shown
@@ -46,7 +45,7 @@ def test_an_exception_without_text_is_named() -> None:
     assert one_line(Mute()) == "Mute without a message"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "words"),
     [
         (None, "nothing"),

@@ -14,6 +14,7 @@ from resource_server.errors import ManifestError
 from resource_server.manifest import yaml_reader
 from resource_server.manifest.data import Positions, Problems
 from resource_server.runtime import yaml_composer
+from tests.cases import for_each
 
 
 def parse(text: str) -> tuple[dict[str, object], Positions]:
@@ -63,7 +64,7 @@ def test_both_parsers_of_pyyaml_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse(text) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "value"),
     [
         ("off", "off"),
@@ -118,25 +119,21 @@ def test_a_byte_order_mark_does_not_count_as_a_column(tmp_path: pathlib.Path) ->
     assert problem(read).startswith("m.yaml:1:4: unprintable character")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n\n", "# only a comment\n", "---\n", "~\n", "--- null\n...\n"]
-)
+@for_each("text", ["", "\n\n", "# only a comment\n", "---\n", "~\n", "--- null\n...\n"])
 def test_an_empty_manifest_is_refused_with_an_example(text: str) -> None:
     assert problem(text) == (
         "m.yaml:1:1: the manifest is empty; start with: roots: {project: {path: .}}"
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "what"), [("- a\n", "a list"), ("hello\n", "'hello'"), ("5\n", "the number 5")]
-)
+@for_each(("text", "what"), [("- a\n", "a list"), ("hello\n", "'hello'"), ("5\n", "the number 5")])
 def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
     assert problem(text) == (
         f"m.yaml:1:1: expected a mapping, found {what}; start with: roots: {{project: {{path: .}}}}"
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("a:\n\tb: 1\n", "2:1: not valid YAML: a tab; indent with spaces"),
@@ -239,7 +236,7 @@ def test_aliases_that_nest_too_deep_are_refused() -> None:
     assert problem("l0: &l0 [a]\n" + levels).endswith("nested deeper than 64 levels")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("opening", "place"),
     [
         ("[", "2:67: a[0][0]"),

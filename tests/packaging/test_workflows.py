@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cases import for_each
 from tests.packaging.facts import ROOT
 
 GITHUB = ROOT / ".github"
@@ -43,7 +44,7 @@ def steps() -> Iterator[dict[str, Any]]:
             yield from job.get("steps", ())
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@for_each("schema", SCHEMAS)
 def test_github_accepts_the_file(schema: str) -> None:
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*check, *SCHEMAS[schema]], capture_output=True, text=True, check=False)

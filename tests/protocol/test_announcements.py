@@ -15,6 +15,7 @@ from resource_server.catalog.mount import Mount
 from resource_server.manifest.prompts import Prompt, PromptMessage
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
+from tests.cases import for_each
 from tests.protocol.tools.tooled import Tooled, always
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize
 from tests.providers_for_tests import Tree
@@ -66,8 +67,8 @@ CHANGES: list[tuple[Callable[[Mount], Server], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(("after", "expected"), CHANGES)
+@for_each("revision", EVERY)
+@for_each(("after", "expected"), CHANGES)
 async def test_a_client_is_notified_only_of_what_changed(
     revision: str, after: Callable[[Mount], Server], expected: list[str]
 ) -> None:
@@ -78,7 +79,7 @@ async def test_a_client_is_notified_only_of_what_changed(
         assert await told(wire) == expected
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_caller_is_not_notified_of_tools_of_hidden_mounts(revision: str) -> None:
     async with served(mount("hr", HR), mount()) as server:
         with acting(Caller("clerk", HR)):
@@ -90,7 +91,7 @@ async def test_a_caller_is_not_notified_of_tools_of_hidden_mounts(revision: str)
         assert await told(guest) == []
 
 
-@pytest.mark.parametrize("revision", MODERN)
+@for_each("revision", MODERN)
 async def test_a_listen_receives_only_requested_notifications(revision: str) -> None:
     async with served(mount()) as server:
         wire = Wire(server, revision)
@@ -103,7 +104,7 @@ async def test_a_listen_receives_only_requested_notifications(revision: str) -> 
         assert await told(wire) == []
 
 
-@pytest.mark.parametrize("revision", MODERN)
+@for_each("revision", MODERN)
 async def test_a_listen_for_lists_that_never_change_is_not_honoured(revision: str) -> None:
     async with served(mount(), settings=ToolSettings(enabled=False)) as server:
         asked = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
@@ -117,7 +118,7 @@ async def test_a_listen_for_lists_that_never_change_is_not_honoured(revision: st
         assert honoured == [{"promptsListChanged": True}, {}]
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_no_notification_is_sent_before_the_handshake_is_complete(revision: str) -> None:
     async with served(mount()) as server:
         wire = Wire(server)
@@ -127,7 +128,7 @@ async def test_no_notification_is_sent_before_the_handshake_is_complete(revision
         assert wire.notifications == []
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_closed_connection_is_not_notified_and_is_released(revision: str) -> None:
     async with served(mount()) as server:
         wire = follow(server, revision)

@@ -9,6 +9,7 @@ import pytest
 
 from resource_server.protocol.client_connection import MAX_BATCH_BYTES, MAX_RUNNING
 from resource_server.protocol.message import MAX_BATCH
+from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
 from tests.waiting import PATIENCE_S
@@ -28,7 +29,7 @@ async def wire() -> Wire:
     return Wire(await server_of(Tree(nodes)), "2025-03-26")
 
 
-@pytest.mark.parametrize("revision", [None, *HANDSHAKE, "2026-07-28"])
+@for_each("revision", [None, *HANDSHAKE, "2026-07-28"])
 async def test_batches_are_refused_except_in_2025_03_26(revision: str | None) -> None:
     wire = Wire(await server_of(Tree({})), revision)
     if revision == "2026-07-28":
@@ -150,7 +151,7 @@ async def test_an_id_that_is_in_flight_in_the_same_batch_is_refused() -> None:
     assert sorted("result" in reply for reply in replies) == [False, True]
 
 
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("tree", [Tree, SlowTree])
 async def test_batch_members_beyond_the_byte_limit_get_a_retryable_error(
     tree: type[Tree],
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import for_each
 from tests.person import NAME
 from tests.protocol.client_features.asking import accepted, modern, wired, words
 
@@ -31,7 +32,7 @@ async def test_a_question_may_be_asked_in_a_task_group() -> None:
     assert words(await wire.call("tools/call", again)) == "Ada"
 
 
-@pytest.mark.parametrize("answer", [12345, None, [], {}, {"action": "perhaps"}])
+@for_each("answer", [12345, None, [], {}, {"action": "perhaps"}])
 async def test_a_malformed_answer_is_invalid_params(answer: object) -> None:
     wire = await wired("2026-07-28")
     asked = {"name": "greet", "inputResponses": {"name": answer}}

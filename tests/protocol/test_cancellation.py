@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
 from tests.providers_for_tests import Gate, SlowTree, Tree
 from tests.waiting import PATIENCE_S
@@ -52,7 +53,7 @@ async def test_cancelling_another_id_leaves_a_request_running() -> None:
     assert (await wire.reply_to(id))["result"]["contents"][0]["text"] == "late"
 
 
-@pytest.mark.parametrize("id", ["1001", 1002, -1, None, 1.5, True, [], {}])
+@for_each("id", ["1001", 1002, -1, None, 1.5, True, [], {}])
 async def test_cancelling_an_id_that_is_not_in_flight_changes_nothing(id: object) -> None:
     gate = Gate()
     wire, running = await reading(gate)
@@ -106,7 +107,7 @@ class Stubborn(Tree):
         return super().metadata(())
 
 
-@pytest.mark.parametrize("ending", ["answers", "fails"])
+@for_each("ending", ["answers", "fails"])
 async def test_a_cancelled_request_gets_no_response_even_if_its_provider_continues(
     ending: str,
 ) -> None:

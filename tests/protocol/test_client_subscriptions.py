@@ -20,6 +20,7 @@ from resource_server.provider import Resource
 from resource_server.providers.database.options import Query
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
+from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Node, SlowWatchedTree, Tree, WatchedTree
 from tests.waiting import PATIENCE_S
@@ -518,7 +519,7 @@ async def test_a_late_failure_keeps_a_subscription_that_succeeded_meanwhile() ->
         assert await wire.notified(1) == [updated(A)]
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@for_each("fails", [False, True])
 async def test_an_abandoned_subscription_keeps_another_that_is_pending(fails: bool) -> None:
     tree = Late(NODES)
     async with await server_of(tree) as server:
@@ -613,7 +614,7 @@ async def test_closing_the_connection_ends_its_watches(wire: Wire, tree: Watched
 # -- what is advertised
 
 
-@pytest.mark.parametrize(("kind", "watches"), [(WatchedTree, True), (Tree, False)])
+@for_each(("kind", "watches"), [(WatchedTree, True), (Tree, False)])
 async def test_every_resource_and_template_has_its_subscribe_capability(
     kind: type[Tree], watches: bool
 ) -> None:

@@ -13,6 +13,7 @@ from resource_server.catalog.read_result import ReadItem
 from resource_server.protocol import content_blocks
 from resource_server.protocol.revisions import HANDSHAKE, LATEST_HANDSHAKE, MODERN, Revision
 from resource_server.provider import Annotations, Content, Truncation
+from tests.cases import for_each
 from tests.providers_for_tests import Leaf, Tree
 
 pytestmark = pytest.mark.anyio
@@ -137,6 +138,6 @@ def test_text_that_is_not_unicode_can_be_sent() -> None:
     assert json.loads(content_blocks.text_block("a\udcffb"))["text"] == "a\ufffdb"
 
 
-@pytest.mark.parametrize("mime_type", ["text/plain", "imagery/png", "", "video/mp4"])
+@for_each("mime_type", ["text/plain", "imagery/png", "", "video/mp4"])
 def test_other_media_types_have_no_block_type(mime_type: str) -> None:
     assert content_blocks.media_block(b"x", mime_type, LATEST_HANDSHAKE) is None

@@ -18,6 +18,7 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.provider import Content, Path
+from tests.cases import for_each
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Leaf, SlowTree, Tree
 
@@ -47,8 +48,8 @@ async def test_a_missing_resource_is_not_found_and_named(tree: type[Tree], revis
 
 
 @pytest.mark.guarantee("refusal-looks-like-absence")
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(
+@for_each("revision", EVERY)
+@for_each(
     "uri",
     [
         "test://one/absent",
@@ -164,7 +165,7 @@ class ConfusedAtOnce(Tree):
         raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize("tree", [Confused, ConfusedAtOnce])
+@for_each("tree", [Confused, ConfusedAtOnce])
 async def test_a_provider_that_cancels_its_own_work_is_an_internal_error(
     tree: type[Tree],
 ) -> None:
@@ -173,7 +174,7 @@ async def test_a_provider_that_cancels_its_own_work_is_an_internal_error(
     assert error["code"] == -32603
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_completion_of_an_unknown_prompt_template_or_variable_is_bad_params(
     revision: str,
 ) -> None:

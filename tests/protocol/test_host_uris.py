@@ -10,6 +10,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path, Resource
+from tests.cases import for_each
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Node, SlowTree, SlowWatchedTree, Tree, WatchedTree
 from tests.spellings import host_spellings, wrong_spellings
@@ -43,8 +44,8 @@ SPELLINGS = {
 
 
 @pytest.mark.guarantee("no-spelling-reaches-more")
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-@pytest.mark.parametrize("revision", [HANDSHAKE[0], *MODERN])
+@for_each("tree", [Tree, SlowTree])
+@for_each("revision", [HANDSHAKE[0], *MODERN])
 async def test_a_changed_uri_is_read_and_described(tree: type[Tree], revision: str) -> None:
     wire = Wire(await server_of(tree(NODES)), revision)
     for uri, text in SPELLINGS.items():
@@ -55,8 +56,8 @@ async def test_a_changed_uri_is_read_and_described(tree: type[Tree], revision: s
         assert canonical["contents"][0]["text"].startswith(text)
 
 
-@pytest.mark.parametrize("uri", ["test://one/x%20y", f"{WRAPPED}/x%2520y/", f"{WRAPPED}"])
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("uri", ["test://one/x%20y", f"{WRAPPED}/x%2520y/", f"{WRAPPED}"])
+@for_each("revision", EVERY)
 async def test_below_a_changed_uri_is_listed_and_searched(uri: str, revision: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), revision)
     listed = (await wire.result("resources/list", {"uri": uri}))["resources"]
@@ -179,7 +180,7 @@ async def test_trouble_with_another_reading_leaves_the_resource_not_found() -> N
 # -- mounts
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "uri", "text"),
     [
         # The base of a folder that has a space or a percent sign in its name.

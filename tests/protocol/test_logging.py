@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
 from tests.providers_for_tests import Leaf, Tree
 
@@ -28,8 +29,8 @@ async def failing(revision: str) -> Wire:
     return Wire(await server_of(Tree({"bad": Leaf(raises=ValueError("secret"))})), revision)
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
-@pytest.mark.parametrize("level", LEVELS)
+@for_each("revision", HANDSHAKE)
+@for_each("level", LEVELS)
 async def test_a_handshake_client_gets_log_messages_from_its_level_on(
     revision: str, level: str
 ) -> None:
@@ -40,14 +41,14 @@ async def test_a_handshake_client_gets_log_messages_from_its_level_on(
     assert wire.notifications == expected
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE, "2026-07-28"])
+@for_each("revision", [*HANDSHAKE, "2026-07-28"])
 async def test_a_client_without_a_level_gets_no_log_messages(revision: str) -> None:
     wire = await failing(revision)
     await wire.error("resources/read", READ_BAD)
     assert wire.notifications == []
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@for_each("level", LEVELS)
 async def test_a_modern_client_sets_the_log_level_of_each_request(level: str) -> None:
     wire = await failing("2026-07-28")
     asked = {**READ_BAD, "_meta": {"io.modelcontextprotocol/logLevel": level}}
@@ -58,7 +59,7 @@ async def test_a_modern_client_sets_the_log_level_of_each_request(level: str) ->
     assert wire.notifications == expected
 
 
-@pytest.mark.parametrize("level", ["ERROR", "warn", "", "trace", 3, None, ["error"]])
+@for_each("level", ["ERROR", "warn", "", "trace", 3, None, ["error"]])
 async def test_an_unknown_level_is_bad_params(level: Any) -> None:
     wire = await failing("2025-11-25")
     assert wire.ask(request("logging/setLevel", {"level": level}))["error"]["code"] == -32602

@@ -14,6 +14,7 @@ from mcp_types.methods import (
 
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.manifest.prompts import Prompt, PromptMessage
+from tests.cases import for_each
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
 from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
 
@@ -55,9 +56,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.guarantee("every-revision")
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-@pytest.mark.parametrize(("method", "params"), CALLS)
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
+@for_each(("method", "params"), CALLS)
 async def test_the_sdk_accepts_every_result(
     revision: str, tree: type[Tree], method: str, params: dict[str, Any]
 ) -> None:
@@ -67,7 +68,7 @@ async def test_the_sdk_accepts_every_result(
     validate_server_result(method, revision, await wire.result(method, params))
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_the_sdk_accepts_the_results_of_the_handshake(revision: str) -> None:
     wire = Wire(await server_of(Tree(NODES)))
     for message in (
@@ -79,14 +80,14 @@ async def test_the_sdk_accepts_the_results_of_the_handshake(revision: str) -> No
         validate_server_result(message["method"], revision, result)
 
 
-@pytest.mark.parametrize("revision", MODERN)
+@for_each("revision", MODERN)
 async def test_the_sdk_accepts_the_result_of_discover(revision: str) -> None:
     result = await Wire(await server_of(Tree(NODES)), revision).result("server/discover")
     validate_server_result("server/discover", revision, result)
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
-@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
+@for_each("revision", HANDSHAKE)
+@for_each("method", ["resources/subscribe", "resources/unsubscribe"])
 async def test_the_sdk_accepts_the_results_of_subscribing(revision: str, method: str) -> None:
     async with await server_of(WatchedTree(NODES)) as server:
         wire = Wire(server, revision)
@@ -94,7 +95,7 @@ async def test_the_sdk_accepts_the_results_of_subscribing(revision: str, method:
         validate_server_result(method, revision, result)
 
 
-@pytest.mark.parametrize("revision", MODERN)
+@for_each("revision", MODERN)
 async def test_the_sdk_accepts_the_result_of_a_listen(revision: str) -> None:
     async with await server_of(WatchedTree(NODES)) as server:
         wire = Wire(server, revision)
@@ -104,7 +105,7 @@ async def test_the_sdk_accepts_the_result_of_a_listen(revision: str) -> None:
         validate_server_result("subscriptions/listen", revision, result)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_the_sdk_accepts_every_change_notification(revision: str) -> None:
     tree = WatchedTree(NODES)
     async with await server_of(tree) as server:
@@ -128,7 +129,7 @@ async def test_the_sdk_accepts_every_change_notification(revision: str) -> None:
         }
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_every_supported_method_known_to_the_sdk_is_tested(revision: str) -> None:
     tried = {method for method, _ in CALLS} | {"prompts/get"}  # in prompts/test_messages.py
     tried |= (
@@ -148,8 +149,8 @@ async def test_every_supported_method_known_to_the_sdk_is_tested(revision: str) 
             assert (await wire.error(method))["code"] == -32601
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
 async def test_a_resource_has_equal_metadata_in_lists_metadata_and_reads(
     revision: str, tree: type[Tree]
 ) -> None:
@@ -238,7 +239,7 @@ async def test_a_template_carries_its_capabilities_as_an_upper_bound() -> None:
     assert shape["capabilities"] == {"list": True, "subscribe": False}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "method",
     ["resources/list", "resources/read", "resources/templates/list", "tools/list", "prompts/list"],
 )
@@ -251,7 +252,7 @@ async def test_cacheable_results_have_a_ttl_and_a_scope(method: str) -> None:
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
 
 
-@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list"])
+@for_each("method", ["resources/list", "resources/templates/list"])
 async def test_the_last_page_has_no_cursor_member(method: str) -> None:
     server = await server_of(Tree({}), Tree({}), limits=CatalogLimits(page_size=1))
     wire = Wire(server, "2025-11-25")
@@ -267,7 +268,7 @@ async def test_completion_has_no_caching_hints() -> None:
     assert result["resultType"] == "complete"
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_handshake_results_have_no_modern_envelope(revision: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), revision)
     for method, params in CALLS:
@@ -282,15 +283,15 @@ async def test_the_envelope_keeps_the_meta_of_a_result() -> None:
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"] == server.info
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_a_truncated_collection_is_marked_in_handshake_revisions_too(revision: str) -> None:
     server = await server_of(Tree({f"{n:04}": "" for n in range(1001)}))
     result = await Wire(server, revision).result("resources/read", {"uri": "test://one"})
     assert result["_meta"] == {"resource-server/truncated": {"returned": 1000, "more": True}}
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(
+@for_each("revision", EVERY)
+@for_each(
     ("trees", "reloads", "subscribe", "list_changed"),
     [
         ((Tree,), False, False, False),

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol import revisions
+from tests.cases import for_each
 from tests.protocol.wire import (
     ENVELOPE,
     EVERY,
@@ -190,7 +191,7 @@ def damaged(draw: st.DrawFn, params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-@pytest.mark.parametrize(("method", "revision"), _CASES)
+@for_each(("method", "revision"), _CASES)
 def test_parameters_with_every_member_are_accepted(
     asked: Asked, method: str, revision: str
 ) -> None:
@@ -200,7 +201,7 @@ def test_parameters_with_every_member_are_accepted(
     assert "result" in asked.reply(method, revision, params)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "params"),
     [
         ("resources/list", {}),
@@ -221,7 +222,7 @@ def test_an_empty_cursor_is_refused(asked: Asked, method: str, params: dict[str,
     assert "begin again without a cursor" in error["message"]
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 def test_every_method_known_to_both_is_mutated(revision: str) -> None:
     known = {method for method, version in CLIENT_REQUESTS if version == revision}
     ours = revisions.MODERN if revision in MODERN else revisions.HANDSHAKE
@@ -253,7 +254,7 @@ def test_parameters_that_the_sdk_refuses_are_refused(
         assert code == -32602, json.dumps(params)
 
 
-@pytest.mark.parametrize(("method", "revision"), _CASES)
+@for_each(("method", "revision"), _CASES)
 def test_each_damaged_member_is_refused_if_the_sdk_refuses_it(
     asked: Asked, method: str, revision: str
 ) -> None:
@@ -270,15 +271,15 @@ def test_each_damaged_member_is_refused_if_the_sdk_refuses_it(
                 assert reply["error"]["code"] == -32602, (place, junk)
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
-@pytest.mark.parametrize("junk", [None, True, 5, [], {}])
+@for_each("revision", HANDSHAKE)
+@for_each("junk", [None, True, 5, [], {}])
 def test_the_uri_of_metadata_is_a_string(asked: Asked, revision: str, junk: object) -> None:
     reply = asked.reply("resources/metadata", revision, {"uri": junk})
     assert reply["error"]["code"] == -32602
     assert "$.uri" in reply["error"]["message"]
 
 
-@pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "logging/setLevel"])
+@for_each("method", ["resources/read", "resources/metadata", "logging/setLevel"])
 def test_a_missing_member_is_named(asked: Asked, method: str) -> None:
     error = asked.reply(method, "2025-11-25", {})["error"]
     assert error["code"] == -32602

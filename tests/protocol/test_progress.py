@@ -8,6 +8,7 @@ import pytest
 
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import SlowTree, Tree
 
@@ -22,9 +23,9 @@ def with_token(token: object, params: dict[str, Any] = READ) -> dict[str, Any]:
     return {**params, "_meta": {"progressToken": token}}
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-@pytest.mark.parametrize("token", ["t", 0, 7])
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
+@for_each("token", ["t", 0, 7])
 async def test_progress_counts_the_children_read_before_the_response(
     revision: str, tree: type[Tree], token: object
 ) -> None:
@@ -37,7 +38,7 @@ async def test_progress_counts_the_children_read_before_the_response(
     ]
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_no_progress_is_sent_without_a_token(revision: str) -> None:
     wire = Wire(await server_of(SlowTree(NODES), timing=UNTHROTTLED), revision)
     await wire.result("resources/read", READ)
@@ -59,7 +60,7 @@ async def test_progress_notifications_are_limited_in_frequency() -> None:
     assert len(wire.notifications) < 100
 
 
-@pytest.mark.parametrize("token", [1.5, True, [], {}])
+@for_each("token", [1.5, True, [], {}])
 async def test_an_invalid_progress_token_is_bad_params(token: object) -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     assert (await wire.error("resources/read", with_token(token)))["code"] == -32602

@@ -17,6 +17,7 @@ from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.option_types import Duration
+from tests.cases import for_each
 from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Broken, Tree
 
@@ -26,7 +27,7 @@ URI = "test://one/bad"
 ROOT = Resource(path=(), name="root", type="collection")
 
 
-@pytest.mark.parametrize("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
+@for_each("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
 async def test_unsendable_contents_are_an_internal_error(contents: object) -> None:
     wire = Wire(await server_of(Broken(read=lambda *_: contents)), "2025-11-25")
     assert (await wire.error("resources/read", {"uri": URI}))["code"] == -32603

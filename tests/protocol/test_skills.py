@@ -14,6 +14,7 @@ from resource_server.errors import MountUnavailable, ResourceNotFound
 from resource_server.provider import Path as Address
 from resource_server.provider import Skill
 from resource_server.providers.filesystem import Filesystem
+from tests.cases import for_each
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
 from tests.providers_for_tests import Folder, SlowTree, Tree
 
@@ -100,7 +101,7 @@ def folder(tmp_path: Path) -> Filesystem:
     return Filesystem(path=tmp_path)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_the_extension_is_declared_and_answered(revision: str) -> None:
     server = await server_of(Tree({"folder": {}}))
     if revision in HANDSHAKE:
@@ -183,8 +184,8 @@ async def test_a_directory_is_read_without_going_deeper(folder: Filesystem, revi
         assert (error["code"], error["message"]) == expected
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
 async def test_any_collection_is_a_directory(revision: str, tree: type[Tree]) -> None:
     nodes: dict[str, Any] = {"a.txt": "a", "folder": {"b.txt": "b"}, "hidden": Folder({})}
     wire = Wire(await server_of(tree(nodes)), revision)
@@ -226,7 +227,7 @@ class Lying(Generated):
         return {"uri": "x"}
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_generated_skills_of_a_plugin_are_dynamic(revision: str) -> None:
     wire = Wire(await server_of(Generated({}), limits=CatalogLimits(page_size=1)), revision)
     first = await ask(wire, revision, "skills/list")

@@ -14,6 +14,7 @@ from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider import document_tree as tree
 from resource_server.provider.document_tree import Document, DocumentTree, UnusableDocuments
+from tests.cases import for_each
 
 NAMES = st.sampled_from(["a", "b", "b0", "B", "ä", "\U0001f642", "\udcff", " "])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -85,7 +86,7 @@ def test_text_that_is_not_utf_8_is_refused_and_bytes_are_sent_as_they_are() -> N
     assert odd.resource(("a",)).mime_type == "application/octet-stream"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "contents", "data", "mime_type"),
     [
         ("a", "Grüße", "Grüße", "text/plain"),

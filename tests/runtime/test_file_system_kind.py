@@ -11,6 +11,7 @@ from resource_server.runtime.file_system_kind import (
     file_system_kind,
     file_system_type,
 )
+from tests.cases import for_each
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux says what is mounted")
 
@@ -30,7 +31,7 @@ nonsense
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "expected"),
     [
         ("/", "ext4"),
@@ -53,9 +54,7 @@ def test_the_deepest_and_last_mount_determines_the_file_system(path: str, expect
     assert file_system_type(TABLE, path.encode()) == expected
 
 
-@pytest.mark.parametrize(
-    "table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"]
-)
+@for_each("table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"])
 def test_an_unusable_mount_table_is_ignored(table: bytes) -> None:
     assert file_system_type(table, b"/srv") == ""
 

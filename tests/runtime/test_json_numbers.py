@@ -15,6 +15,7 @@ from resource_server.runtime.json_numbers import (
     exact_json,
     inexact_json,
 )
+from tests.cases import for_each
 
 KEPT = (
     *("0", "-1", "1.10", "0.1", "1e22", "-0.0", "5e-324", "0.30000000000000004"),
@@ -75,7 +76,7 @@ def test_a_javascript_host_reads_the_same_numbers() -> None:
         assert shown == number or Decimal(shown) == Decimal(number), number
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("shown", "others"),
     [
         ('{"n": 1, "s": "12"}', []),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from resource_server.runtime import markdown
+from tests.cases import for_each
 
 CELL = st.text(st.sampled_from("ab1 |`\\\n\r#-<>[](){}!*_~&;:/.\t\ufffd"), max_size=12)
 
@@ -60,7 +60,7 @@ def test_a_parser_reads_the_cells_that_were_written(header: list[str], row: list
     assert read_table(text) == [list(map(shown, header)), list(map(shown, row))]
 
 
-@pytest.mark.parametrize("cell", ["a|b", r"a\|b", r"a\\|b"])
+@for_each("cell", ["a|b", r"a\|b", r"a\\|b"])
 def test_a_delimiter_in_a_cell_is_escaped_for_parsers_that_pair_backslashes(cell: str) -> None:
     line = markdown.table_row([cell]).removeprefix("| ").removesuffix(" |\n")
     before = [line[:at] for at, each in enumerate(line) if each == "|"]

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from resource_server.runtime.near_name import as_typed, did_you_mean, near_name
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize("name", ["maxsize", "maxSize", "max-size", "MAX_SIZE", "max_sze"])
+@for_each("name", ["maxsize", "maxSize", "max-size", "MAX_SIZE", "max_sze"])
 def test_misspelt_names_suggest_the_intended_one(name: str) -> None:
     assert near_name(name, ["page_size", "max_size", "title"]) == "max_size"
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from resource_server.runtime.option_types import ByteSize, Duration, Rate
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "seconds"),
     [
         ("0s", 0), ("250ms", 0.25), ("2s", 2), ("1.5 s", 1.5), ("30m", 1800), ("1h", 3600),
@@ -22,7 +23,7 @@ def test_a_duration_has_a_unit_or_is_in_seconds(written: object, seconds: float)
     assert Duration.parse(written) == seconds
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     ["", "5", "-1s", "1w", "s", "1e3s", "٣s", -1, True, None, float("nan"), float("inf"), []],
 )
@@ -40,7 +41,7 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
 # -- sizes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "size"),
     [
         (0, 0),
@@ -62,7 +63,7 @@ def test_a_size_is_a_number_of_bytes_or_has_a_unit(written: object, size: int) -
     assert ByteSize.parse(written) == size
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written", ["", "KiB", "-1", "1e3", "10 bytes", "0x10", "1 K i B", "٣", -1, True, None, 1.5, []]
 )
 def test_anything_but_a_size_is_refused_with_an_example(written: object) -> None:
@@ -83,7 +84,7 @@ def test_a_size_option_reports_the_expected_form() -> None:
         option.validate_python("much")
 
 
-@pytest.mark.parametrize("written", ["9" * 400, "9" * 400 + "TiB"], ids=["plain", "with a unit"])
+@for_each("written", ["9" * 400, "9" * 400 + "TiB"], ids=["plain", "with a unit"])
 def test_an_absurd_size_is_refused_like_any_invalid_size(written: str) -> None:
     with pytest.raises(ValueError, match="64KiB"):
         ByteSize.parse(written)
@@ -104,7 +105,7 @@ def test_the_json_schema_of_a_size_accepts_exactly_the_valid_sizes(written: str)
 # -- rates
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "a_second"),
     [
         ("200/s", 200),
@@ -120,7 +121,7 @@ def test_a_rate_is_per_second_or_has_a_unit(written: object, a_second: float) ->
     assert Rate.parse(written) == a_second
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         *("", "200s", "0/s", "-1/s", "/s", "1/d", "1e3/s", "٣/s", "1/s/s"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from resource_server.runtime.rate_limit import MAX_CALLERS, RateLimiter
+from tests.cases import for_each
 
 
 def test_each_caller_has_a_bucket_and_the_number_of_buckets_is_bounded() -> None:
@@ -18,7 +17,7 @@ def test_each_caller_has_a_bucket_and_the_number_of_buckets_is_bounded() -> None
     assert rates.take(str(MAX_CALLERS - 1)) > 0
 
 
-@pytest.mark.parametrize("burst", [1, 3, 400])
+@for_each("burst", [1, 3, 400])
 def test_requests_within_the_burst_are_never_refused(burst: int) -> None:
     # Rounding is no reason, whatever the rate.
     for rate in range(1, 200):

@@ -3,9 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from resource_server.runtime.server_key import ServerKey, process_key
+from tests.cases import for_each
 
 KEY = ServerKey(b"0123456789abcdef0123456789abcdef")
 
@@ -45,6 +44,6 @@ def test_the_key_of_the_process_is_random_and_stays() -> None:
     assert KEY.is_lasting
 
 
-@pytest.mark.parametrize("purpose", ["", "a" * 16])
+@for_each("purpose", ["", "a" * 16])
 def test_a_purpose_has_up_to_16_bytes(purpose: str) -> None:
     assert KEY.derived(purpose)

@@ -7,11 +7,12 @@ import pytest
 import yaml
 
 from resource_server.runtime.yaml_composer import resolved_scalar, yaml_events
+from tests.cases import for_each
 
 LEVELS = 900
 
 
-@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+@for_each("opening", ["[", "{a: ", "- ", "? "])
 def test_levels_that_the_parser_refuses_are_preceded_by_those_before_them(opening: str) -> None:
     text = "a: 1\nb:\n  " + opening * 10_000
     events = list(islice(yaml_events(text), LEVELS))
@@ -29,7 +30,7 @@ def test_other_errors_are_those_of_the_parser() -> None:
         list(yaml_events("a: [1, 2"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("", None),

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.search.name_match import EXACT, PART, PREFIX, WORD, NameQuery
+from tests.cases import for_each
 
 WORDS = st.text("abAB*?[]!-./ßİ", min_size=1, max_size=12)
 PATHS = st.lists(st.text("abABß.-", min_size=1, max_size=6), min_size=1, max_size=4).map(tuple)
@@ -23,7 +23,7 @@ def found(query: str, *paths: str) -> list[str]:
     return [path for _, _, path in sorted(keys)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "rank"),
     [
         ("read", EXACT),
@@ -61,7 +61,7 @@ def test_a_query_with_a_slash_matches_paths() -> None:
     assert found("/src/main", *paths) == ["src/main.py", "lib/src/main.py"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("glob", "fits", "not_"),
     [
         ("*.PY", ["a.py", "x/b.py"], ["a.pyc", "py"]),
@@ -82,12 +82,12 @@ def test_a_glob_matches_whole_names_or_the_ends_of_paths(
     assert sorted(found(glob, *fits, *not_)) == sorted(fits)
 
 
-@pytest.mark.parametrize("unclosed", ["[", "a[", "[]", "a[0"])
+@for_each("unclosed", ["[", "a[", "[]", "a[0"])
 def test_an_unclosed_bracket_is_literal(unclosed: str) -> None:
     assert found(unclosed, f"x{unclosed}y", "x") == [f"x{unclosed}y"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("glob", "name"),
     [
         ("*a" * 400 + "b", ("a" * 255,)),

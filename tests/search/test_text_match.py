@@ -13,6 +13,7 @@ from resource_server.errors import InvalidParameter
 from resource_server.provider.search import SearchRequest
 from resource_server.search import text_match
 from resource_server.search.text_match import MAX_LINE_LENGTH, MAX_LINES, LineQuery
+from tests.cases import for_each
 
 
 def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
@@ -31,7 +32,7 @@ def test_a_text_is_found_ignoring_case_with_its_line_number() -> None:
     assert found("Hello", "x\nsay HELLO\r\n\nhello\n") == [(2, "say HELLO"), (4, "hello")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "text"),
     [
         ("straße", "Die STRASSE"),
@@ -59,7 +60,7 @@ def test_an_expression_matches_the_end_of_windows_lines() -> None:
     assert found("/a;$/", "a;\r\nb;\r\nxa;") == [(1, "a;"), (3, "xa;")]
 
 
-@pytest.mark.parametrize("text", ["", "\n", "\n\n"])
+@for_each("text", ["", "\n", "\n\n"])
 def test_empty_text_has_as_many_lines_as_line_ends(text: str) -> None:
     assert found("/^/", text) == [(number + 1, "") for number in range(len(text))]
 
@@ -68,7 +69,7 @@ def test_only_the_first_matching_lines_are_quoted_once_each() -> None:
     assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 1)]
 
 
-@pytest.mark.parametrize("at", [0, 30, 150, 199, 1000, 40_000])
+@for_each("at", [0, 30, 150, 199, 1000, 40_000])
 def test_a_long_line_is_truncated_around_the_match(at: int) -> None:
     line = "ä" * at + "NEEDLE" + "ö" * 5000
     ((number, text),) = found("needle", f"first\n{line}\nlast")
@@ -93,14 +94,14 @@ def reference(query: str, text: str) -> list[int]:
     return [number for number, line in enumerate(every, 1) if query.casefold() in line.casefold()]
 
 
-@pytest.mark.parametrize(("query", "cut"), [("needle", 64 * 1024), ("/n+eedle$/", 64 * 1024)])
-@pytest.mark.parametrize("before", [0, 1, 3, 5, 6, 100])
+@for_each(("query", "cut"), [("needle", 64 * 1024), ("/n+eedle$/", 64 * 1024)])
+@for_each("before", [0, 1, 3, 5, 6, 100])
 def test_a_match_at_the_seam_of_two_slices_is_found(query: str, cut: int, before: int) -> None:
     text = "\n" + "x" * (cut - before) + "needle"
     assert [number for number, _ in found(query, text + "\nx\n")] == [2]
 
 
-@pytest.mark.parametrize("begin", [61_440, 61_441, 63_000, 65_535, 65_536])
+@for_each("begin", [61_440, 61_441, 63_000, 65_535, 65_536])
 def test_an_expression_matches_4_kib_across_any_slice_boundary(begin: int) -> None:
     text = "\n" + "x" * (begin - 1) + "a" + "b" * 4094 + "c"
     for end in "", "y", "\n", "y" * 100_000:
@@ -170,7 +171,7 @@ def test_an_expression_matches_as_in_python_in_one_piece_and_in_slices(
         assert numbers == [n for n, line in enumerate(every, 1) if re.search(query, line)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "(a?){50}a{50}", "(x+x+)+y", "^(([a-z])+.)+[A-Z]$"],
 )
@@ -178,9 +179,7 @@ def test_an_expression_prone_to_backtracking_is_fast(expression: str) -> None:
     found(f"/{expression}/", "a" * 500_000 + "!")
 
 
-@pytest.mark.parametrize(
-    "expression", ["(", "a(?=b)", r"(a)\1", "[z-a]", "a{1001}", "*", r"\pL{900}", "(?<=a)b"]
-)
+@for_each("expression", ["(", "a(?=b)", r"(a)\1", "[z-a]", "a{1001}", "*", r"\pL{900}", "(?<=a)b"])
 def test_an_unusable_expression_is_refused_with_the_reason(expression: str) -> None:
     with pytest.raises(InvalidParameter, match=r"not a regular expression of RE2.*: .+") as caught:
         found(f"/{expression}/", "")
@@ -246,7 +245,7 @@ def numbers(found: text_match.Matches) -> list[int]:
     return [line.number for line in found.lines if not line.is_context]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "document", "most"),
     [
         ("a b c\nx\nc b a", [1, 3], [], []),
@@ -337,7 +336,7 @@ def _cpu_s(text: str, asked: dict[str, Any]) -> float:
     return time.process_time() - begin
 
 
-@pytest.mark.parametrize(
+@for_each(
     "asked", [{"text": "a"}, {"words": ("a", "b")}, {"words": ("a", "b"), "together": "document"}]
 )
 def test_every_line_beyond_those_that_are_counted_is_found(asked: dict[str, Any]) -> None:

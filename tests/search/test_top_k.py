@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from resource_server.errors import InvalidParameter
 from resource_server.search.name_match import NameQuery
 from resource_server.search.top_k import TopK, to_path
+from tests.cases import for_each
 
 NAMES = st.lists(st.text("abx", min_size=1, max_size=5), unique=True, max_size=40)
 
@@ -62,7 +63,7 @@ def test_after_complete_walks_pages_are_ordered_best_first(walk: list[str], limi
     )
 
 
-@pytest.mark.parametrize("forged", ["a//b", "../x", "a/.", "\0zzz", "a\0b\0c", "\0a/../b"])
+@for_each("forged", ["a//b", "../x", "a/.", "\0zzz", "a\0b\0c", "\0a/../b"])
 def test_a_forged_cursor_is_refused(forged: str) -> None:
     with pytest.raises(InvalidParameter):
         TopK[str](NameQuery("a"), forged, 1)

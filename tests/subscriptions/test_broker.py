@@ -26,6 +26,7 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.snapshot import ABSENT, DocumentState
+from tests.cases import for_each
 from tests.listeners import LIST, Recorder, mounted, uri_of
 from tests.waiting import PATIENCE_S
 
@@ -412,7 +413,7 @@ async def test_without_a_version_size_and_time_reveal_a_change() -> None:
         assert recorder.told == ["a"]
 
 
-@pytest.mark.parametrize(("name", "kind"), [("a", "resource"), ("", "tree")])
+@for_each(("name", "kind"), [("a", "resource"), ("", "tree")])
 async def test_every_reported_change_of_an_unversioned_resource_notifies(
     name: str, kind: str
 ) -> None:
@@ -781,7 +782,7 @@ async def test_another_spelling_is_the_same_subscription() -> None:
 
 
 @pytest.mark.guarantee("hidden-does-not-exist")
-@pytest.mark.parametrize("uri", ["test://one/none", "test://none/a", "nonsense", ""])
+@for_each("uri", ["test://one/none", "test://none/a", "nonsense", ""])
 async def test_hidden_and_missing_resources_cannot_be_subscribed_to(uri: str) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=DEFAULT_TIMING) as live:
@@ -802,7 +803,7 @@ async def test_a_failing_resource_cannot_be_subscribed_to_until_it_recovers() ->
         await live.subscribe(uri_of("a"), Recorder())
 
 
-@pytest.mark.parametrize("name", ["a", ""])
+@for_each("name", ["a", ""])
 async def test_a_change_during_a_subscription_is_detected(name: str) -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
@@ -1052,7 +1053,7 @@ async def test_a_hanging_mount_does_not_stop_the_sweep_of_others() -> None:
             recorder.take()
 
 
-@pytest.mark.parametrize("failing", [ResourceBusy(), RuntimeError("broken"), SystemExit()])
+@for_each("failing", [ResourceBusy(), RuntimeError("broken"), SystemExit()])
 async def test_a_failed_check_is_retried(failing: Exception) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=replace(NO_INTERVAL, compare_retry_s=0.02)) as live:

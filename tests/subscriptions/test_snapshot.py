@@ -23,6 +23,7 @@ from resource_server.subscriptions.snapshot import (
     snapshot_of_query,
     state_of,
 )
+from tests.cases import for_each
 from tests.providers_for_tests import Tree
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,7 @@ async def at(provider: Tree, path: Path, query: Mapping[str, str] | None = None)
         await mount.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("resource", "state"),
     [
         (Resource(path=("a",), name="a", version="1"), DocumentState("1")),
@@ -76,7 +77,7 @@ async def test_a_document_has_the_same_state_for_subscribers_and_readers() -> No
     assert found == Snapshot(DocumentState("7"), DocumentState("7"))
 
 
-@pytest.mark.parametrize("path", [("absent",), ("a", "below")])
+@for_each("path", [("absent",), ("a", "below")])
 async def test_an_absent_resource_is_a_snapshot_as_well(path: Path) -> None:
     assert await at(Described(), path) == NOTHING
 

@@ -16,6 +16,7 @@ from resource_server.provider import (
 )
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.testing import ProviderViolations, check_provider
+from tests.cases import for_each
 from tests.testing.shelf import SHELF, SIGNATURE, Shelf, changed
 from tests.waiting import pause
 
@@ -328,7 +329,7 @@ def put(shelf: Watched, path: Path, data: str | None) -> Callable[[], Path]:
     return make_change
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "path", "data"),
     [
         (Watched, ("a", "empty"), "full"),
@@ -359,9 +360,7 @@ async def test_a_change_may_be_made_asynchronously() -> None:
     await check_provider(shelf, make_change=make_change, within_s=1)
 
 
-@pytest.mark.parametrize(
-    ("broken", "rule"), BROKEN_WATCHES, ids=[kind.__name__ for kind, _ in BROKEN_WATCHES]
-)
+@for_each(("broken", "rule"), BROKEN_WATCHES, ids=[kind.__name__ for kind, _ in BROKEN_WATCHES])
 async def test_each_broken_rule_of_watching_is_reported(broken: type[Watched], rule: str) -> None:
     shelf = broken()
     with pytest.raises(ProviderViolations) as caught:

@@ -21,6 +21,7 @@ from resource_server.provider import (
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.providers.filesystem import Filesystem
 from resource_server.testing import ErrorReply, ProviderViolations, check_provider, client
+from tests.cases import for_each
 from tests.testing.shelf import Shelf
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +71,7 @@ BROKEN: list[tuple[type[Shelf], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
+@for_each(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
 async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from resource_server.errors import (
-    InvalidParameter,
-    NotACollection,
-    ResourceNotFound,
-)
-from resource_server.provider import (
-    Content,
-    Path,
-    Resource,
-    Template,
-)
+from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
+from resource_server.provider import Content, Path, Resource, Skill, SkillFile, Template
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.testing import ProviderViolations, check_provider
+from tests.cases import for_each
+from tests.providers_for_tests import Tree
 from tests.testing.shelf import SIGNATURE, Misjudges, Shelf, changed
 
 pytestmark = pytest.mark.anyio
@@ -267,7 +262,7 @@ BROKEN: list[tuple[type[Shelf], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
+@for_each(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
 async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())
@@ -306,3 +301,126 @@ async def test_unreadable_resources_can_be_declared() -> None:
         ProviderViolations, match="reading an unreadable document raises ResourceNotFound"
     ):
         await check_provider(Shelf(), unreadable=[("hidden",)])
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+class Skilled(Tree):
+    """A tree with three skills, the last one generated."""
+
+    def __init__(self) -> None:
+        body = {"SKILL.md": "text", "inner": {"x": "grün"}}
+        super().__init__({"a": dict(body), "b": dict(body), "c": {"SKILL.md": "text"}})
+
+    def make(self, name: str) -> Skill:
+        path = (name, "SKILL.md")
+        files = (
+            SkillFile(path, digest(b"text"), 4),
+            SkillFile((name, "inner", "x"), digest("grün".encode()), 5),
+        )
+        front = {"name": name, "description": "x"}
+        return Skill(path, front, None if name == "c" else files)
+
+    @property
+    def all(self) -> list[Skill]:
+        return [self.make(name) for name in "abc"]
+
+    async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Any]:
+        return [each for each in self.all if after is None or each.path > after][:limit]
+
+    async def get_skill(self, path: Path) -> Any:
+        for each in self.all:
+            if each.path == path:
+                return each
+        raise ResourceNotFound
+
+
+class ListsMore(Skilled):
+    async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Any]:
+        return self.all
+
+
+class Repeats(Skilled):
+    async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Any]:
+        return self.all[:limit]
+
+
+class ListsAnything(Skilled):
+    async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Any]:
+        return ["a"]
+
+
+class GetsAnother(Skilled):
+    async def get_skill(self, path: Path) -> Any:
+        return replace(await super().get_skill(path), files=None)
+
+
+class GetsAnything(Skilled):
+    async def get_skill(self, path: Path) -> Any:
+        return self.all[0]
+
+
+class Misnames(Skilled):
+    def make(self, name: str) -> Skill:
+        return replace(super().make(name), frontmatter={"name": "z", "description": "x"})
+
+
+class Undescribed(Skilled):
+    def make(self, name: str) -> Skill:
+        return replace(super().make(name), frontmatter={"name": name})
+
+
+class Absent(Skilled):
+    def make(self, name: str) -> Skill:
+        found = super().make(name)
+        if name != "b":
+            return found
+        return Skill(("d", "SKILL.md"), {"name": "d", "description": "x"}, None)
+
+
+class LeavesOut(Skilled):
+    def make(self, name: str) -> Skill:
+        return replace(super().make(name), files=())
+
+
+class Digests(Skilled):
+    def make(self, name: str) -> Skill:
+        found = super().make(name)
+        return replace(found, files=found.files and (replace(found.files[0], size=5),))
+
+
+class Strays(Skilled):
+    def make(self, name: str) -> Skill:
+        found = super().make(name)
+        return replace(found, files=found.files and (*found.files, *self.other(name)))
+
+    def other(self, name: str) -> tuple[SkillFile, ...]:
+        return (SkillFile(("b" if name == "a" else "a", "SKILL.md"), digest(b"text"), 4),)
+
+
+async def test_skills_that_keep_the_rules_are_accepted() -> None:
+    await check_provider(Skilled())
+
+
+@for_each(
+    ("broken", "rule"),
+    [
+        (ListsMore, "a page has at most `limit` items"),
+        (Repeats, "list_skills returns each skill once"),
+        (ListsAnything, "methods return the types declared in resource_server.provider"),
+        (GetsAnother, "get_skill returns what list_skills does"),
+        (GetsAnything, "an absent path raises ResourceNotFound"),
+        (Misnames, "a skill is a SKILL.md in a collection of its name"),
+        (Undescribed, "a skill has a description"),
+        (Absent, "the SKILL.md of a skill is a document"),
+        (LeavesOut, "the files of a skill are its SKILL.md and others, each once"),
+        (Digests, "the digest of a file is that of the bytes that a read returns"),
+        (Strays, "the files of a skill are below its collection"),
+    ],
+)
+async def test_a_broken_rule_of_skills_is_named(broken: type[Skilled], rule: str) -> None:
+    with pytest.raises(ProviderViolations) as found:
+        await check_provider(broken())
+    assert any(each.startswith(rule) for each in found.value.violations), found.value.violations

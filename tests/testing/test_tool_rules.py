@@ -9,6 +9,7 @@ import pytest
 from resource_server.provider.tools import EmbeddedBlock, LinkBlock, TextBlock, Tool, ToolResult
 from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.testing import ProviderViolations, check_provider
+from tests.cases import for_each
 from tests.testing.shelf import Shelf
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ class AsksInVain(Tooled):
         raise AssertionError("nobody answers")
 
 
-@pytest.mark.parametrize("provider", [Tooled, AsksInVain])
+@for_each("provider", [Tooled, AsksInVain])
 async def test_a_provider_whose_tools_keep_the_contract_passes(provider: type[Tooled]) -> None:
     await check_provider(provider())
 
@@ -74,7 +75,7 @@ class ChangesItsTools(Tooled):
         return super().tools() if self.calls else []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("provider", "rule"),
     [
         (ChangesItsTools, "tools are always the same"),

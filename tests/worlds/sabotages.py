@@ -15,7 +15,7 @@ from resource_server.access import EVERYBODY, acting
 from resource_server.catalog.catalog import Catalog
 from resource_server.provider import Change
 from resource_server.providers.database.engines.reflection import Table
-from resource_server.providers.database.engines.sqlite import policy_views
+from resource_server.providers.database.engines.sqlite import policy_connection
 from resource_server.providers.database.policy import Policy, TableView
 from resource_server.providers.database.reading import statements
 from resource_server.providers.database.reading.statements import Statements
@@ -123,6 +123,6 @@ SABOTAGES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     # Masked values are shown.
     "mask": lambda: _patched(TableView, "mask", _unmasked),
     # The same in SQL of callers and in declared queries, on SQLite.
-    "mask in SQL": lambda: _patched(policy_views, "_masked", _shown),
+    "mask in SQL": lambda: _patched(policy_connection, "_masked", _shown),
 }
 """Ways to leave out a filter, by the name of what is left out."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import click
@@ -20,12 +24,12 @@ from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.errors import ConversionError
 from resource_server.manifest.wording import one_line
 from resource_server.runtime import extras, installation, openat2
-from resource_server.runtime.inotify_limits import inotify_limits
 
 State: TypeAlias = Literal["ok", "missing", "problem"]
 _PROGRAM_S = 10.0
 _MIN_NODE = 22
 """Of the MCP Inspector."""
+_SYSTEM = Path("/proc")
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,3 +167,45 @@ def _hosts() -> Iterator[Finding]:
         for entry in entries:
             state: State = "ok" if entry.is_well else "problem"
             yield Finding(each.title, state, f"{entry.title}: {entry.words}")
+
+
+@dataclass(frozen=True, slots=True)
+class InotifyLimits:
+    """Limits of the user, and what the user's processes use that this one may look at."""
+
+    max_watches: int
+    max_instances: int
+    watches: int
+    instances: int
+
+    @property
+    def short(self) -> Literal["watches", "instances"] | None:
+        """The limit that is over 90 % used; None if neither is."""
+        if self.watches > 0.9 * self.max_watches:
+            return "watches"
+        return "instances" if self.instances > 0.9 * self.max_instances else None
+
+
+def inotify_limits(system: Path = _SYSTEM) -> InotifyLimits | None:
+    """Return the limits; None where the system has no inotify."""
+    folder = system / "sys" / "fs" / "inotify"
+    try:
+        watches = int((folder / "max_user_watches").read_text())
+        instances = int((folder / "max_user_instances").read_text())
+    except (OSError, ValueError):
+        return None
+    used = [0, 0]
+    for process in system.glob("[0-9]*"):
+        # Processes end meanwhile, and those of others are not shown.
+        with suppress(OSError):
+            if process.stat().st_uid == os.getuid():
+                _add(process, used)
+    return InotifyLimits(watches, instances, *used)
+
+
+def _add(process: Path, used: list[int]) -> None:
+    for descriptor in (process / "fd").iterdir():
+        with suppress(OSError):
+            if str(descriptor.readlink()) == "anon_inode:inotify":
+                used[0] += (process / "fdinfo" / descriptor.name).read_text().count("inotify wd:")
+                used[1] += 1

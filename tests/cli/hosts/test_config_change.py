@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.cli.hosts.config_change import ProgramFailed, run_program
+from tests.cases import for_each
 from tests.cli.conftest import ROOT, Run
 from tests.cli.homes import CONFIGURATIONS, everything, on_terminal, put
 
@@ -48,7 +49,7 @@ def test_nothing_is_changed_if_the_change_cannot_be_shown(home: Path, folder: Pa
     assert (done.returncode, everything(home)) == (1, {})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "says"),
     [
         (r"import sys; sys.exit('first\nlast  one')", "failed with status 1: last one"),

@@ -6,9 +6,10 @@ import pytest
 
 from resource_server.cli.hosts.host import HOSTS
 from resource_server.cli.hosts.server_entry import ServerEntry, Shape
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "served"),
     [
         ("resource-server serve", ()),
@@ -50,7 +51,7 @@ def test_what_a_host_writes_is_read_again(host: object) -> None:
             assert found == entry
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         None,

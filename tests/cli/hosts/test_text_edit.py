@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from resource_server.cli.hosts.text_edit import (
     newline_of,
     without,
 )
+from tests.cases import for_each
 
 
 def test_edits_take_positions_of_the_text_before_in_any_order() -> None:
@@ -50,7 +50,7 @@ def test_a_diff_has_only_the_lines_that_change() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "newline"),
     [
         ("", "\n"),

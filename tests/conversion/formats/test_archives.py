@@ -18,6 +18,7 @@ from resource_server.conversion.formats.archives import (
     parse_xml,
 )
 from resource_server.errors import ConversionError
+from tests.cases import for_each
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import xml_bombs, zipped
 
@@ -128,9 +129,7 @@ def test_unusual_compression_is_refused() -> None:
         _read_all(target.getvalue())
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"PK", b"%PDF-1.7", b"PK\x05\x06" + bytes(18) + b"x", b"\0" * 5000]
-)
+@for_each("data", [b"", b"PK", b"%PDF-1.7", b"PK\x05\x06" + bytes(18) + b"x", b"\0" * 5000])
 def test_what_is_no_archive_is_refused(data: bytes) -> None:
     with suppress(ConversionError):
         assert _read_all(data) == []
@@ -154,7 +153,7 @@ def test_xml_in_utf16_is_read() -> None:
     assert parse_xml('<?xml version="1.0"?><a>Größe</a>'.encode("utf-16")).text == "Größe"
 
 
-@pytest.mark.parametrize("name", list(xml_bombs("a")))
+@for_each("name", list(xml_bombs("a")))
 def test_hostile_xml_is_refused(name: str) -> None:
     with pytest.raises(ConversionError):
         parse_xml(xml_bombs("a")[name])

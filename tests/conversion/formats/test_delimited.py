@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from resource_server.conversion.formats.delimited import convert
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
+from tests.cases import for_each
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 
@@ -55,10 +56,8 @@ def _long(count: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    ("delimiter", "name"), [(",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "pipe")]
-)
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@for_each(("delimiter", "name"), [(",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "pipe")])
+@for_each("end", ["\n", "\r\n", "\r"])
 def test_the_delimiter_is_found(delimiter: str, name: str, end: str) -> None:
     lines = ["id {} name {} note", "1 {} Äpfel {} a-b", "2 {} Birnen {} c"]
     text = end.join(line.replace(" {} ", delimiter) for line in lines)
@@ -117,7 +116,7 @@ def test_json_has_numbers_where_nothing_is_lost() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "columns"),
     [
         (b"name,2020,2021\nA,5,6\n", ["name", "2020", "2021"]),
@@ -132,8 +131,8 @@ def test_the_header_is_found(data: bytes, columns: list[str]) -> None:
     assert _json(data)["columns"] == columns
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-@pytest.mark.parametrize("media_type", [_CSV, _JSON_LINES])
+@for_each("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@for_each("media_type", [_CSV, _JSON_LINES])
 def test_the_encoding_is_found(encoding: str, media_type: str) -> None:
     text = "name,city\nMüller,Zürich\nNaïve,Genève\n"
     if media_type == _JSON_LINES:
@@ -161,9 +160,9 @@ def test_parts_have_at_most_a_thousand_rows() -> None:
     assert "| 2500 | n2500 | 2500.5 |" in str(parts[-1].data)
 
 
-@pytest.mark.parametrize("quoted", [False, True])
-@pytest.mark.parametrize("media_type", [_CSV, _JSON_LINES])
-@pytest.mark.parametrize(
+@for_each("quoted", [False, True])
+@for_each("media_type", [_CSV, _JSON_LINES])
+@for_each(
     ("rows", "first", "last"),
     [
         ("1", 1, 1),
@@ -204,7 +203,7 @@ def test_rows_may_be_given_by_the_request() -> None:
     assert (part.number, part.total) == (2, 10)
 
 
-@pytest.mark.parametrize("rows", ["0", "3-2", "x", "-5", "1-2-3", "1e3", "9" * 50])
+@for_each("rows", ["0", "3-2", "x", "-5", "1-2-3", "1e3", "9" * 50])
 def test_other_rows_are_refused(rows: str) -> None:
     with pytest.raises(InvalidParameter, match="write rows="):
         _parts(_long(3), rows=rows)
@@ -247,7 +246,7 @@ def test_a_broken_line_among_json_lines_is_shown() -> None:
         _text(b"plain\ntext\n", _JSON_LINES)
 
 
-@pytest.mark.parametrize("media_type", [_CSV, _TSV, _JSON_LINES])
+@for_each("media_type", [_CSV, _TSV, _JSON_LINES])
 def test_an_empty_file_has_no_rows(media_type: str) -> None:
     assert "No rows" in _text(b"", media_type)
     assert _json(b"", media_type) == {"columns": [], "rows": []}
@@ -286,17 +285,17 @@ def _as_written(cell: object) -> object:
     return "" if cell is None else cell
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hostile",
     [
-        b'a,b\n"' + b"x" * 20_000_000,
+        b'a,b\n"' + b"x" * 4_000_000,
         b"," * 1_000_000,
-        b"\n" * 5_000_000,
-        b'"' * 5_000_000,
-        b'a,"b\n' * 500_000,
-        b"a" * 20_000_000,
+        b"\n" * 1_000_000,
+        b'"' * 1_000_000,
+        b'a,"b\n' * 100_000,
+        b"a" * 4_000_000,
         b"a,b\n" + b"\0" * 1_000_000,
-        b"a;b,c|d\te\n" * 300_000,
+        b"a;b,c|d\te\n" * 60_000,
     ],
 )
 def test_hostile_tables_end_soon(hostile: bytes) -> None:
@@ -304,12 +303,10 @@ def test_hostile_tables_end_soon(hostile: bytes) -> None:
         begin = time.process_time()
         with suppress(ConversionError):
             _parts(hostile, media_type)
-        assert time.process_time() - begin < 20
+        assert time.process_time() - begin < 5
 
 
-@pytest.mark.parametrize(
-    "line", [b"[" * 100_000, b"9" * 10_000, b'{"a":' * 50_000, b"NaN", b"1e999"]
-)
+@for_each("line", [b"[" * 100_000, b"9" * 10_000, b'{"a":' * 50_000, b"NaN", b"1e999"])
 def test_hostile_json_is_passed_over(line: bytes) -> None:
     assert "| 1 |" in _text(b'{"a": 1}\n' + line + b"\n", _JSON_LINES)
     _json(b'{"a": 1}\n' + line + b"\n", _JSON_LINES)
@@ -327,14 +324,14 @@ def test_infinity_and_nan_are_text_in_json() -> None:
     assert '["NaN", ["-1e999"]]' in text
 
 
-@pytest.mark.parametrize("depth", [*range(900, 1000, 7), 5000])
+@for_each("depth", [*range(900, 1000, 7), 5000])
 def test_deep_json_lines_raise_nothing_but_conversion_errors(depth: int) -> None:
     for name in ("markdown", "json"):
         with suppress(ConversionError):
             _parts(b'{"a": ' + b"[" * depth + b"]" * depth + b"}\n", _JSON_LINES, name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("document", "media_type"),
     [
         ('id;name;"note"\n1;Äpfel;"a\nb"\n2;Birnen;"say ""x"""\n'.encode(), _CSV),

@@ -20,6 +20,7 @@ from resource_server.conversion.formats.encodings import (
 )
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
+from tests.cases import for_each
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 
@@ -98,7 +99,7 @@ def _slices(text: str, encoding: str) -> Iterator[str]:
     yield text * (10_000 // len(text))
 
 
-@pytest.mark.parametrize(("text", "encoding"), _SAMPLES)
+@for_each(("text", "encoding"), _SAMPLES)
 def test_texts_of_100_bytes_to_10_kb_are_read_in_their_encoding(text: str, encoding: str) -> None:
     wrong = 0
     count = 0
@@ -111,7 +112,7 @@ def test_texts_of_100_bytes_to_10_kb_are_read_in_their_encoding(text: str, encod
     assert wrong <= count // 20
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "encoding"),
     [
         ("Perché la città è così più bella? È vero.\n", "cp1252"),
@@ -125,7 +126,7 @@ def test_a_line_has_no_letters_of_two_scripts_in_one_word(text: str, encoding: s
     assert _text(text.encode(encoding)) == text
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+@for_each("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 def test_unicode_is_read_without_its_mark(encoding: str) -> None:
     text = _GERMAN + _RUSSIAN if encoding != "utf-16-le" else _GERMAN
     assert _text(text.encode(encoding)) == text
@@ -140,7 +141,7 @@ def test_iso_2022_jp_is_read() -> None:
     assert _text(_JAPANESE.encode("iso2022_jp")) == _JAPANESE
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [bytes(range(256)) * 20, b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100), bytes(5000)],
 )
@@ -158,14 +159,14 @@ def test_the_encoding_that_is_asked_for_is_used() -> None:
         _text(b"a\xffb", encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "label", ["rot13", "base64", "zip", "hex", "idna", "unicode_escape", "../x", "os", "", "é"]
 )
 def test_what_is_no_text_encoding_has_no_codec(label: str) -> None:
     assert codec_of(label) is None
 
 
-@pytest.mark.parametrize("label", ["utf8", "UTF-8", "x-sjis", "macintosh", "ISO_8859-1", "gb2312"])
+@for_each("label", ["utf8", "UTF-8", "x-sjis", "macintosh", "ISO_8859-1", "gb2312"])
 def test_labels_of_mails_and_pages_have_a_codec(label: str) -> None:
     assert codec_of(label) is not None
 
@@ -209,7 +210,7 @@ def test_long_text_is_guessed_soon() -> None:
     assert time.process_time() - begin < 10
 
 
-@pytest.mark.parametrize("label", [None, "cp932"])
+@for_each("label", [None, "cp932"])
 def test_text_of_any_size_is_read_block_by_block(label: str | None) -> None:
     text = f"{_JAPANESE}\n" * 180_000
     data = text.encode("cp932")

@@ -9,6 +9,7 @@ import pytest
 from resource_server.conversion.formats.epub import convert
 from resource_server.conversion.pool import Conversion
 from resource_server.errors import ConversionError
+from tests.cases import for_each
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
 
@@ -78,7 +79,7 @@ def test_a_book_that_is_protected_says_so() -> None:
 _BOMBS = xml_bombs("package")
 
 
-@pytest.mark.parametrize("name", list(_BOMBS))
+@for_each("name", list(_BOMBS))
 def test_hostile_xml_is_refused(name: str) -> None:
     for member in ("META-INF/container.xml", "OEBPS/book.opf"):
         with pytest.raises(ConversionError):

@@ -15,6 +15,7 @@ from PIL import Image
 from resource_server.conversion.formats.images import convert
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
+from tests.cases import for_each
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 
@@ -43,8 +44,8 @@ def _converted(data: bytes, name: str = "png", **options: str) -> Image.Image:
     return image
 
 
-@pytest.mark.parametrize("name", ["png", "webp"])
-@pytest.mark.parametrize("source", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"])
+@for_each("name", ["png", "webp"])
+@for_each("source", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"])
 def test_images_are_scaled_down_to_1024_pixels(source: str, name: str) -> None:
     image = _converted(_written(_picture(size=(3000, 1500)), source), name).convert("L")
     assert image.size == (1024, 512)
@@ -64,9 +65,7 @@ def test_images_are_never_scaled_up() -> None:
     assert _converted(_written(_picture(), "PNG"), max="4096").size == (300, 100)
 
 
-@pytest.mark.parametrize(
-    "value", ["15", "4097", "-20", "1e3", "", "x", "9" * 5000, "\u0661\u0660\u0660"]
-)
+@for_each("value", ["15", "4097", "-20", "1e3", "", "x", "9" * 5000, "\u0661\u0660\u0660"])
 def test_other_sizes_are_refused(value: str) -> None:
     with pytest.raises(InvalidParameter, match="from 16 to 4096"):
         _converted(_written(_picture(), "PNG"), max=value)
@@ -78,7 +77,7 @@ def test_other_formats_are_refused() -> None:
         list(convert(io.BytesIO(_written(_picture(), "PNG")), request))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("orientation", "size", "light"),
     [(3, (300, 100), (10, 50)), (6, (100, 300), (50, 290)), (8, (100, 300), (50, 10))],
 )
@@ -94,7 +93,7 @@ def test_the_orientation_of_a_photo_is_applied(
     assert value > 245
 
 
-@pytest.mark.parametrize("name", ["png", "webp"])
+@for_each("name", ["png", "webp"])
 def test_metadata_is_dropped(name: str) -> None:
     exif = Image.Exif()
     exif[0x010E] = "SECRET-PLACE"
@@ -107,7 +106,7 @@ def test_metadata_is_dropped(name: str) -> None:
         assert not Image.open(io.BytesIO(part.data)).getexif()
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
+@for_each("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
 def test_all_kinds_of_pixels_are_read(mode: str) -> None:
     source = Image.new(mode, (40, 40), 1 if mode == "1" else None)
     assert _converted(_written(source, "TIFF")).size == (40, 40)
@@ -126,7 +125,7 @@ def test_transparency_is_kept() -> None:
     assert image.getpixel((0, 0)) in ((255, 0, 0, 0), (0, 0, 0, 0))
 
 
-@pytest.mark.parametrize("source", ["GIF", "WEBP", "PNG"])
+@for_each("source", ["GIF", "WEBP", "PNG"])
 def test_of_an_animation_the_first_frame_is_shown(source: str) -> None:
     frames = [Image.new("RGB", (40, 40), color) for color in ("red", "lime", "blue")]
     data = _written(frames[0], source, save_all=True, append_images=frames[1:], duration=100)
@@ -148,7 +147,7 @@ def _png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize("size", [(10_001, 10_000), (60_000, 60_000), (2**31 - 1, 2**31 - 1)])
+@for_each("size", [(10_001, 10_000), (60_000, 60_000), (2**31 - 1, 2**31 - 1)])
 def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> None:
     begin = time.process_time()
     with pytest.raises(ConversionError):
@@ -156,15 +155,13 @@ def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> Non
     assert time.process_time() - begin < 10
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"text", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"]
-)
+@for_each("data", [b"", b"text", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"])
 def test_what_is_no_image_is_refused(data: bytes) -> None:
     with pytest.raises(ConversionError, match="no image"):
         _converted(data)
 
 
-@pytest.mark.parametrize("source", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"])
+@for_each("source", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"])
 def test_damaged_documents_raise_nothing_but_conversion_errors(source: str) -> None:
     begin = time.process_time()
     for data in damaged(_written(_picture(size=(120, 90)), source), count=200):

@@ -15,6 +15,7 @@ import pytest
 from resource_server.conversion.formats.mail import convert
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest
+from tests.cases import for_each
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 
@@ -81,7 +82,7 @@ def test_headers_are_decoded() -> None:
     assert "not shown" not in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("charset", "subject"),
     [
         ("iso-8859-15", "5 € für Öl"),
@@ -108,7 +109,7 @@ def test_subjects_of_all_encodings_are_decoded(charset: str, subject: str) -> No
         assert f"- Subject: {subject}\n" in _text(b"Subject: %s\n\nbody" % word)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+@for_each("encoding", ["utf-8", "cp1252"])
 def test_headers_and_text_of_bare_bytes_are_decoded(encoding: str) -> None:
     text = _text("From: Jürgen Größe <j@e.org>\nSubject: x\n\nschöne Grüße".encode(encoding))
     assert "Jürgen Größe" in text
@@ -191,13 +192,13 @@ def test_a_bounce_shows_its_text() -> None:
     assert "It came back" in text
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"no header at all", b"\xff\xfe\0"])
+@for_each("data", [b"", b"\n", b"no header at all", b"\xff\xfe\0"])
 def test_what_is_no_mail_is_refused(data: bytes) -> None:
     with pytest.raises(ConversionError, match="no mail"):
         _text(data)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hostile",
     [
         b"".join(

@@ -15,6 +15,7 @@ import pytest
 from resource_server.conversion.formats.notebook import convert
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
+from tests.cases import for_each
 from tests.conversion.formats.confined import in_a_worker
 from tests.conversion.formats.damaged import damaged
 
@@ -181,7 +182,7 @@ def test_notebooks_of_format_3_are_read() -> None:
     assert part.data == _PICTURE
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",
@@ -200,8 +201,8 @@ def test_what_is_no_notebook_is_refused(data: bytes) -> None:
         _parts(data)
 
 
-@pytest.mark.parametrize("odd", [None, 5, "text", [], {}, [None], [5], {"a": 5}, [["x"]]])
-@pytest.mark.parametrize("place", ["source", "outputs", "attachments", "cell_type", "language"])
+@for_each("odd", [None, 5, "text", [], {}, [None], [5], {"a": 5}, [["x"]]])
+@for_each("place", ["source", "outputs", "attachments", "cell_type", "language"])
 def test_odd_members_are_passed_over(odd: Any, place: str) -> None:
     cell = {"cell_type": "code", "source": "kept", place: odd}
     other = {"cell_type": "code", "outputs": [{"output_type": "stream", place: odd, "data": odd}]}
@@ -217,7 +218,7 @@ def test_half_a_surrogate_pair_does_not_make_a_notebook_unreadable() -> None:
     assert part.data == "## Cell 1\n\nfact \ufffd, \U0001f600\n"
 
 
-@pytest.mark.parametrize("depth", [*range(900, 1000, 7), 5000])
+@for_each("depth", [*range(900, 1000, 7), 5000])
 def test_deep_json_output_is_refused_in_words(depth: int) -> None:
     output = b'{"data": {"application/json": ' + b"[" * depth + b"]" * depth + b"}}"
     data = b'{"cells": [{"cell_type": "code", "outputs": [' + output + b"]}]}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-import pytest
-
 from resource_server.conversion.formats.pdf import convert
 from resource_server.provider.conversion import ConversionRequest
+from tests.cases import for_each
 from tests.conversion.samples.pages import placed_pdf
 
 _ROWS = (("City", "Height", "Note"), ("La Paz", "3,640.5", "a|b"), ("Lhasa", "", "x"))
@@ -42,7 +41,7 @@ def test_cells_stay_with_their_headers_between_the_text_around_them() -> None:
     assert f"Before it\n\n{_TABLE}\n\nAfter it" in text
 
 
-@pytest.mark.parametrize("pitch", [12, 14, 25])
+@for_each("pitch", [12, 14, 25])
 def test_rows_may_be_narrow_or_wide(pitch: float) -> None:
     assert _TABLE in _text(*_placed(_ROWS, pitch=pitch))
 
@@ -66,7 +65,7 @@ def test_two_columns_or_two_rows_are_no_table() -> None:
     assert "---" not in _text(*_placed(_ROWS[:2]))
 
 
-@pytest.mark.parametrize("pitch", [5, 7, 9, 12])
+@for_each("pitch", [5, 7, 9, 12])
 def test_no_letter_is_lost_or_repeated_where_lines_overlap(pitch: float) -> None:
     lines = _placed([("Qx", "3,640.5", "zj")] * 4, pitch=pitch)
     text = _text(*lines).replace("## Page 1\n\n### Page\n", "")

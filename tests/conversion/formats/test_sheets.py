@@ -10,6 +10,7 @@ import pytest
 from resource_server.conversion.formats.sheets import convert
 from resource_server.conversion.pool import Conversion
 from resource_server.errors import ConversionError, InvalidParameter
+from tests.cases import for_each
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
 from tests.conversion.portable import xlsx
@@ -66,7 +67,7 @@ _DAYS = """<row r="2"><c r="A2" s="1"><v>0</v></c><c r="B2" s="2"><f>C2</f><v>0<
 </row><row r="4"><c r="A4" s="2"><v>0.5</v></c><c r="B4" s="3"><v>0</v></c></row>"""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("property", "zero", "one"),
     [("", "1899-12-31", "1900-01-01"), ('<workbookPr date1904="1"/>', "1904-01-01", "1904-01-02")],
 )
@@ -86,16 +87,14 @@ _TIMES = (
 _TIME_STYLE = '<xf numFmtId="170"/></cellXfs>'
 
 
-@pytest.mark.parametrize(
-    "given", ["12345678901234567890", "0.12345678901234567891", "-98765432109876543210", "7"]
-)
+@for_each("given", ["12345678901234567890", "0.12345678901234567891", "-98765432109876543210", "7"])
 def test_a_number_of_an_ods_has_all_its_digits(given: str) -> None:
     number = f'office:value-type="float" office:value="{given}"'
     text = text_of(convert, _ods(_ods_row(_ods_cell("n")) + _ods_row(_ods_cell("1.2E+19", number))))
     assert f"| {given} |\n" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [{"sheet": "None"}, {"rows": "x"}, {"rows": "0-3"}, {"rows": "5-2"}, {"columns": "none"}],
 )
@@ -122,7 +121,7 @@ def test_the_last_row_of_a_long_sheet_is_there() -> None:
     assert text_of(convert, xlsx(rows)).endswith("| 350000 |\n")
 
 
-@pytest.mark.parametrize("ref", ["A1048577", "A10000000", "XFE1", "AAAA1", "ZZZ99999999"])
+@for_each("ref", ["A1048577", "A10000000", "XFE1", "AAAA1", "ZZZ99999999"])
 def test_a_cell_outside_its_sheet_is_damage(ref: str) -> None:
     rows = f'<row r="1">{_text_cell("A1", "near")}{_text_cell(ref, "far")}</row>'
     with pytest.raises(ConversionError, match="outside its sheet"):
@@ -205,7 +204,7 @@ def test_an_ods_of_a_billion_cells_is_refused() -> None:
 _BOMBS = xml_bombs("worksheet")
 
 
-@pytest.mark.parametrize("name", list(_BOMBS))
+@for_each("name", list(_BOMBS))
 def test_hostile_xml_is_refused_or_shows_nothing(name: str) -> None:
     for member in ("xl/workbook.xml", "xl/worksheets/s1.xml", "xl/styles.xml"):
         document = zipped({**unzipped(xlsx(_cities())), member: _BOMBS[name]})
@@ -216,9 +215,7 @@ def test_hostile_xml_is_refused_or_shows_nothing(name: str) -> None:
         text_of(convert, zipped({"content.xml": _BOMBS[name]}))
 
 
-@pytest.mark.parametrize(
-    "extent", [(0, 60_000, 0, 250), (60_000, 0, 0, 250), (0, 2, 28, 0), (0, 2**32 - 1, 0, 2)]
-)
+@for_each("extent", [(0, 60_000, 0, 250), (60_000, 0, 0, 250), (0, 2, 28, 0), (0, 2**32 - 1, 0, 2)])
 def test_an_xls_of_an_impossible_extent_is_refused(extent: tuple[int, int, int, int]) -> None:
     usual, other = (struct.pack("<IIHH", *each) for each in ((0, 1, 0, 1), extent))
     document = xls({"A": {(0, 0): "x"}})
@@ -227,7 +224,7 @@ def test_an_xls_of_an_impossible_extent_is_refused(extent: tuple[int, int, int, 
         text_of(convert, document.replace(usual, other))
 
 
-@pytest.mark.parametrize("document", [xlsx(_cities()), _ods(_ods_row(_ods_cell("a")))])
+@for_each("document", [xlsx(_cities()), _ods(_ods_row(_ods_cell("a")))])
 def test_damaged_workbooks_raise_nothing_but_conversion_errors(document: bytes) -> None:
     for data in damaged(document, count=200):
         with suppress(ConversionError):
@@ -239,7 +236,7 @@ def test_damaged_workbooks_raise_nothing_but_conversion_errors(document: bytes) 
                 text_of(convert, zipped({**members, name: data}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "document",
     [
         xls({"A": {(0, 0): "near", (65_000, 250): "far"}}),
@@ -252,7 +249,7 @@ def test_distant_cells_of_binary_workbooks_are_refused(document: bytes) -> None:
         text_of(convert, document)
 
 
-@pytest.mark.parametrize("tail", [b"", bytes(512), bytes(5000), b"\xff" * 5000])
+@for_each("tail", [b"", bytes(512), bytes(5000), b"\xff" * 5000])
 def test_what_only_begins_like_an_xls_is_refused(tail: bytes) -> None:
     with pytest.raises(ConversionError):
         text_of(convert, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + tail)
@@ -301,9 +298,7 @@ def test_csv_is_one_sheet_at_a_time() -> None:
     assert by_name[0].data == "other\nx\n"
 
 
-@pytest.mark.parametrize(
-    "begin", ["", "\ufeff<!DOCTYPE html>\n", '<?xml version="1.0"?>\n<!-- x -->']
-)
+@for_each("begin", ["", "\ufeff<!DOCTYPE html>\n", '<?xml version="1.0"?>\n<!-- x -->'])
 def test_a_workbook_that_is_html_is_read_as_html(begin: str) -> None:
     page = f"{begin}<html><body><table><tr><th>city<tr><td>Oslo</table></body></html>"
     assert "| city |\n| --- |\n| Oslo |" in text_of(convert, page.encode())

@@ -9,6 +9,7 @@ import pytest
 from resource_server.conversion.formats.slides import convert
 from resource_server.conversion.pool import Conversion
 from resource_server.errors import ConversionError
+from tests.cases import for_each
 from tests.conversion.formats.damaged import damaged
 from tests.conversion.formats.zipped import parts_of, pooled, text_of, unzipped, xml_bombs, zipped
 
@@ -165,7 +166,7 @@ def test_an_odp_keeps_titles_text_tables_and_notes() -> None:
 _BOMBS = xml_bombs("p")
 
 
-@pytest.mark.parametrize("name", list(_BOMBS))
+@for_each("name", list(_BOMBS))
 def test_hostile_xml_is_refused(name: str) -> None:
     for member in ("ppt/presentation.xml", "ppt/slides/slide2.xml", "ppt/notesSlides/n.xml"):
         with pytest.raises(ConversionError):
@@ -174,7 +175,7 @@ def test_hostile_xml_is_refused(name: str) -> None:
         text_of(convert, zipped({"content.xml": _BOMBS[name]}))
 
 
-@pytest.mark.parametrize("document", [_pptx(), _odp()])
+@for_each("document", [_pptx(), _odp()])
 def test_damaged_presentations_raise_nothing_but_conversion_errors(document: bytes) -> None:
     for data in damaged(document, count=200):
         with suppress(ConversionError):

@@ -16,6 +16,7 @@ from resource_server.manifest.databases.database_url import (
     redacted_url,
     resolve_database_url,
 )
+from tests.cases import for_each
 
 FILES = st.text(
     st.characters(exclude_characters="\0/", exclude_categories=("Cs",)), min_size=1
@@ -62,7 +63,7 @@ def test_a_server_url_is_parsed_as_by_sqlalchemy(user: str, password: str, name:
         assert password not in repr(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "host", "database"),
     [
         ("postgresql+asyncpg://h/d", "h", "d"),
@@ -78,7 +79,7 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
     assert (found.host, found.database) == (host, database)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "reason"),
     [
         ("shop.db", "not a database URL"),
@@ -113,7 +114,7 @@ def test_an_unusable_url_is_refused_with_the_remedy(url: str, reason: str) -> No
         parse_database_url(url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("postgresql://me:p@host:5432/db?password=x", "postgresql://…@host:5432/db"),

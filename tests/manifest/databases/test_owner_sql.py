@@ -25,6 +25,7 @@ from resource_server.manifest.databases.policy_sql import policy_sql
 from resource_server.providers.database.engines.reflection import Column, Table, TableName
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.policy import Policy
+from tests.cases import for_each
 from tests.providers.database.servers import unique_name
 from tests.waiting import PATIENCE_S
 
@@ -363,8 +364,8 @@ def test_a_manifest_of_a_server_has_its_schemas_but_not_its_password(postgresql:
     assert found["url"] == without
 
 
-@pytest.mark.parametrize("write", [role_sql, notify_sql])
-@pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgresql"])
+@for_each("write", [role_sql, notify_sql])
+@for_each("engine", ["sqlite", "mysql", "mariadb", "postgresql"])
 def test_names_never_end_a_comment(write: Callable[[ExposedSchema], str], engine: str) -> None:
     name = "a\nhostile\r\u2028hostile"
     table = TableName(name if engine == "postgresql" else None, name)

@@ -17,6 +17,7 @@ from resource_server.protocol.message import decode_message
 from resource_server.protocol.params import ClientCapabilities
 from resource_server.provider import ClientRoot
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
 from tests.providers_for_tests import Tree
 
@@ -86,7 +87,7 @@ def answer(connection: ClientConnection, offering: Offering, roots: object) -> N
     tell(connection, offering, {"jsonrpc": "2.0", "id": id, "result": {"roots": roots}})
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_roots_are_requested_once_the_client_is_ready(revision: str) -> None:
     connection, offering = await connected(revision, CAN)
     await asyncio.sleep(0)
@@ -119,7 +120,7 @@ async def test_a_batch_may_contain_the_response() -> None:
     await connection.close()
 
 
-@pytest.mark.parametrize("can", [{}, {"elicitation": {}}])
+@for_each("can", [{}, {"elicitation": {}}])
 async def test_a_client_without_the_roots_capability_is_not_asked(can: Mapping[str, Any]) -> None:
     connection, offering = await connected("2025-11-25", can)
     notify(connection, offering, "initialized")

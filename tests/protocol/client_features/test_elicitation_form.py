@@ -15,6 +15,7 @@ from resource_server.errors import CannotElicit
 from resource_server.protocol.client_features.elicitation_form import Elicitation
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
 from resource_server.provider.tools import ElicitationAnswer
+from tests.cases import for_each
 
 LATER = (HANDSHAKE["2025-11-25"], MODERN["2026-07-28"])
 PLAIN = HANDSHAKE["2025-06-18"]
@@ -56,7 +57,7 @@ def answered(field: object, value: object, *, required: bool = True) -> object:
     return Elicitation("?", schema).answer(msgspec.Raw(data)).content["x"]
 
 
-@pytest.mark.parametrize("revision", LATER)
+@for_each("revision", LATER)
 def test_fields_known_since_2025_11_25_are_sent_unchanged(revision: Any) -> None:
     fields = FIELDS | SEVERAL
     assert form(**fields).params(revision)["requestedSchema"] == {
@@ -65,7 +66,7 @@ def test_fields_known_since_2025_11_25_are_sent_unchanged(revision: Any) -> None
     }
 
 
-@pytest.mark.parametrize("field", SEVERAL.values())
+@for_each("field", SEVERAL.values())
 def test_older_revisions_have_no_multiple_choice(field: object) -> None:
     with pytest.raises(CannotElicit, match="cannot ask for 'x'"):
         sent(field, PLAIN)
@@ -81,7 +82,7 @@ def test_older_revisions_have_enum_names_and_defaults_only_for_booleans() -> Non
     assert [name for name, field in properties.items() if "default" in field] == ["sure"]
 
 
-@pytest.mark.parametrize("revision", [PLAIN, *LATER])
+@for_each("revision", [PLAIN, *LATER])
 def test_the_sdk_knows_every_field(revision: Any) -> None:
     models = v2026 if revision.modern else v2025
     primitive: TypeAdapter[Any] = TypeAdapter(models.PrimitiveSchemaDefinition)
@@ -93,7 +94,7 @@ def test_the_sdk_knows_every_field(revision: Any) -> None:
         assert known.model_dump(by_alias=True, exclude_none=True) == field
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "expected"),
     [
         ({"type": ["integer", "null"]}, {"type": "integer"}),
@@ -120,7 +121,7 @@ def test_schema_keywords_unknown_to_forms_are_left_out(asked: object, expected: 
     assert sent(asked) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "asked",
     [
         {"type": "object"},
@@ -146,7 +147,7 @@ def test_fields_that_forms_cannot_show_are_refused(asked: object) -> None:
         form(x=asked)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         ({"type": "string"}, ""),
@@ -175,7 +176,7 @@ def test_an_integer_may_have_a_decimal_point() -> None:
     assert (found, type(found)) == (3, int)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         ({"type": "string"}, 1),
@@ -221,7 +222,7 @@ def test_optional_fields_may_be_omitted_and_unrequested_ones_are_dropped() -> No
     )
 
 
-@pytest.mark.parametrize("action", ["decline", "cancel"])
+@for_each("action", ["decline", "cancel"])
 def test_the_content_of_a_refusal_is_dropped(action: str) -> None:
     data = json.dumps({"action": action, "content": {"x": "y"}}).encode()
     assert form(x={"type": "string"}).answer(msgspec.Raw(data)).content == {}

@@ -16,6 +16,7 @@ from resource_server.protocol.client_features.request_state import MAX_STATE_CHA
 from resource_server.protocol.client_features.server_requests import MAX_OPEN
 from resource_server.provider.tools import MediaBlock, SamplingMessage, ToolRequest, ToolResult
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.person import COLOUR, NAME, Person
 from tests.protocol.client_features.asking import (
     CANNOT,
@@ -40,7 +41,7 @@ WAITING = ("2025-06-18", "2025-11-25")
 # -- by a request the other way round
 
 
-@pytest.mark.parametrize("revision", WAITING)
+@for_each("revision", WAITING)
 async def test_a_tool_asks_and_continues_with_the_answer(revision: str) -> None:
     wire = await wired(revision)
     call = wire.start("tools/call", {"name": "greet"})
@@ -52,7 +53,7 @@ async def test_a_tool_asks_and_continues_with_the_answer(revision: str) -> None:
     assert wire.questions == [question]
 
 
-@pytest.mark.parametrize("action", ["decline", "cancel"])
+@for_each("action", ["decline", "cancel"])
 async def test_a_person_who_declines_or_cancels_is_not_asked_again(action: str) -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
@@ -90,7 +91,7 @@ async def test_calls_waiting_for_a_person_do_not_block_others() -> None:
     assert await wire.result("resources/read", {"uri": "test://two/a.txt"})
 
 
-@pytest.mark.parametrize("revision", [*WAITING, "2026-07-28"])
+@for_each("revision", [*WAITING, "2026-07-28"])
 async def test_a_tool_that_requires_an_answer_fails_without_elicitation(revision: str) -> None:
     wire = await wired(revision, {})
     reply = await wire.call("tools/call", {"name": "insist"})
@@ -105,7 +106,7 @@ async def test_a_tool_that_requires_an_answer_fails_without_elicitation(revision
 # -- hostile answers
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [
         None,
@@ -127,7 +128,7 @@ async def test_a_response_of_another_shape_fails_cleanly(result: object) -> None
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "problem"),
     [
         ({}, "the answer lacks name"),
@@ -175,7 +176,7 @@ async def test_earlier_answers_return_as_request_state() -> None:
     assert words(await wire.call("tools/call", last)) == "Ada in blue"
 
 
-@pytest.mark.parametrize("answers", [None, {}, {"other": accepted(name="Eve")}, {"other": 5}])
+@for_each("answers", [None, {}, {"other": accepted(name="Eve")}, {"other": 5}])
 async def test_a_missing_answer_is_requested_again(answers: object) -> None:
     wire = await wired("2026-07-28")
     asked = await wire.result("tools/call", {"name": "greet", "inputResponses": answers})
@@ -238,7 +239,7 @@ def sampled(text: str = "Paris", model: str = "m") -> dict[str, Any]:
     return {"role": "assistant", "content": content, "model": model, "stopReason": "endTurn"}
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_a_tool_asks_the_model_of_the_client(revision: str) -> None:
     wire = await wired(revision, EVERYTHING)
     call = wire.start("tools/call", {"name": "think"})
@@ -253,7 +254,7 @@ async def test_a_tool_asks_the_model_of_the_client(revision: str) -> None:
     assert words(await wire.reply_to(call)) == "m: Paris"
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 async def test_a_tool_lists_the_roots_of_the_client(revision: str) -> None:
     wire = await wired(revision, EVERYTHING)
     call = wire.start("tools/call", {"name": "where"})
@@ -263,8 +264,8 @@ async def test_a_tool_lists_the_roots_of_the_client(revision: str) -> None:
     assert words(await wire.reply_to(call)) == "file:///a file:///b"
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE, "2026-07-28"])
-@pytest.mark.parametrize(
+@for_each("revision", [*HANDSHAKE, "2026-07-28"])
+@for_each(
     ("name", "lacking", "told"),
     [
         ("greet", "elicitation", CANNOT),
@@ -327,7 +328,7 @@ WRONG: Any = [
 ]
 
 
-@pytest.mark.parametrize(("name", "result"), WRONG)
+@for_each(("name", "result"), WRONG)
 async def test_a_wrong_answer_of_a_model_or_client_fails_cleanly(name: str, result: object) -> None:
     wire = await wired(can=EVERYTHING)
     call = wire.start("tools/call", {"name": name})
@@ -341,7 +342,7 @@ async def test_a_wrong_answer_of_a_model_or_client_fails_cleanly(name: str, resu
     assert error["message"].startswith(f"Invalid params: inputResponses: {key}: ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "result", "limit"),
     [
         ("think", sampled("x" * 1024 * 1024), 1024 * 1024),
@@ -452,7 +453,7 @@ async def test_a_round_is_completed_by_what_it_lacks() -> None:
     assert words(reply) == "Ada m: Paris  in red"
 
 
-@pytest.mark.parametrize("revision", WAITING)
+@for_each("revision", WAITING)
 async def test_several_inputs_are_asked_for_at_the_same_time(revision: str) -> None:
     wire = await wired(revision, EVERYTHING)
     call = wire.start("tools/call", {"name": "survey"})
@@ -478,7 +479,7 @@ async def test_a_tool_that_does_without_the_model_asks_for_the_rest() -> None:
     assert list(first["inputRequests"]) == ["name", "client_roots"]
 
 
-@pytest.mark.parametrize("revision", [*WAITING, "2026-07-28"])
+@for_each("revision", [*WAITING, "2026-07-28"])
 async def test_a_thousand_inputs_at_once_are_refused(revision: str) -> None:
     wire = await wired(revision, EVERYTHING)
     reply = await wire.call("tools/call", {"name": "crowd"})
@@ -487,7 +488,7 @@ async def test_a_thousand_inputs_at_once_are_refused(revision: str) -> None:
     await wire.finished()
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@for_each("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_task_group_that_lacks_an_answer_says_which(revision: str) -> None:
     async def ask(_: object, asked: ToolRequest) -> ToolResult:
         async with asyncio.TaskGroup() as group:

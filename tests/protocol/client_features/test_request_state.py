@@ -23,6 +23,7 @@ from resource_server.protocol.client_features.request_state import (
 from resource_server.protocol.server import Server
 from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.person import Person
 from tests.protocol.client_features.asking import FORMS, accepted, modern, wired, words
 from tests.protocol.wire import Wire, server_of
@@ -79,7 +80,7 @@ def test_any_text_is_refused(text: str) -> None:
         state_of().opened(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [
         state_of(key=ServerKey(b"another key of thirty-two characters")),
@@ -152,7 +153,7 @@ async def test_a_state_is_refused_when_it_has_expired() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     "state",
     [
         "",

@@ -13,6 +13,7 @@ from resource_server.errors import ResourceServerError
 from resource_server.protocol.client_features.sampling import Sampling
 from resource_server.protocol.revisions import HANDSHAKE, LATEST_HANDSHAKE
 from resource_server.provider import MediaBlock, SamplingAnswer, SamplingMessage, TextBlock
+from tests.cases import for_each
 
 TEXT = {"type": "text", "text": "Paris"}
 PICTURE = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
@@ -24,7 +25,7 @@ def answered(content: object, **more: object) -> SamplingAnswer:
     return Sampling("x", max_tokens=1).answer(msgspec.Raw(json.dumps(data).encode()))
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 def test_the_sdk_knows_every_parameter(revision: str) -> None:
     sampling = Sampling(
         [
@@ -54,7 +55,7 @@ def test_options_that_are_not_given_are_left_out() -> None:
     assert list(Sampling("x", max_tokens=1).params(LATEST_HANDSHAKE)) == ["messages", "maxTokens"]
 
 
-@pytest.mark.parametrize(("messages", "max_tokens"), [("x", 0), ("x", -1), ([], 1)])
+@for_each(("messages", "max_tokens"), [("x", 0), ("x", -1), ([], 1)])
 def test_a_question_to_a_model_has_messages_and_tokens(messages: Any, max_tokens: int) -> None:
     with pytest.raises(ResourceServerError, match="a model needs one message"):
         Sampling(messages, max_tokens=max_tokens)
@@ -78,7 +79,7 @@ def test_blocks_that_were_not_asked_for_are_left_out() -> None:
     assert answered([]).text == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         None,

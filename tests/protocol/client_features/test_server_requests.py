@@ -9,6 +9,7 @@ import pytest
 
 from resource_server.protocol.client_features.server_requests import MAX_OPEN
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.person import Person
 from tests.protocol.client_features.asking import CANNOT, FORMS, accepted, wired, words
 from tests.protocol.wire import Wire, server_of
@@ -29,7 +30,7 @@ async def test_questions_of_different_calls_have_different_ids() -> None:
     assert {words(await wire.reply_to(call)) for call in calls} == people
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("revision", "can"),
     [
         ("2024-11-05", FORMS),
@@ -47,9 +48,7 @@ async def test_a_client_without_forms_is_not_asked(revision: str, can: Mapping[s
     assert wire.questions == []
 
 
-@pytest.mark.parametrize(
-    "can", [{"elicitation": {"form": {}}}, {"elicitation": {"form": {}, "url": {}}}]
-)
+@for_each("can", [{"elicitation": {"form": {}}}, {"elicitation": {"form": {}, "url": {}}}])
 async def test_a_client_that_supports_forms_is_asked(can: Mapping[str, Any]) -> None:
     wire = await wired(can=can)
     call = wire.start("tools/call", {"name": "greet"})
@@ -124,7 +123,7 @@ async def test_an_error_response_counts_as_a_refusal() -> None:
     assert words(await wire.reply_to(call)) == "cannot ask: the client has refused the question"
 
 
-@pytest.mark.parametrize("name", ["ask-2", "nobody", 1, 0, -1, None, ""])
+@for_each("name", ["ask-2", "nobody", 1, 0, -1, None, ""])
 async def test_unexpected_responses_are_ignored(name: object) -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})

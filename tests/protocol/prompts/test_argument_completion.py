@@ -13,6 +13,7 @@ from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol.prompts.argument_completion import complete, variable_position
 from resource_server.provider import Provider, Template
+from tests.cases import for_each
 from tests.protocol.prompts.serving import got, reading, server_of
 from tests.protocol.wire import EVERY, Wire
 from tests.providers_for_tests import SlowTree, Tree
@@ -67,7 +68,7 @@ async def suggested(
     return list((await complete(server.catalog, prompt, argument, typed, given)).values)
 
 
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("tree", [Tree, SlowTree])
 async def test_paths_are_suggested_in_the_form_an_argument_accepts(tree: type[Tree]) -> None:
     prompt = completing("test://one/{+file}")
     assert (await suggested(prompt, "docs/", tree(NODES)))[0] == "docs/deep/"
@@ -91,9 +92,7 @@ async def test_names_of_a_single_segment_are_suggested_unencoded() -> None:
     assert sorted(found) == ["100%.txt", "docs"]
 
 
-@pytest.mark.parametrize(
-    "template", ["test://one/{+file}", "test://one/docs/{file}", "test://one/{file}"]
-)
+@for_each("template", ["test://one/{+file}", "test://one/docs/{file}", "test://one/{file}"])
 async def test_every_suggested_value_can_be_read(template: str) -> None:
     wire = Wire(await server_of(reading(template), Tree(NODES)), "2025-11-25")
     for value in await suggested(completing(template), "", Tree(NODES)):
@@ -136,7 +135,7 @@ PLACES: dict[str, tuple[str, dict[str, str], tuple[str, ...]] | None] = {
 }
 
 
-@pytest.mark.parametrize("template", PLACES)
+@for_each("template", PLACES)
 async def test_the_variable_position_a_variable_is_found_in_the_templates_of_its_mount(
     template: str,
 ) -> None:
@@ -192,16 +191,16 @@ async def test_an_argument_without_known_values_has_no_suggestions() -> None:
         await suggested(prompt, "x", argument="b")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "typed", ["..", "../", "%2e%2e/", "/", "//", "%", "%zz", "\0", "x" * 100_000, "{+file}", "a?b"]
 )
-@pytest.mark.parametrize("template", ["test://one/{+file}", "test://one/docs/{file}"])
+@for_each("template", ["test://one/{+file}", "test://one/docs/{file}"])
 async def test_no_dot_segments_or_empty_segments_are_suggested(typed: str, template: str) -> None:
     for value in await suggested(completing(template), typed, Tree(NODES)):
         assert value.removesuffix("/").split("/")[-1] not in ("", ".", "..")
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_at_most_a_hundred_values_are_sent_with_the_total(revision: str) -> None:
     names = {f"{number:03}.txt": "" for number in range(250)}
     prompt = completing("test://one/{+path}", "focus")

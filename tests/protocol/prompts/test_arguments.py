@@ -6,6 +6,7 @@ from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol.prompts import rendering
 from resource_server.protocol.prompts.rendering import argument_values
+from tests.cases import for_each
 
 PROMPT = Prompt(
     arguments={
@@ -49,7 +50,7 @@ def test_a_value_outside_the_enum_is_refused_with_the_allowed_values() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "found"),
     [
         (5, "the number 5"),

@@ -7,6 +7,7 @@ from mcp_types.methods import CACHEABLE_METHODS, validate_server_result
 
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
+from tests.cases import for_each
 from tests.protocol.prompts.serving import got, server_of
 from tests.protocol.wire import EVERY, MODERN, Wire, initialize
 from tests.providers_for_tests import Tree
@@ -25,7 +26,7 @@ REVIEW = Prompt(
 )
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_prompt_is_listed_with_its_arguments_in_every_revision(revision: str) -> None:
     server = await server_of({"review": REVIEW, "plain": Prompt(messages=HELLO)})
     result = await Wire(server, revision).result("prompts/list")
@@ -42,7 +43,7 @@ async def test_a_prompt_is_listed_with_its_arguments_in_every_revision(revision:
     assert result["prompts"] == [expected, {"name": "plain"}]
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_prompts_are_paged(revision: str) -> None:
     names = [f"p{number}" for number in (3, 1, 2, 5, 4)]
     prompts = {name: Prompt(messages=HELLO) for name in names}
@@ -59,7 +60,7 @@ async def test_prompts_are_paged(revision: str) -> None:
     assert found == names
 
 
-@pytest.mark.parametrize("cursor", ["x", "x" * 100_000, "AAAA", "\0"])
+@for_each("cursor", ["x", "x" * 100_000, "AAAA", "\0"])
 async def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     wire = Wire(await server_of({"p": REVIEW}), "2025-11-25")
     assert (await wire.error("prompts/list", {"cursor": cursor}))["code"] == -32602
@@ -90,8 +91,8 @@ async def test_a_listing_has_the_same_caching_hints_as_others() -> None:
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(
+@for_each("revision", EVERY)
+@for_each(
     ("prompts", "reloads", "advertised"),
     [
         ({}, False, None),
@@ -115,8 +116,8 @@ async def test_prompts_are_advertised_if_there_are_some_or_a_session_may_get_som
     assert described["capabilities"].get("prompts") == advertised
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("reloads", [False, True])
+@for_each("revision", EVERY)
+@for_each("reloads", [False, True])
 async def test_prompts_that_are_not_advertised_have_no_methods(
     revision: str, reloads: bool
 ) -> None:
@@ -133,7 +134,7 @@ async def test_prompts_that_are_not_advertised_have_no_methods(
     assert [each["name"] for each in (await wire.result("prompts/list"))["prompts"]] == ["p"]
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_an_unknown_prompt_is_refused_with_a_suggestion(
     revision: str,
 ) -> None:
@@ -147,7 +148,7 @@ async def test_an_unknown_prompt_is_refused_with_a_suggestion(
         assert (await wire.error(*got(name)))["code"] == -32602
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_clients_are_notified_only_when_prompts_or_their_order_change(revision: str) -> None:
     server = await server_of({"p": REVIEW, "q": REVIEW})
     server.reloads = True

@@ -8,6 +8,7 @@ import pytest
 from mcp_types.methods import parse_server_request, validate_server_result
 
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
+from tests.cases import for_each
 from tests.protocol.client_features.asking import FORMS, accepted
 from tests.protocol.prompts.serving import server_of
 from tests.protocol.wire import EVERY, Wire
@@ -53,8 +54,8 @@ def said(result: dict[str, Any]) -> str:
     return result["messages"][0]["content"]["text"]
 
 
-@pytest.mark.parametrize("revision", WAITING)
-@pytest.mark.parametrize("arguments", [{}, None, {"file": "", "style": ""}])
+@for_each("revision", WAITING)
+@for_each("arguments", [{}, None, {"file": "", "style": ""}])
 async def test_a_prompt_asks_the_person_for_missing_arguments(
     revision: str, arguments: object
 ) -> None:
@@ -91,7 +92,7 @@ async def test_only_what_is_missing_is_asked_for() -> None:
     assert said(result) == "x, short, x"
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_client_without_elicitation_is_told_what_is_missing(revision: str) -> None:
     wire = await wire_of(revision, {"sampling": {}, "roots": {}})
     error = await wire.error("prompts/get", {"name": "p"})
@@ -102,8 +103,8 @@ async def test_a_client_without_elicitation_is_told_what_is_missing(revision: st
     assert wire.questions == []
 
 
-@pytest.mark.parametrize("revision", [*WAITING, "2026-07-28"])
-@pytest.mark.parametrize(
+@for_each("revision", [*WAITING, "2026-07-28"])
+@for_each(
     ("arguments", "told"),
     [
         ({"style": "huge"}, "Argument 'style' is one of short, long"),
@@ -120,7 +121,7 @@ async def test_nothing_is_asked_if_a_given_argument_is_invalid(
     assert wire.questions == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         {"action": "decline"},
@@ -143,7 +144,7 @@ async def test_an_unusable_answer_leaves_the_arguments_missing(answer: object) -
     assert (await later.error("prompts/get", given))["message"] == error["message"]
 
 
-@pytest.mark.parametrize("answer", [None, 5, [], {}, {"action": "perhaps"}])
+@for_each("answer", [None, 5, [], {}, {"action": "perhaps"}])
 async def test_a_malformed_answer_is_invalid(answer: object) -> None:
     wire = await wire_of("2026-07-28")
     given = {"name": "p", "inputResponses": {"arguments": answer}}

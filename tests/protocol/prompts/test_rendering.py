@@ -29,6 +29,7 @@ from resource_server.protocol.prompts.rendering import (
 )
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Provider
+from tests.cases import for_each
 from tests.protocol.prompts.serving import folder_server, got, reading, server_of
 from tests.protocol.wire import EVERY, MODERN, Wire
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
@@ -73,9 +74,9 @@ def saying(*said: str, **arguments: PromptArgument) -> Prompt:
 # -- texts
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-@pytest.mark.parametrize("file", sorted(NODES))
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
+@for_each("file", sorted(NODES))
 async def test_the_sdk_accepts_every_prompt(revision: str, tree: type[Tree], file: str) -> None:
     wire = await wire_of(reading(ANY, "Read {file}."), tree(NODES), revision=revision)
     result = await wire.result(*got(file=file))
@@ -97,7 +98,7 @@ async def test_messages_are_in_order_with_their_roles() -> None:
     assert "description" not in result
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "{b} {{b}} {",
@@ -154,8 +155,8 @@ async def test_a_value_too_long_for_a_uri_is_refused_before_encoding(
     assert error["message"] == "Argument 'file' is too long for a URI"
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(
+@for_each("revision", EVERY)
+@for_each(
     "params",
     [
         {},
@@ -178,7 +179,7 @@ async def test_parameters_of_another_shape_are_refused(
         assert texts(await wire.result("prompts/get", plain)) == [""]
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_unusable_arguments_are_refused(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     for asked, words in (
@@ -193,7 +194,7 @@ async def test_unusable_arguments_are_refused(revision: str) -> None:
 # -- resources
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_an_embedded_resource_equals_the_result_of_a_read(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     result = await wire.result(*got(file="a b.txt"))
@@ -202,7 +203,7 @@ async def test_an_embedded_resource_equals_the_result_of_a_read(revision: str) -
     assert read["contents"][0]["resourceType"] == "document"
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_images_and_audio_are_shown_and_other_bytes_are_embedded(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     kinds = [contents(await wire.result(*got(file=file)))[0] for file in ("logo", "tone", "blob")]
@@ -212,9 +213,7 @@ async def test_images_and_audio_are_shown_and_other_bytes_are_embedded(revision:
     assert base64.b64decode(kinds[2]["resource"]["blob"]) == b"\x00\xff"
 
 
-@pytest.mark.parametrize(
-    "value", ["a b.txt", "a%20b.txt", "100%.txt", "100%25.txt", "what?.txt", "what%3F.txt"]
-)
+@for_each("value", ["a b.txt", "a%20b.txt", "100%.txt", "100%25.txt", "what?.txt", "what%3F.txt"])
 async def test_a_path_may_be_plain_or_encoded(value: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES))
     (embedded,) = contents(await wire.result(*got(file=value)))
@@ -267,7 +266,7 @@ async def test_only_the_preferred_format_is_embedded() -> None:
 # -- collections
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_collection_has_a_message_for_each_child(revision: str) -> None:
     wire = await wire_of(reading(ANY, "above"), Tree(NODES), revision=revision)
     result = await wire.result(*got(file="folder"))
@@ -277,7 +276,7 @@ async def test_a_collection_has_a_message_for_each_child(revision: str) -> None:
     assert "_meta" not in result or "resource-server/truncated" not in result["_meta"]
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_truncated_collection_is_marked_for_the_model_and_the_client(revision: str) -> None:
     limits = CatalogLimits(collection_children=2)
     server = await server_of(reading(ANY, "after"), Tree(NODES), limits=limits)
@@ -315,7 +314,7 @@ async def test_unreadable_children_are_left_out_with_a_note() -> None:
 # -- what cannot be read
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_missing_resource_is_reported_by_its_argument(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     assert await wire.error(*got(file="absent")) == {
@@ -337,7 +336,7 @@ async def test_an_unreadable_resource_is_reported_with_all_of_its_arguments() ->
     assert "data" not in error  # What it is may be none of theirs who ask.
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raised", "code"),
     [
         (ResourceTooLarge(size=5, limit=1, next={"lines": "1"}), -32010),

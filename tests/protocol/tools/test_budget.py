@@ -25,6 +25,7 @@ from resource_server.provider.tools import (
     ToolResult,
 )
 from resource_server.providers.filesystem import Filesystem
+from tests.cases import for_each
 from tests.protocol.tools.tooled import (
     STRUCTURED,
     Tooled,
@@ -65,8 +66,8 @@ def test_characters_are_counted_and_not_bytes() -> None:
     assert characters(b"ab") == 2
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(
+@for_each("revision", EVERY)
+@for_each(
     ("budget", "told"), [(1, None), (DEFAULT_CHARACTERS, None), (60_000, 60_000), (10**7, 500_000)]
 )
 async def test_a_raised_budget_is_announced_with_each_tool(
@@ -77,7 +78,7 @@ async def test_a_raised_budget_is_announced_with_each_tool(
         assert tool.get("_meta", {}).get(MAX_RESULT_SIZE) == told
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_structured_results_can_be_left_out(revision: str) -> None:
     tree = Tree({"a.txt": "text"})
     asked: dict[str, Any] = {
@@ -115,7 +116,7 @@ async def test_long_text_of_a_provider_is_cut_at_a_line_and_marked() -> None:
     assert words(await call(ToolResult([TextBlock(text)]), len(text))) == text
 
 
-@pytest.mark.parametrize("budget", [1, 100])
+@for_each("budget", [1, 100])
 async def test_a_line_without_end_is_cut_all_the_same(budget: int) -> None:
     told = words(await call(ToolResult([TextBlock("x" * 1000)]), budget))
     assert told.startswith("x")

@@ -12,6 +12,7 @@ from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.tools.header_arguments import HeaderArguments
 from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider.tools import Schema
+from tests.cases import for_each
 from tests.protocol.tools.tooled import tool
 
 NAME = "x-mcp-header"
@@ -25,13 +26,13 @@ def named(name: object = "Region", type: object = "string") -> Schema:
     return {"type": type, NAME: name}
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "é", "x" * 129, 5, None, ["Region"]])
+@for_each("name", ["", "a b", "a:b", "a\r\nb", "é", "x" * 129, 5, None, ["Region"]])
 def test_a_header_name_must_be_valid_in_http(name: object) -> None:
     with pytest.raises(ResourceServerError, match=r"region: x-mcp-header: .* header's name"):
         HeaderArguments(of(region=named(name)))
 
 
-@pytest.mark.parametrize("type", ["number", "object", "array", "null", ["string", "null"], None])
+@for_each("type", ["number", "object", "array", "null", ["string", "null"], None])
 def test_only_strings_integers_and_booleans_are_mirrored(type: object) -> None:
     with pytest.raises(ResourceServerError, match="expected the type string, integer, boolean"):
         HeaderArguments(of(region=named(type=type)))
@@ -42,7 +43,7 @@ def test_two_arguments_cannot_have_the_same_header() -> None:
         HeaderArguments(of(a=named("Region"), b=of(c=named("REGION"))))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "elsewhere",
     [
         named(),
@@ -84,7 +85,7 @@ def is_taken(arguments: Mapping[str, Any], **headers: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limit", "header"),
     [(42, "42"), (42, "42.0"), (42.0, "42"), (-7, "-7"), (2**53 - 1, "9007199254740991")],
 )
@@ -93,7 +94,7 @@ def test_integers_are_compared_as_numbers(limit: float, header: str) -> None:
     assert not is_taken({"options": {"limit": limit}}, limit=f"{header}1")
 
 
-@pytest.mark.parametrize("header", ["", "4 2", "0x2a", "42.5", "4e1", "٤٢", "9" * 5000, "true"])
+@for_each("header", ["", "4 2", "0x2a", "42.5", "4e1", "٤٢", "9" * 5000, "true"])
 def test_a_malformed_integer_does_not_match(header: str) -> None:
     assert not is_taken({"options": {"limit": 42}}, limit=header)
 
@@ -106,9 +107,7 @@ def test_booleans_are_spelled_as_in_json() -> None:
     assert not is_taken({"options": {"limit": 1}}, limit="true")
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"region": None}, {"options": None}, {"options": []}, {"options": {}}]
-)
+@for_each("arguments", [{}, {"region": None}, {"options": None}, {"options": []}, {"options": {}}])
 def test_a_missing_argument_has_no_header(arguments: Mapping[str, Any]) -> None:
     assert is_taken(arguments)
     assert not is_taken(arguments, region="us-west1")
@@ -119,7 +118,7 @@ def test_arguments_that_no_header_can_hold_are_left_to_the_schema() -> None:
     assert is_taken({"region": ["us-west1"], "options": {"limit": {}}})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     ["=?base64?SGVsbG8?=", "=?base64?SGVs!!!bG8=?=", "=?base64?SGVsbG9=?=", "=?base64?/w==?="],
 )

@@ -31,6 +31,7 @@ from resource_server.provider.tools import (
     ToolResult,
 )
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.protocol.tools.tooled import (
     COUNTRY,
     PICTURE,
@@ -73,7 +74,7 @@ async def test_arguments_reach_the_tool_unchanged() -> None:
 # -- arguments that are missing
 
 
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+@for_each("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_person_is_asked_for_missing_arguments(revision: str) -> None:
     wire = await wired(saying("country", "count"), revision, COUNTRY, can=FORMS)
     call = wire.start("tools/call", {"name": "best", "arguments": {"count": 3}})
@@ -90,7 +91,7 @@ async def test_a_person_is_asked_for_missing_arguments(revision: str) -> None:
     assert words((await wire.reply_to(call))["result"]) == "DE 3"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "told"),
     [
         ({"count": "many"}, "Invalid arguments: count: 'many' is not of type 'integer'"),
@@ -114,7 +115,7 @@ async def test_in_the_modern_revision_a_question_is_a_result() -> None:
     assert (again["resultType"], words(again)) == ("complete", "DE")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "told"),
     [
         ({"action": "decline"}, "The user was asked for country, and prefers not to say."),
@@ -129,7 +130,7 @@ async def test_a_declined_or_cancelled_question_is_an_error_result(answer: Any, 
     assert refusal((await wire.reply_to(call))["result"]).startswith(told)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_without_elicitation_the_result_names_the_missing_arguments(revision: str) -> None:
     wire = await wired(raising(AssertionError("it was called")), revision, of=COUNTRY)
     told = refusal(await called(wire, "best", revision))
@@ -146,7 +147,7 @@ async def test_an_argument_that_no_form_can_request_is_named() -> None:
 # -- results
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_each_block_is_sent_in_the_form_of_the_revision(revision: str) -> None:
     wire = await wired(
         returning(
@@ -180,7 +181,7 @@ async def test_each_block_is_sent_in_the_form_of_the_revision(revision: str) -> 
         assert link == {"type": "text", "text": "test://one/folder"}
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_structured_result_is_sent_if_the_revision_has_one(revision: str) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     wire = await wired(returning(structured={"n": 1}), revision, tool("x", output=schema))
@@ -201,7 +202,7 @@ async def test_numbers_that_javascript_would_change_are_text_unless_a_schema_pro
     assert (await called(wire, "x", "2025-11-25"))["structuredContent"]["n"] == 2**53 + 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "block",
     [LinkBlock(("none",)), EmbeddedBlock(("none",)), EmbeddedBlock(("none",), Content("forged"))],
 )
@@ -210,7 +211,7 @@ async def test_a_block_cannot_expose_a_hidden_resource(block: Block) -> None:
     assert "not found" in refusal(await called(wire, "x", "2025-11-25"))
 
 
-@pytest.mark.parametrize("path", [("..", "a"), ("a/b",), (".",), ("\0",)])
+@for_each("path", [("..", "a"), ("a/b",), (".",), ("\0",)])
 async def test_a_block_can_refer_only_to_its_own_mount(path: tuple[str, ...]) -> None:
     server = await server_of(Tooled(("x", returning(LinkBlock(path)))), Tree({"a": "elsewhere"}))
     result = await called(Wire(server, "2025-11-25"), "x", "2025-11-25")
@@ -248,7 +249,7 @@ async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
 # -- errors
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "told"),
     [
         (ToolFailed("Ask the moon."), "Ask the moon."),
@@ -262,7 +263,7 @@ async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
         (asyncio.CancelledError(), "Internal error"),
     ],
 )
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_tool_errors_reach_the_model_unless_they_are_defects(
     revision: str, error: BaseException, told: str
 ) -> None:
@@ -347,7 +348,7 @@ async def test_a_cancelled_call_ends_its_work_and_gets_no_response(
     assert "internal error" not in caplog.text
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_tool_progress_is_sent_to_the_client_that_requested_it(revision: str) -> None:
     async def call(_: object, asked: ToolRequest) -> ToolResult:
         for done in (0, 50, 50, 20, 100, float("nan"), float("inf")):
@@ -377,7 +378,7 @@ async def test_frequent_tool_progress_does_not_flood_the_client() -> None:
     assert 5 <= len(wire.notifications) < 100
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_log_messages_of_a_tool_reach_clients_of_that_level(revision: str) -> None:
     async def call(_: object, asked: ToolRequest) -> ToolResult:
         asked.log("debug", "small")

@@ -21,6 +21,7 @@ from resource_server.protocol.tools.registry import ToolSettings, tool_cost
 from resource_server.provider import MaybeAwaitable
 from resource_server.provider.tools import Schema, Tool
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.protocol.tools.tooled import Tooled, always, called, tool, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, initialize, server_of
 from tests.providers_for_tests import Tree
@@ -50,7 +51,7 @@ def served(
     return Server(Catalog(mounts, limits), tools=settings)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_the_catalog_has_four_tools_and_the_first_requires_no_argument(revision: str) -> None:
     wire = Wire(await server_of(Tree({})), revision)
     first, *others = found = await told(wire)
@@ -64,7 +65,7 @@ async def test_the_catalog_has_four_tools_and_the_first_requires_no_argument(rev
             assert (schema["type"], schema["additionalProperties"]) == ("object", False)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_tool_has_only_the_members_that_its_revision_defines(revision: str) -> None:
     shown = Tool(name="x", description="X", title="An X", output_schema={"type": "object"})
     wire = Wire(await server_of(Tooled((shown, always("x")))), revision)
@@ -107,7 +108,7 @@ async def test_every_name_has_the_prefix_of_the_manifest() -> None:
     assert unknown["code"] == -32602
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "left"),
     [
         (ToolSettings(search=False), [*FIXED[:3], "find"]),
@@ -131,8 +132,8 @@ async def test_tools_that_are_not_advertised_have_no_methods() -> None:
     assert (await wire.error("tools/call", {"name": FIXED[0]}))["code"] == -32601
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize(("enabled", "reloads"), [(True, False), (True, True), (False, True)])
+@for_each("revision", EVERY)
+@for_each(("enabled", "reloads"), [(True, False), (True, True), (False, True)])
 async def test_tools_are_advertised_if_they_are_enabled(
     revision: str, enabled: bool, reloads: bool
 ) -> None:
@@ -146,7 +147,7 @@ async def test_tools_are_advertised_if_they_are_enabled(
     assert described["capabilities"].get("tools") == expected
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_tools_are_paged_and_the_last_page_has_no_cursor(revision: str) -> None:
     mount = Mount("m", "test://m/", having("..", ".", *(f"t{n}" for n in range(4))))
     wire = Wire(served(mount, limits=CatalogLimits(page_size=3)), revision)
@@ -322,7 +323,7 @@ async def test_a_schema_without_a_type_is_sent_as_an_object() -> None:
 # -- cost
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_the_four_catalog_tools_cost_less_than_a_thousand_tokens(revision: str) -> None:
     server = await server_of(Tree({}))
     known = {**revisions.HANDSHAKE, **revisions.MODERN}[revision]

@@ -15,6 +15,7 @@ from resource_server.errors import ResourceBusy
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.protocol.tools.tooled import STRUCTURED, called, refusal, words
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, SlowTree, Tree
@@ -56,8 +57,8 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
 async def test_the_top_is_listed_as_lines_and_as_pairs(revision: str, tree: type[Tree]) -> None:
     wire = await wired(revision, tree)
     result = await called(wire, "list_resources", revision)
@@ -74,7 +75,7 @@ async def test_the_top_is_listed_as_lines_and_as_pairs(revision: str, tree: type
         }
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_base_and_path_make_a_uri_that_can_be_read(revision: str) -> None:
     wire = await wired(revision)
     said = words(await called(wire, "list_resources", revision, depth=3)).splitlines()
@@ -109,8 +110,8 @@ async def test_unlisted_resources_are_left_out_of_the_top_only() -> None:
     assert await paths(wire, uri="test://one/hidden", depth=3) == ["deep/", "deep/x"]
 
 
-@pytest.mark.parametrize("budget", [1, 60, 150, 400])
-@pytest.mark.parametrize("depth", [1, 3])
+@for_each("budget", [1, 60, 150, 400])
+@for_each("depth", [1, 3])
 async def test_a_long_listing_goes_on_at_its_cursor(budget: int, depth: int) -> None:
     nodes: dict[str, Any] = {f"{n:02}": {f"{m}.txt": "x" for m in range(3)} for n in range(9)}
     nodes["letters"] = {letter: {} for letter in "abc"}
@@ -121,7 +122,7 @@ async def test_a_long_listing_goes_on_at_its_cursor(budget: int, depth: int) -> 
     assert await paths(wire, depth=depth) == everything
 
 
-@pytest.mark.parametrize("depth", [1, 5])
+@for_each("depth", [1, 5])
 async def test_a_listing_out_of_time_gets_somewhere_all_the_same(depth: int) -> None:
     tree = SlowTree(NODES)
     everything = await paths(Wire(await server_of(tree), LATEST), depth=depth)
@@ -179,7 +180,7 @@ async def test_a_glob_finds_names_at_any_depth() -> None:
     assert words(result) == "Nothing is listed here."
 
 
-@pytest.mark.parametrize("budget", [1, 200, 1000])
+@for_each("budget", [1, 200, 1000])
 async def test_the_matches_of_a_glob_go_on_at_their_cursor(budget: int) -> None:
     tree = Tree({f"{n:03}": {"a.txt": "x"} for n in range(60)})
     wire = Wire(await server_of(tree, tools=ToolSettings(budget=budget)), LATEST)
@@ -197,7 +198,7 @@ async def test_braces_are_alternatives_of_a_glob() -> None:
     assert "more than 64 alternatives" in told
 
 
-@pytest.mark.parametrize("pattern", ["back\\", "k\\s", "\\", 'quote"', '"\\'])
+@for_each("pattern", ["back\\", "k\\s", "\\", 'quote"', '"\\'])
 async def test_a_pattern_of_quotes_and_backslashes_is_found_as_it_stands(pattern: str) -> None:
     nodes = ["back\\slash.md", 'quote"\\slash.md', 'quote".md']
     wire = Wire(await server_of(Tree(dict.fromkeys(nodes, ""))), LATEST)
@@ -205,7 +206,7 @@ async def test_a_pattern_of_quotes_and_backslashes_is_found_as_it_stands(pattern
     assert sorted(found) == sorted(name for name in nodes if pattern in name)
 
 
-@pytest.mark.parametrize("pattern", ["*" * 999, '"' * 500, "*" * 1_000_000])
+@for_each("pattern", ["*" * 999, '"' * 500, "*" * 1_000_000])
 async def test_a_pattern_that_is_too_long_is_refused_as_such(pattern: str) -> None:
     wire = await wired()
     assert await paths(wire, pattern="*" * 998)
@@ -222,7 +223,7 @@ async def test_a_glob_of_many_stars_ends() -> None:
 # -- failures
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_mount_that_is_missing_from_a_listing_is_named(revision: str) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ResourceBusy
@@ -235,7 +236,7 @@ async def test_a_mount_that_is_missing_from_a_listing_is_named(revision: str) ->
             assert result["structuredContent"]["unavailable"] == ["two"]
 
 
-@pytest.mark.parametrize("depth", [0, -1, 6, 10**9])
+@for_each("depth", [0, -1, 6, 10**9])
 async def test_a_depth_out_of_range_is_refused(depth: int) -> None:
     wire = await wired()
     for more in ({}, {"pattern": "*"}):

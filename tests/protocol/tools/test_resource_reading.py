@@ -17,6 +17,7 @@ from resource_server.protocol.server import ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import ByteSize, Content, Truncation
 from resource_server.providers.filesystem import Filesystem
+from tests.cases import for_each
 from tests.conversion.portable import xlsx
 from tests.protocol.tools.tooled import PICTURE, called, described, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
@@ -73,8 +74,8 @@ def folder(path: Path, files: Mapping[str, str | bytes], **options: Any) -> File
 # -- whole documents
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
 async def test_a_text_is_exactly_one_block_and_nothing_else(
     revision: str, tree: type[Tree]
 ) -> None:
@@ -86,7 +87,7 @@ async def test_a_text_is_exactly_one_block_and_nothing_else(
     assert "outputSchema" not in await described(wire, "read_resource")
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_images_and_audio_are_separate_blocks(revision: str) -> None:
     wire = await wired(revision)
     for name, kind, data in (("logo.png", "image", PICTURE), ("song.wav", "audio", b"RIFF")):
@@ -99,7 +100,7 @@ async def test_images_and_audio_are_separate_blocks(revision: str) -> None:
             assert (block["type"], block["data"]) == (kind, encoded)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_other_data_is_an_embedded_resource_with_all_its_metadata(revision: str) -> None:
     wire = await wired(revision)
     (block,) = (await called(wire, "read_resource", revision, uri="test://one/blob"))["content"]
@@ -120,7 +121,7 @@ async def test_a_document_is_read_in_all_formats_if_the_manifest_enables_them() 
     assert said == "x\n[Truncated: too long in further formats; ask for format=html]"
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_part_that_the_provider_truncates_names_the_rest(revision: str) -> None:
     wire = await wired(revision)
     asked = "test://one/a%20b.txt?lines=1"  # the tree's own parameter
@@ -488,8 +489,8 @@ async def test_what_a_plugin_cannot_give_whole_is_read_as_it_says() -> None:
 # -- collections
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@for_each("revision", EVERY)
+@for_each("tree", [Tree, SlowTree])
 async def test_a_collection_is_a_list_and_its_documents(revision: str, tree: type[Tree]) -> None:
     wire = await wired(revision, tree)
     result = await called(wire, "read_resource", revision, uri="test://one/folder")
@@ -504,7 +505,7 @@ async def test_a_collection_is_a_list_and_its_documents(revision: str, tree: typ
     assert picture["type"] == "image"
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_truncated_collection_is_marked(revision: str) -> None:
     wire = await wired(revision, limits=CatalogLimits(collection_children=2))
     result = await called(wire, "read_resource", revision, uri="test://one")

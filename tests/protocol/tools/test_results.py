@@ -12,6 +12,7 @@ from resource_server.errors import (
 )
 from resource_server.protocol.server import ServerLimits
 from resource_server.provider.tools import EmbeddedBlock, TextBlock, ToolResult
+from tests.cases import for_each
 from tests.protocol.tools.tooled import answering, called, refusal, returning, wired, words
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import Leaf, Tree
@@ -38,15 +39,15 @@ async def test_data_over_the_limit_of_a_result_is_refused() -> None:
     assert "Ask for less" in told
 
 
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("name", ["list_resources", "read_resource", "resource_metadata"])
+@for_each("revision", EVERY)
+@for_each("name", ["list_resources", "read_resource", "resource_metadata"])
 async def test_a_missing_resource_is_an_error_result(revision: str, name: str) -> None:
     wire = Wire(await server_of(Tree({})), revision)
     told = refusal(await called(wire, name, revision, uri="test://one/none"))
     assert told.startswith("Resource not found: test://one/none. ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "advice"),
     [
         (DeadlineExceeded(), "Ask for less, or try again later."),
@@ -55,7 +56,7 @@ async def test_a_missing_resource_is_an_error_result(revision: str, name: str) -
         (KeyError("/home/me"), "Internal error"),
     ],
 )
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_a_provider_error_is_a_result_with_advice(
     revision: str, error: Exception, advice: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from resource_server.provider.tools import TextBlock
+from tests.cases import for_each
 from tests.protocol.tools.tooled import (
     COUNTRY,
     called,
@@ -47,7 +48,7 @@ def deep(levels: int) -> Mapping[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schema", "value"),
     [
         ({"pattern": "^(a+)+$"}, "a" * 5000 + "b"),
@@ -73,7 +74,7 @@ async def test_checking_arguments_takes_bounded_time(schema: Any, value: object)
     assert words(result) == "fine" or refusal(result)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("items", "unique"),
     [([1, 2], True), ([1, 1.0], False), ([1, True], True), ([{"a": 1}, {"a": 1.0}], False)],
 )
@@ -92,7 +93,7 @@ async def test_a_number_of_400_digits_is_refused() -> None:
     assert refusal(result) == "Invalid arguments: a number is too large to check"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "problem"),
     [
         ({"country": 5}, "country: 5 is not of type 'string'"),
@@ -106,7 +107,7 @@ async def test_a_number_of_400_digits_is_refused() -> None:
         ({"country": ["DE"] * 10_000}, "is not of type 'string'"),
     ],
 )
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 async def test_arguments_that_violate_the_schema_are_reported(
     revision: str, arguments: dict[str, Any], problem: str
 ) -> None:

@@ -6,11 +6,11 @@ from datetime import date
 from decimal import Decimal
 from uuid import UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.providers.database.masks import Masker
+from tests.cases import for_each
 
 
 @given(st.text() | st.integers() | st.binary() | st.floats() | st.decimals() | st.none())
@@ -23,7 +23,7 @@ def test_no_mask_reveals_more_than_the_last_half_of_a_value(value: object) -> No
             assert len(str(value)) >= 8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "shown"),
     [
         ("12345678", "…5678"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from resource_server.providers.database.options import ChangeHint, ColumnOptions, TableOptions
+from tests.cases import for_each
 
 
 def test_options_that_contradict_each_other_are_refused() -> None:
@@ -18,7 +19,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         ChangeHint(column="")
 
 
-@pytest.mark.parametrize("names", [("",), ("a", "a")])
+@for_each("names", [("",), ("a", "a")])
 def test_duplicate_search_columns_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="search: '"):
         TableOptions(search=names)

@@ -25,6 +25,7 @@ from resource_server.providers.database.policy import (
     Problem,
 )
 from resource_server.runtime.server_key import ServerKey
+from tests.cases import for_each
 
 KEY = ServerKey(b"key")
 ORDERS = Table(
@@ -115,7 +116,7 @@ def test_an_entry_matches_with_and_without_the_schema() -> None:
     assert exposed(tables, "private")
 
 
-@pytest.mark.parametrize("pattern", ["audit_log", "audit_*", "Audit_*", "AUDIT_LOG", "[a]udit_???"])
+@for_each("pattern", ["audit_log", "audit_*", "Audit_*", "AUDIT_LOG", "[a]udit_???"])
 def test_a_table_is_hidden_ignoring_case(pattern: str) -> None:
     assert not exposed({pattern: False}, "Audit_Log")
     assert exposed({pattern: False}, "audits")
@@ -155,7 +156,7 @@ def test_a_hidden_column_hides_its_foreign_key() -> None:
     assert view.table.foreign_keys == ()
 
 
-@pytest.mark.parametrize("customers", [False, hiding("id"), hiding(id="hash"), hiding("ID")])
+@for_each("customers", [False, hiding("id"), hiding(id="hash"), hiding("ID")])
 def test_a_foreign_key_to_a_hidden_table_or_column_is_hidden(
     customers: TableOptions | bool,
 ) -> None:
@@ -165,7 +166,7 @@ def test_a_foreign_key_to_a_hidden_table_or_column_is_hidden(
     assert kept.table.foreign_keys == ORDERS.foreign_keys
 
 
-@pytest.mark.parametrize("type", ["table", "view"])
+@for_each("type", ["table", "view"])
 def test_definitions_are_hidden_if_anything_is_hidden(type: TableType) -> None:
     table = replace(ORDERS, type=type)
     assert policy({"audit_log": False}).view(table).table.ddl is None
@@ -205,7 +206,7 @@ def test_a_table_that_is_not_exposed_has_no_view() -> None:
 # -- keys
 
 
-@pytest.mark.parametrize("options", [hiding("id"), hiding(id="hash"), hiding("ID")])
+@for_each("options", [hiding("id"), hiding(id="hash"), hiding("ID")])
 def test_rows_with_a_hidden_key_have_no_address(options: TableOptions) -> None:
     table = policy({"orders": options}).view(ORDERS).table
     assert (table.key, table.key_kind) == ((), "none")
@@ -321,7 +322,7 @@ def test_hidden_columns_and_tables_cannot_be_read() -> None:
     assert rules.readable("audit_log", "x", through="audit_view")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "where",
     ["deleted is null", 'x > 1 and "Deleted" = 0', "[deleted] = 0", "`deleted` -- x\n = 0"],
 )
@@ -379,7 +380,7 @@ def authorized(rules: Policy, sql: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sql", "allowed"),
     [
         ("select id, name from people", True),
@@ -443,7 +444,7 @@ def test_a_condition_is_one_expression() -> None:
     assert found.where.split() == ["status", "<>", "'a;b'", "and", "(x", "or", "y)"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("where", "says"),
     [
         ("1=1; drop table t", "more than one statement"),
@@ -491,7 +492,7 @@ def test_misspelt_names_are_reported_with_suggestions() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "stops"),
     [
         ({"order": hiding("email")}, "tables.order"),
@@ -526,7 +527,7 @@ def test_expose_false_hides_a_table_as_false_does() -> None:
     assert exposed({"orders": TableOptions(expose=True)}, "orders")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "after", "is_same"),
     [
         ({"a": hiding("x")}, {"a": hiding("x"), "b": TableOptions(title="B")}, True),

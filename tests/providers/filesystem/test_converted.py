@@ -42,6 +42,7 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.converted import ConvertedDocuments
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
+from tests.cases import for_each
 from tests.conversion.formats.zipped import zipped
 from tests.conversion.portable import pdf, xlsx
 from tests.conversion.samples import SAMPLES
@@ -764,7 +765,7 @@ LONG = {"log.txt.gz": "text", "latin.txt": "text"} | dict.fromkeys(
 """Documents of more than 4 MiB of text, with the format that has it."""
 
 
-@pytest.mark.parametrize("name", LONG)
+@for_each("name", LONG)
 async def test_a_text_of_any_converter_is_read_to_its_end_by_lines_and_bytes(
     long: Path, name: str
 ) -> None:

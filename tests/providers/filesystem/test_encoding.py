@@ -5,9 +5,10 @@ import codecs
 import pytest
 
 from resource_server.providers.filesystem.encoding import canonical_encoding
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "canonical"),
     [
         ("utf-8", "utf-8"),
@@ -24,7 +25,7 @@ def test_an_encoding_has_one_canonical_name(name: str, canonical: str) -> None:
     codecs.lookup(canonical)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["", "utf-9", "base64", "rot13", "zip", "idna", "punycode", "utf-7", "unicode_escape", "\0"],
 )

@@ -40,6 +40,7 @@ from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import MAX_LINES
+from tests.cases import for_each
 from tests.providers.filesystem.trees import all_listed
 
 pytestmark = pytest.mark.anyio
@@ -196,7 +197,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Filesystem:
     return Filesystem(root, directories=DIRECTORIES)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "same"),
     [
         (WORD, "(?i)needle"),
@@ -271,8 +272,8 @@ async def test_listed_unreadable_documents_are_found_only_by_name(zoo: Filesyste
     assert await texts(zoo, below=("contracts", "needle.txt")) == []
 
 
-@pytest.mark.parametrize("where", ["names", "text"])
-@pytest.mark.parametrize(
+@for_each("where", ["names", "text"])
+@for_each(
     "below",
     [
         ("absent",),

@@ -14,6 +14,7 @@ from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem import ranges
 from resource_server.providers.filesystem.ranges import wanted_range
 from resource_server.runtime.document_range import Range
+from tests.cases import for_each
 from tests.providers.filesystem.documents import TEXT, read
 
 
@@ -44,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "expected"),
     [
         ({}, None),
@@ -61,7 +62,7 @@ def test_a_range_is_read_from_the_query(query: dict[str, str], expected: Range |
     assert wanted_range(query) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         {"lines": "40-10"},

@@ -26,6 +26,7 @@ from resource_server.providers.filesystem.root import (
     Root,
     resource_error,
 )
+from tests.cases import for_each
 
 OpenRoot = Callable[..., Root]
 
@@ -421,7 +422,7 @@ def test_running_out_of_descriptors_is_busy(root: Root) -> None:
 
 
 @pytest.mark.guarantee("refusal-looks-like-absence")
-@pytest.mark.parametrize("code", sorted(errno.errorcode))
+@for_each("code", sorted(errno.errorcode))
 def test_system_errors_are_not_found_or_busy_without_a_path(code: int) -> None:
     answer = resource_error(OSError(code, "text", "/srv/secret/place"))
     assert isinstance(answer, ResourceNotFound | ResourceBusy)

@@ -26,11 +26,14 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Statement,
 )
+from resource_server.providers.database.queries.sql_checks import (
+    check_kept,
+    check_node,
+    check_tokens,
+)
 from resource_server.providers.database.queries.sql_dialects import DIALECTS, NestedTooDeeply
-from resource_server.providers.database.queries.sql_nodes import check_node
 from resource_server.providers.database.queries.sql_searches import Searches
 from resource_server.providers.database.queries.sql_sources import Sources
-from resource_server.providers.database.queries.sql_spelling import check_kept, check_tokens
 from resource_server.providers.database.queries.sql_vocabulary import (
     CALLED,
     COLLATIONS,

@@ -24,6 +24,7 @@ from resource_server.providers.database.addressing.address import (
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
+from tests.cases import for_each
 
 ANY = StoredValues("any")
 TEXT = StoredValues("text")
@@ -87,7 +88,7 @@ ORDERS = TableName(None, "orders")
 PUBLIC = TableName("public", "orders")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "address"),
     [
         ((), DatabaseAddress()),
@@ -112,7 +113,7 @@ def test_a_path_names_an_address(path: Path, address: Address) -> None:
     assert address_path(address) == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "address"),
     [
         (("public",), SchemaAddress("public")),
@@ -170,7 +171,7 @@ REFUSED: tuple[Path, ...] = (
 )
 
 
-@pytest.mark.parametrize("path", REFUSED)
+@for_each("path", REFUSED)
 def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
     with pytest.raises(ResourceNotFound):
         parse_path(path, has_schemas=False)

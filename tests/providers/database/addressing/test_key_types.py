@@ -22,6 +22,7 @@ from resource_server.providers.database.addressing.key_types import (
     parse_uuid,
 )
 from resource_server.providers.database.addressing.segments import MAX_LENGTH
+from tests.cases import for_each
 from tests.providers.database.addressing.spelled import (
     NO_SEGMENTS,
     assert_canonical,
@@ -62,7 +63,7 @@ def test_a_segment_that_no_key_can_have_is_not_found(type: KeyType) -> None:
     assert_not_found(type, NO_SEGMENTS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type", "segments"),
     [
         (Integers(), "a 5.0 1_0 \u0665 1e3 9223372036854775808 ~r5.0 ~t5 ~bNQ true"),
@@ -83,7 +84,7 @@ def test_a_segment_of_another_value_is_not_found(type: KeyType, segments: str) -
             type.decode(segment)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type", "segment", "value"),
     [
         (Integers(), "+05", 5),
@@ -130,7 +131,7 @@ def test_a_value_that_no_uri_can_hold_is_refused(type: KeyType, value: object) -
         type.segment(value)
 
 
-@pytest.mark.parametrize("value", ["a" * MAX_LENGTH, "é" * (MAX_LENGTH // 6)])
+@for_each("value", ["a" * MAX_LENGTH, "é" * (MAX_LENGTH // 6)])
 def test_a_key_of_the_maximum_length_has_an_address(value: str) -> None:
     assert Texts().decode(Texts().segment(value)) == value
 
@@ -155,7 +156,7 @@ def test_integers_that_begin_alike_have_a_bound_for_each_length() -> None:
 INTEGERS, TEXTS = Integers(), Texts()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "other", "expected"),
     [
         ((2,), (1,), True),

@@ -22,6 +22,7 @@ from resource_server.providers.database.addressing.page_cursor import (
     encode_row_count,
 )
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
+from tests.cases import for_each
 from tests.providers.database.addressing.spelled import texts
 
 TABLE = "3f2a9c01"
@@ -76,7 +77,7 @@ def test_a_cursor_of_another_table_has_expired(
             decode_cursor(text, types, fingerprint=other)
 
 
-@pytest.mark.parametrize("columns", [0, 1, 3])
+@for_each("columns", [0, 1, 3])
 def test_a_cursor_with_another_number_of_values_is_refused(columns: int) -> None:
     assert decoded(cursor(1, 2), INTEGER, INTEGER) == (1, 2)
     with pytest.raises(InvalidParameter):
@@ -89,7 +90,7 @@ def test_a_malformed_cursor_is_refused(text: str) -> None:
         decoded(text, INTEGER)
 
 
-@pytest.mark.parametrize("extra", ["=", "\n", " ", "!", "+", "%", "\0", "é"])
+@for_each("extra", ["=", "\n", " ", "!", "+", "%", "\0", "é"])
 def test_a_cursor_with_invalid_characters_is_refused(extra: str) -> None:
     text = cursor(5)
     for damaged in (text + extra, extra + text, text[:4] + extra + text[4:]):
@@ -123,7 +124,7 @@ def test_a_forged_cursor_that_is_valid_is_accepted() -> None:
     assert decoded(forged(b"5"), INTEGER) == (5,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "segment",
     [b"", b"~n", b"x", b"5.0", b"~r5", b"~t5", b"1_0", b"9" * 20, b"\xff", 5, None, [b"5"], {}],
 )
@@ -132,7 +133,7 @@ def test_a_forged_segment_is_checked_as_in_an_address(segment: object) -> None:
         decoded(forged(segment), INTEGER)
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, -1, "2", None])
+@for_each("version", [0, 1, 3, -1, "2", None])
 def test_a_cursor_of_another_version_is_refused(version: object) -> None:
     with pytest.raises(InvalidParameter):
         decoded(forged(version=version))
@@ -161,7 +162,7 @@ def test_a_cursor_keeps_its_uri_within_the_length_limit() -> None:
     assert uris.parse(uri).query == {"after": after}
 
 
-@pytest.mark.parametrize("value", [None, "\ud800", "\udcc3\udca9", [1], object()])
+@for_each("value", [None, "\ud800", "\udcc3\udca9", [1], object()])
 def test_a_value_that_no_key_can_have_is_not_encoded_in_a_cursor(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         cursor(value, type=ANY)

@@ -14,6 +14,7 @@ from resource_server.providers.database.addressing.segments import (
     encode_bytes,
     encode_text,
 )
+from tests.cases import for_each
 from tests.providers.database.addressing.spelled import survives, texts
 
 
@@ -37,15 +38,13 @@ def test_bytes_round_trip_through_their_segment(data: bytes) -> None:
     survives(segment)
 
 
-@pytest.mark.parametrize(
-    "segment", ["~n", "~i5", "~query", "~", "", ".", "..", "a/b", "~t~", "~tx~2"]
-)
+@for_each("segment", ["~n", "~i5", "~query", "~", "", ".", "..", "a/b", "~t~", "~tx~2"])
 def test_a_segment_that_is_not_text_is_not_found(segment: str) -> None:
     with pytest.raises(ResourceNotFound):
         decode_text(segment)
 
 
-@pytest.mark.parametrize("text", ["\ud800", "\udcc3\udca9"])
+@for_each("text", ["\ud800", "\udcc3\udca9"])
 def test_text_with_surrogates_that_are_no_bytes_has_no_segment(text: str) -> None:
     with pytest.raises(ValueError, match="surrogates"):
         encode_text(text)
@@ -53,7 +52,7 @@ def test_text_with_surrogates_that_are_no_bytes_has_no_segment(text: str) -> Non
         decode_text(text)
 
 
-@pytest.mark.parametrize("text", ["a", "é", "/"])
+@for_each("text", ["a", "é", "/"])
 def test_the_length_of_a_path_is_that_of_its_percent_encoding(text: str) -> None:
     most = segments.MAX_LENGTH // len(uris.quote_segment(text))
     # A slash separates segments, and is not quoted.

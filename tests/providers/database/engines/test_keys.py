@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.contract import Statement, Unfit
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
+from tests.cases import for_each
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 from tests.waiting import PATIENCE_S
@@ -197,7 +198,7 @@ async def serving(url: str, type: str, values: str) -> AsyncGenerator[tuple[Serv
 
 
 @pytest.mark.guarantee("every-row-once")
-@pytest.mark.parametrize(("type", "values"), POSTGRES.items())
+@for_each(("type", "values"), POSTGRES.items())
 async def test_every_row_of_postgresql_has_an_address(
     postgres_url: str, type: str, values: str
 ) -> None:
@@ -206,7 +207,7 @@ async def test_every_row_of_postgresql_has_an_address(
 
 
 @pytest.mark.guarantee("every-row-once")
-@pytest.mark.parametrize(("type", "values"), MARIADB.items())
+@for_each(("type", "values"), MARIADB.items())
 async def test_every_row_of_mariadb_has_an_address(
     mariadb_url: str, type: str, values: str
 ) -> None:
@@ -221,7 +222,7 @@ async def test_every_row_of_sqlite_has_an_address(tmp_path: Path, type: str, val
         await every_row_once(it, count=count)
 
 
-@pytest.mark.parametrize(("type", "values"), POSTGRES_WITHOUT_KEYS.items())
+@for_each(("type", "values"), POSTGRES_WITHOUT_KEYS.items())
 async def test_a_type_of_postgresql_that_is_not_known_is_no_key(
     postgres_url: str, type: str, values: str
 ) -> None:
@@ -229,7 +230,7 @@ async def test_a_type_of_postgresql_that_is_not_known_is_no_key(
         await no_key(it, count=count)
 
 
-@pytest.mark.parametrize(("type", "values"), MARIADB_WITHOUT_KEYS.items())
+@for_each(("type", "values"), MARIADB_WITHOUT_KEYS.items())
 async def test_a_type_of_mariadb_that_does_not_match_itself_is_no_key(
     mariadb_url: str, type: str, values: str
 ) -> None:
@@ -333,7 +334,7 @@ POSTGRES_TABLES = {
 """Scripts that fill the table `t`, and the paths of its rows; None if it has no key."""
 
 
-@pytest.mark.parametrize(("script", "paths"), POSTGRES_TABLES.items())
+@for_each(("script", "paths"), POSTGRES_TABLES.items())
 async def test_a_key_of_postgresql_is_unique_among_all_rows_of_the_table(
     postgres_url: str, script: str, paths: list[str] | None
 ) -> None:
@@ -377,7 +378,7 @@ MARIADB_TABLES = {
 }
 
 
-@pytest.mark.parametrize(("script", "paths"), MARIADB_TABLES.items())
+@for_each(("script", "paths"), MARIADB_TABLES.items())
 async def test_a_key_of_mariadb_is_unique_among_all_rows_of_the_table(
     mariadb_url: str, script: str, paths: list[str | int] | None
 ) -> None:
@@ -551,9 +552,7 @@ def two_less(_: KeyType, value: int) -> int:
     return value - 2
 
 
-@pytest.mark.parametrize(
-    ("schema", "paths"), [("apart", []), ("public", ["t/a", "t/B", "t/c", "t/D"])]
-)
+@for_each(("schema", "paths"), [("apart", []), ("public", ["t/a", "t/B", "t/c", "t/D"])])
 async def test_citext_is_a_key_only_where_its_operators_are_found(
     postgres_url: str, schema: str, paths: list[str]
 ) -> None:

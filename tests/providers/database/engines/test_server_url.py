@@ -15,13 +15,14 @@ from resource_server.providers.database.engines.server_url import (
     resolve_files,
     with_service,
 )
+from tests.cases import for_each
 
 PASSWORDS = st.text(
     st.characters(exclude_characters="/?%", exclude_categories=("Cs", "Cc")), min_size=1
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "hosts", "parameters"),
     [
         # Case: Databases 2.
@@ -56,7 +57,7 @@ def test_a_url_is_understood_as_other_programs_write_it(
     assert parameters is None or found.parameters == parameters
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "reason"),
     [
         ("postgres://h/d?conect_timeout=5", "'conect_timeout' is unknown; did you mean 'connect_t"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 from resource_server.providers.database.formats.table_schema import schema_markdown
+from tests.cases import for_each
 
 
 def fenced(text: str) -> str:
@@ -32,9 +32,7 @@ def _closes(line: str, fence: str) -> bool:
     return bool(mark) and set(mark) == {"`"} and len(mark) >= len(fence)
 
 
-@pytest.mark.parametrize(
-    "ddl", ["a\n```\n# x", "````", "x\n`````sql\n```", "CREATE\r\n  ```  \r\nx", "~~~\nx"]
-)
+@for_each("ddl", ["a\n```\n# x", "````", "x\n`````sql\n```", "CREATE\r\n  ```  \r\nx", "~~~\nx"])
 def test_ddl_never_breaks_out_of_its_block(ddl: str) -> None:
     assert fenced(schema_markdown(with_ddl(ddl))) == ddl
 

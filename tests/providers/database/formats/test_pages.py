@@ -7,7 +7,6 @@ import json
 from base64 import b64decode
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from resource_server.providers.database.formats.pages import (
     write_page,
     write_row,
 )
+from tests.cases import for_each
 
 CELL = 1000
 BUDGET = 1 << 20
@@ -82,8 +82,8 @@ def test_rows_without_paging_are_marked_as_truncated() -> None:
     assert "not shown" in written(unpaged, "markdown")
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 127, 128, 129, 1000])
-@pytest.mark.parametrize("name", ["plain", 'with "quotes"', "back\\slash", "line\nend", ""])
+@for_each("count", [0, 1, 7, 8, 127, 128, 129, 1000])
+@for_each("name", ["plain", 'with "quotes"', "back\\slash", "line\nend", ""])
 def test_many_rows_are_formatted_like_few(count: int, name: str) -> None:
     rows: list[tuple[object, ...]] = [(number, f"é{number}") for number in range(count)]
     body = json.loads(written(page(rows, "id", name), "json"))
@@ -135,8 +135,8 @@ def test_a_page_contains_as_many_complete_rows_as_fit(
         assert len(written(one_more, format, cell=CELL).encode()) > max_bytes - len(uri(100))
 
 
-@pytest.mark.parametrize("format", NAMES)
-@pytest.mark.parametrize("max_bytes", [5_000, 50_000, 100_000])
+@for_each("format", NAMES)
+@for_each("max_bytes", [5_000, 50_000, 100_000])
 def test_a_truncated_page_fills_its_budget_and_continues_after_its_last_row(
     format: FormatName, max_bytes: int
 ) -> None:
@@ -158,7 +158,7 @@ def test_uris_that_grow_from_row_to_row_still_fit() -> None:
     assert 1500 < len(result.text) <= 2500
 
 
-@pytest.mark.parametrize("format", NAMES)
+@for_each("format", NAMES)
 def test_a_single_row_over_the_budget_has_its_long_cells_truncated(format: FormatName) -> None:
     rows: list[tuple[object, ...]] = [(1, "é" * 50_000, b"\0" * 50_000, "short"), (2, "", b"", "")]
     result = write_page(page(rows, *"abcd"), format, max_bytes=2000, cell=65536)
@@ -233,7 +233,7 @@ def test_markdown_distinguishes_blobs_and_truncated_text_from_text() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "shown"),
     [
         ("a|b", r"a\|b"),
@@ -286,7 +286,7 @@ def _bars(line: str) -> int:
     return bars
 
 
-@pytest.mark.parametrize("format", NAMES)
+@for_each("format", NAMES)
 def test_formats_have_their_names_and_media_types(format: FormatName) -> None:
     assert FORMATS[format].name == format
     result = write_page(page([], "id"), format, max_bytes=BUDGET, cell=CELL)

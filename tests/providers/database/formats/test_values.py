@@ -27,6 +27,7 @@ from resource_server.providers.database.formats.values import (
     json_value,
     whole_cell,
 )
+from tests.cases import for_each
 
 CELL = 1000
 LARGEST = 2**53 - 1
@@ -49,7 +50,7 @@ def sent(value: object, of: Column = PLAIN, *, cell: int = CELL) -> Any:
     return json.loads(alone, parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "form"),
     [
         (None, None),
@@ -127,7 +128,7 @@ def test_a_cell_limit_below_a_kibibyte_applies_to_blobs() -> None:
     assert sent(b"abcdef", cell=3) == {"$blob": "YWJj", "bytes": 6, "truncated": True}
 
 
-@pytest.mark.parametrize("value", [[100] * 50, {"a": "x" * 100}, tuple(range(60))])
+@for_each("value", [[100] * 50, {"a": "x" * 100}, tuple(range(60))])
 def test_an_array_or_object_over_the_limit_is_truncated_like_text(value: object) -> None:
     text = json.dumps(value, separators=(",", ":"))
     assert sent(value, cell=20) == {
@@ -137,22 +138,20 @@ def test_an_array_or_object_over_the_limit_is_truncated_like_text(value: object)
     }
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a": 1.10}', "123456789012345678901234567890", '[1,"x"]', "[1e999]"]
-)
+@for_each("text", ['{"a": 1.10}', "123456789012345678901234567890", '[1,"x"]', "[1e999]"])
 def test_json_is_sent_verbatim(text: str) -> None:
     raw = msgspec.json.encode(json_value(text, column("json"), cell=CELL))
     assert raw.decode() == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["null", " null ", '{"$blob": "QQ=="}', '{"\\u0024text": ""}', '{"a": 1, "$json": 2}']
 )
 def test_json_that_looks_like_another_form_is_told_from_it(text: str) -> None:
     assert sent(text, column("json")) == {"$json": text}
 
 
-@pytest.mark.parametrize("text", ["nope", "", "{'a': 1}", "NaN", '"\x01"', '"\\ud800"', "[" * 9999])
+@for_each("text", ["nope", "", "{'a': 1}", "NaN", '"\x01"', '"\\ud800"', "[" * 9999])
 def test_json_that_does_not_parse_is_a_string(text: str) -> None:
     assert sent(text, column("json"), cell=10_000) == text
 
@@ -260,7 +259,7 @@ def test_every_storage_class_of_sqlite_has_its_form() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "of", "data", "mime_type"),
     [
         ("a" * 5000, PLAIN, "a" * 5000, "text/plain"),
@@ -328,13 +327,13 @@ AS_POSTGRESQL_WRITES_THEM = [
 ]
 
 
-@pytest.mark.parametrize("expression", AS_POSTGRESQL_WRITES_THEM)
+@for_each("expression", AS_POSTGRESQL_WRITES_THEM)
 def test_values_without_a_json_form_are_spelled_as_in_postgresql(expression: str) -> None:
     ((value, text),) = _postgresql(f"select v, v::text from (select {expression} as v offset 0) q")
     assert sent(value) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expression", "form"),
     [
         ("array[[1,2],[3,null]]", [[1, 2], [3, None]]),
@@ -419,7 +418,7 @@ def _mariadb(sql: str) -> tuple[Sequence[tuple[Any, ...]], Sequence[str]]:
     return asyncio.run(fetch())
 
 
-@pytest.mark.parametrize("kind", ["any", "json", "text", "blob"])
+@for_each("kind", ["any", "json", "text", "blob"])
 def test_the_beginning_of_a_value_is_encoded_as_truncated(kind: ColumnKind) -> None:
     text, blob = TruncatedValue("x" * 5000, 10**8), TruncatedValue(b"x" * 5000, 10**8)
     assert sent(text, column(kind)) == {

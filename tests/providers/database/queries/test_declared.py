@@ -9,6 +9,7 @@ from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries.declared import DeclaredQueries, DeclaredQuery
 from resource_server.providers.database.queries.parameters import Parameter
+from tests.cases import for_each
 from tests.providers.database.declared_queries import ENGINES, INTEGER, declared
 
 # -- placeholders
@@ -33,7 +34,7 @@ def test_a_placeholder_never_merges_with_the_preceding_word() -> None:
 # -- refused declarations
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sql", "says"),
     [
         ("select 1; select 2", "more than one statement"),
@@ -49,13 +50,13 @@ def test_a_placeholder_never_merges_with_the_preceding_word() -> None:
         ("select 1\0", "NUL"),
     ],
 )
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_sql_that_is_not_one_select_is_refused(engine: EngineName, sql: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         declared(sql, engine=engine)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sql",
     [
         "select ';' -- ;\n",
@@ -65,7 +66,7 @@ def test_sql_that_is_not_one_select_is_refused(engine: EngineName, sql: str, say
         "/* ; */ SELECT 1",
     ],
 )
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_sql_that_is_one_select_is_accepted(engine: EngineName, sql: str) -> None:
     assert declared(sql, engine=engine).order == ()
 
@@ -79,13 +80,13 @@ def test_parameters_of_the_sql_must_match_the_declared_ones() -> None:
         declared("select :a, :total", {"a": Parameter(), "totl": Parameter(), "total": Parameter()})
 
 
-@pytest.mark.parametrize("name", ["format", "a b", "1a", "", "é", "a" * 65])
+@for_each("name", ["format", "a b", "1a", "", "é", "a" * 65])
 def test_invalid_parameter_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="parameters"):
         declared("select 1", {name: Parameter()})
 
 
-@pytest.mark.parametrize("name", ["..", "a/b", "", "~x", "a b", "{x}"])
+@for_each("name", ["..", "a/b", "", "~x", "a b", "{x}"])
 def test_invalid_query_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="name of a query"):
         DeclaredQuery(name, Query(sql="select 1"), "sqlite", ReadLimits())
@@ -160,7 +161,7 @@ def test_a_query_returns_one_page_of_rows_by_default() -> None:
     assert declared("select 1", limit, limits=limits, rows=120).bind({"limit": "999"}).limit == 120
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "says"),
     [
         ({"type": "string"}, "limit.type: string"),
@@ -259,7 +260,7 @@ def test_queries_are_found_by_name_in_the_order_of_the_manifest() -> None:
 # -- ORDER BY on MySQL
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sql", "kept"),
     [
         ("select a from t order by a", False),

@@ -13,6 +13,7 @@ from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.parameters import Parameter, ParameterType
+from tests.cases import for_each
 from tests.providers.database.declared_queries import declared
 
 
@@ -21,7 +22,7 @@ def value(text: str, **options: object) -> object:
     return declared("select :p", {"p": parameter}, "postgresql").bind({"p": text}).statement[1][0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "says"),
     [
         ({"type": "integer", "default": "5"}, "default: '5' is not an integer"),
@@ -54,7 +55,7 @@ def test_options_of_a_parameter_that_contradict_each_other_are_refused(
         Parameter(**options)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type", "text", "expected"),
     [
         ("string", "", ""),
@@ -79,7 +80,7 @@ def test_text_is_converted_to_the_parameter_type(
     assert value(text, type=type) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type", "text"),
     [
         ("string", "x" * 1001),
@@ -137,7 +138,7 @@ def test_at_most_forty_characters_of_a_value_are_echoed() -> None:
         assert len(echoed) == 40
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "good", "bad", "expected"),
     [
         (
@@ -216,7 +217,7 @@ BAD: list[tuple[ParameterType, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("type", "value"), BAD, ids=map(str, range(len(BAD))))
+@for_each(("type", "value"), BAD, ids=map(str, range(len(BAD))))
 def test_a_json_value_of_another_type_is_refused_with_its_parameter(
     type: ParameterType, value: object
 ) -> None:
@@ -227,7 +228,7 @@ def test_a_json_value_of_another_type_is_refused_with_its_parameter(
     assert said.isprintable()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "schema"),
     [
         ({"type": "integer"}, {"type": ["integer", "string"]}),

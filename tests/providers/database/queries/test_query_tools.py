@@ -36,6 +36,7 @@ from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
 from resource_server.runtime.server_key import process_key
 from resource_server.testing.tool_rules import SilentToolRequest
+from tests.cases import for_each
 from tests.listeners import mounted
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
@@ -337,7 +338,7 @@ GOOD: list[tuple[ParameterType, object, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("type", "value", "expected"), GOOD)
+@for_each(("type", "value", "expected"), GOOD)
 def test_a_json_value_keeps_its_type(type: ParameterType, value: object, expected: object) -> None:
     assert fits(of(p=Parameter(type=type)), {"p": value})
     found = parameters.value_from_json("p", Parameter(type=type), value)

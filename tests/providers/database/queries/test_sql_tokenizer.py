@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.parameters import Parameter
+from tests.cases import for_each
 from tests.providers.database.declared_queries import ENGINES, declared
 
 
@@ -20,7 +21,7 @@ def used(sql: str, engine: EngineName) -> list[str]:
     return [token.text for token in tokens if token.kind == "parameter"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sql", "found"),
     [
         ("select :a, (:b)+:a", ["a", "b", "a"]),
@@ -34,14 +35,14 @@ def used(sql: str, engine: EngineName) -> list[str]:
         ("select 1 from t where a=:a;\n ; -- done", ["a"]),
     ],
 )
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_parameters_are_found_outside_strings_and_comments(
     engine: EngineName, sql: str, found: list[str]
 ) -> None:
     assert used(sql, engine) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engine", "sql", "found"),
     [
         ("sqlite", 'select ":a" + `:b` + [:c] + :d', ["d"]),
@@ -122,7 +123,7 @@ async def answer(engine: EngineName, sql: str, parameters: tuple[object, ...]) -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("engine", ["sqlite", "postgresql", "mariadb"])
+@for_each("engine", ["sqlite", "postgresql", "mariadb"])
 async def test_strings_and_comments_end_where_the_engine_ends_them(engine: EngineName) -> None:
     query = declared(TRICKY[engine], {"a": Parameter(), "b": Parameter()}, engine)
     statement = query.bind({"a": "1", "b": "2"}).statement
@@ -142,7 +143,7 @@ def test_strings_are_delimited_as_in_sqlite(text: str) -> None:
     database.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engine", "sql"),
     [
         ("sqlite", "select ?"),
@@ -159,13 +160,13 @@ def test_other_spellings_of_parameters_are_refused(engine: EngineName, sql: str)
         declared(sql, engine=engine)
 
 
-@pytest.mark.parametrize("sql", ["select 1 /*! + 1 */", "select 1 /*M!100000 + 1 */"])
+@for_each("sql", ["select 1 /*! + 1 */", "select 1 /*M!100000 + 1 */"])
 def test_comments_that_mysql_executes_are_refused(sql: str) -> None:
     with pytest.raises(ValueError, match="executable comment"):
         declared(sql, engine="mariadb")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engine", "sql", "names"),
     [
         ("sqlite", "select \"A\".b, [c d] from `e`.'f' as g", "A.b c d e.f g"),
@@ -192,7 +193,7 @@ def test_calls_and_texts_are_distinguished_from_references() -> None:
     assert {name.parts[0]: name.before for name in found}["i"] == "as"
 
 
-@pytest.mark.parametrize("name", ['u&"orders"', 'U&"\\006frders"', '"a".U&"b" uescape \'!\''])
+@for_each("name", ['u&"orders"', 'U&"\\006frders"', '"a".U&"b" uescape \'!\''])
 def test_names_written_as_unicode_escapes_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="write the name itself"):
         declared(f"select * from {name}", engine="postgresql")

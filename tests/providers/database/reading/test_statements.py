@@ -20,6 +20,7 @@ from resource_server.providers.database.options import ColumnOptions, ReadLimits
 from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE, like_pattern
 from resource_server.runtime.option_types import Duration
 from resource_server.runtime.server_key import ServerKey
+from tests.cases import for_each
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
@@ -254,7 +255,7 @@ def is_like(text: str, pattern: str) -> bool:
     return bool(fits)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "pattern"),
     [
         ("tea", "%tea%"),

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
+from tests.cases import for_each
 
 
 def matches(line: str, path: str, *, is_directory: bool = False) -> bool:
@@ -15,7 +15,7 @@ def matches(line: str, path: str, *, is_directory: bool = False) -> bool:
     return Patterns([line]).last_match(path, name, is_directory=is_directory) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "path"),
     [
         ("build", "a/build"),
@@ -47,7 +47,7 @@ def test_a_pattern_matches_the_same_paths_as_git(line: str, path: str) -> None:
     assert matches(line, path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "path"),
     [
         ("build", "build2"),
@@ -90,7 +90,7 @@ def test_unmatchable_lines_are_named_and_the_others_apply() -> None:
     assert list(patterns.lines) == [1]
 
 
-@pytest.mark.parametrize("line", ["*a" * 30, "**/a/" * 40 + "b", "a*" * 30 + "/**/" + "*b" * 30])
+@for_each("line", ["*a" * 30, "**/a/" * 40 + "b", "a*" * 30 + "/**/" + "*b" * 30])
 def test_a_hostile_pattern_runs_in_polynomial_time(line: str) -> None:
     patterns = Patterns([line])
     begin = time.process_time()

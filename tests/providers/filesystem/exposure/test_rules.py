@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from resource_server.providers.filesystem.exposure.rules import (
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
 )
+from tests.cases import for_each
 from tests.providers.filesystem.exposure.judging import SHOWN, hidden_by, shown
 
 
@@ -49,7 +49,7 @@ def test_including_a_name_keeps_every_directory_that_may_contain_it() -> None:
     assert shown(rules, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("include", "expected"),
     [
         (("src/",), ["src/", "src/lib/", "src/lib/src/"]),

@@ -7,11 +7,12 @@ from resource_server.providers.filesystem.exposure.rules import (
     ExposureRules,
     PathSelection,
 )
+from tests.cases import for_each
 from tests.providers.filesystem.exposure.judging import SHOWN, hidden_by, shown
 
 
 @pytest.mark.guarantee("secrets-stay-hidden")
-@pytest.mark.parametrize(
+@for_each(
     ("secret", "harmless"),
     [
         (".env", ".env.example"),
@@ -43,7 +44,7 @@ def test_a_secret_is_hidden_and_its_harmless_neighbour_is_not(secret: str, harml
 
 
 @pytest.mark.guarantee("secrets-stay-hidden")
-@pytest.mark.parametrize("name", [".SSH/x", ".\u017fsh/x", "Server.PEM", ".Git/config"])
+@for_each("name", [".SSH/x", ".\u017fsh/x", "Server.PEM", ".Git/config"])
 def test_a_secret_spelled_in_another_case_is_hidden(name: str) -> None:
     assert hidden_by(SHOWN, name) is not None
 

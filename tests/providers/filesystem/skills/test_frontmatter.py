@@ -11,6 +11,7 @@ from resource_server.providers.filesystem.skills.frontmatter import (
     SkillProblem,
     read_frontmatter,
 )
+from tests.cases import for_each
 
 HEAD = "name: tea\ndescription: Brew tea\n"
 
@@ -24,7 +25,7 @@ def skill(more: str = "", head: str = HEAD) -> str:
     return f"---\n{head}{more}---\n# Body\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "value"),
     [
         ("no", "no"),
@@ -51,7 +52,7 @@ def test_values_are_those_of_yaml_1_2(written: str, value: object) -> None:
     assert read(skill(f"x: {written}\n"))["x"] == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         skill(),
@@ -83,7 +84,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "problem"),
     [
         ("", "does not begin"),

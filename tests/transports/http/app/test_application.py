@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.protocol.wire import ENVELOPE
 from tests.transports.program import (
     README,
@@ -32,12 +33,12 @@ start_program = partial(serving, http=f"{{limits: {{body: {BODY}}}}}")
 INITIALIZE: Any = initialize("2025-11-25")
 
 
-@pytest.mark.parametrize("type", ["application/json", 'APPLICATION/JSON; Charset="UTF-8"'])
+@for_each("type", ["application/json", 'APPLICATION/JSON; Charset="UTF-8"'])
 def test_a_json_body_is_accepted(program: Program, type: str) -> None:
     assert program.ask(request("POST", INITIALIZE, content_type=type)).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "type",
     [None, "", "text/plain", "application/json-seq", "application/json; charset=latin-1",
      "application/json; charset=utf-16", "application/x-www-form-urlencoded", "multipart/mixed"],
@@ -46,7 +47,7 @@ def test_any_other_body_is_415(program: Program, type: str | None) -> None:
     assert program.ask(request("POST", INITIALIZE, content_type=type)).status == 415
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("encoding", "status"), [("gzip", 415), ("gzip, identity", 415), ("x", 415), ("identity", 200)]
 )
 def test_a_compressed_body_is_415(program: Program, encoding: str, status: int) -> None:
@@ -54,7 +55,7 @@ def test_a_compressed_body_is_415(program: Program, encoding: str, status: int) 
     assert program.ask(asked).status == status
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [{"transfer_encoding": "chunked"}, {"Content-Length": "3"}, {"content_length": "-1"},
      {"content_length": "9" * 30}, {"content_length": "1_0"}, {"transfer_encoding": "gzip"},
@@ -106,7 +107,7 @@ def test_a_client_that_expects_100_continue_sees_the_413_before_its_body(program
         assert line.is_closed()
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "TRACE", "PROPFIND"])
+@for_each("method", ["PUT", "PATCH", "HEAD", "TRACE", "PROPFIND"])
 def test_other_methods_are_405_with_the_allowed_ones(program: Program, method: str) -> None:
     refused = program.ask(request(method))
     assert (refused.status, refused.headers["allow"]) == (405, "GET, POST, DELETE")
@@ -114,7 +115,7 @@ def test_other_methods_are_405_with_the_allowed_ones(program: Program, method: s
     assert (newer.status, newer.headers["allow"]) == (405, "POST")
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@for_each("method", ["GET", "DELETE"])
 def test_the_stateless_revision_allows_only_post(program: Program, method: str) -> None:
     refused = program.ask(request(method, mcp_protocol_version="2026-07-28"))
     assert (refused.status, refused.headers["allow"]) == (405, "POST")
@@ -131,7 +132,7 @@ def test_a_byte_order_mark_before_a_body_is_skipped(program: Program) -> None:
     assert (answered.status, answered.json["id"]) == (200, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["/", "/mcp//", "//mcp", "/MCP", "/mcp/..", "/mcp%2f%2f", "/sse", "/messages", "/%6dcp%00"],
 )
@@ -139,12 +140,12 @@ def test_other_paths_are_404(program: Program, path: str) -> None:
     assert program.ask(request("POST", INITIALIZE, path=path)).status == 404
 
 
-@pytest.mark.parametrize("path", ["/mcp?x=1", "/%6dcp", "http://127.0.0.1/mcp"])
+@for_each("path", ["/mcp?x=1", "/%6dcp", "http://127.0.0.1/mcp"])
 def test_other_spellings_of_the_path_are_equivalent(program: Program, path: str) -> None:
     assert program.ask(request("POST", INITIALIZE, path=path)).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "code"),
     [
         (b"", -32700),
@@ -195,7 +196,7 @@ def test_a_message_outside_a_session_is_refused_with_its_id(program: Program) ->
     assert program.ask(modern("resources/list")).status == 200
 
 
-@pytest.mark.parametrize("version", [None, "2026-07-28"])
+@for_each("version", [None, "2026-07-28"])
 def test_a_lone_surrogate_is_refused_with_the_request_id(
     program: Program, version: str | None
 ) -> None:
@@ -250,7 +251,7 @@ def test_pipelined_requests_are_answered_in_order(program: Program) -> None:
 
 
 @pytest.mark.guarantee("any-input-is-answered")
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
      b"GET /mcp HTTP/1.1\r\nHost : x\r\n\r\n", b"GET /mcp HTTP/1.1\r\nA\x00: x\r\n\r\n",
@@ -262,7 +263,7 @@ def test_input_that_is_not_http_closes_the_connection(program: Program, data: by
         assert line.answer().status in (400, 421)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "refused"),
     [(415, {"content_type": "text/plain"}), (421, {"host": "evil.example"}), (404, {"path": "/x"})],
 )

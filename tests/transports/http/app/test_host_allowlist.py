@@ -9,6 +9,7 @@ import pytest
 
 from resource_server.transports.http.app.application import HostAllowlist
 from resource_server.transports.http.server.uvicorn_server import Address
+from tests.cases import for_each
 from tests.transports.program import Program, initialize, message, request, serving
 
 HTTP = """
@@ -26,7 +27,7 @@ def status(program: Program, method: str = "POST", **headers: Any) -> int:
 
 
 @pytest.mark.guarantee("web-pages-stay-outside")
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["127.0.0.1", "127.0.0.1:8000", "localhost", "LocalHost:1", "[::1]", "[::1]:8000",
      "files.example.org", "FILES.example.org", "any.example.org", "any.example.org:8443",
@@ -37,7 +38,7 @@ def test_an_allowed_host_is_answered(program: Program, host: str) -> None:
 
 
 @pytest.mark.guarantee("web-pages-stay-outside")
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [None, "", ":", ":8000", "evil.example", "evil.example:8000", "localhost.evil.example",
      "evil.example#localhost", "localhost@evil.example", "localhost:8000@evil.example",
@@ -55,7 +56,7 @@ def test_any_other_host_is_421(program: Program, host: str | None) -> None:
 
 
 @pytest.mark.guarantee("web-pages-stay-outside")
-@pytest.mark.parametrize(
+@for_each(
     "origin",
     [None, "https://app.example.org", "HTTPS://App.example.org", "http://dev.example.org:5173",
      "http://dev.example.org"],
@@ -65,7 +66,7 @@ def test_an_allowed_origin_is_answered(program: Program, origin: str | None) -> 
 
 
 @pytest.mark.guarantee("web-pages-stay-outside")
-@pytest.mark.parametrize(
+@for_each(
     "origin",
     ["", "null", "https://evil.example", "http://app.example.org", "https://app.example.org:444",
      "https://app.example.org.evil.example", "https://evil.example/https://app.example.org",
@@ -82,7 +83,7 @@ def test_any_other_origin_is_403(program: Program, origin: str) -> None:
 
 
 @pytest.mark.guarantee("web-pages-stay-outside")
-@pytest.mark.parametrize("host", ["localhost:5173", "127.0.0.1:8000", "files.example.org"])
+@for_each("host", ["localhost:5173", "127.0.0.1:8000", "files.example.org"])
 def test_a_page_of_this_server_may_ask_and_one_of_another_port_may_not(
     program: Program, host: str
 ) -> None:

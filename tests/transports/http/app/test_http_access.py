@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.transports.program import (
     Answer,
     Program,
@@ -88,7 +89,7 @@ def test_each_token_lists_only_what_its_scopes_allow(program: Program) -> None:
 
 
 @pytest.mark.guarantee("tokens-grant-what-they-name")
-@pytest.mark.parametrize("token", [PLAIN, NAMED])
+@for_each("token", [PLAIN, NAMED])
 def test_a_static_token_without_scopes_has_the_required_ones_and_no_more(
     program: Program, token: str
 ) -> None:
@@ -98,8 +99,8 @@ def test_a_static_token_without_scopes_has_the_required_ones_and_no_more(
 
 
 @pytest.mark.guarantee("refusal-looks-like-absence")
-@pytest.mark.parametrize("uri", [PAY, f"{BASE}/hr", TERMS])
-@pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "resources/list"])
+@for_each("uri", [PAY, f"{BASE}/hr", TERMS])
+@for_each("method", ["resources/read", "resources/metadata", "resources/list"])
 def test_what_a_token_does_not_allow_is_refused_as_missing(
     program: Program, method: str, uri: str
 ) -> None:
@@ -183,9 +184,7 @@ def test_a_session_can_subscribe_only_to_what_its_token_allows(program: Program)
         assert ("result" in subscribed.json) is may
 
 
-@pytest.mark.parametrize(
-    ("token", "status"), [(CLERK_AGAIN, 200), (CLERK_AS_GUEST, 404), (GUEST, 404)]
-)
+@for_each(("token", "status"), [(CLERK_AGAIN, 200), (CLERK_AS_GUEST, 404), (GUEST, 404)])
 def test_a_session_is_open_only_to_callers_with_the_view_of_its_owner(
     program: Program, token: str, status: int
 ) -> None:
@@ -198,7 +197,7 @@ def test_a_session_is_open_only_to_callers_with_the_view_of_its_owner(
     assert post(program, headers, message("ping")).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("token", "status"), [(CLERK, 202), (CLERK_AGAIN, 202), (CLERK_AS_GUEST, 404), (GUEST, 404)]
 )
 def test_a_legacy_stream_is_open_only_to_callers_with_the_view_of_its_owner(

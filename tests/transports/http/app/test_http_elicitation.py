@@ -7,8 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import for_each
 from tests.protocol.wire import CLIENT
 from tests.transports.program import (
     Program,
@@ -66,7 +65,7 @@ def words(line: RawConnection) -> str:
     return str(last.json["result"]["content"][0]["text"])
 
 
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+@for_each("revision", ["2025-06-18", "2025-11-25"])
 def test_an_elicitation_comes_on_the_stream_of_its_call(program: Program, revision: str) -> None:
     session = opened(program, revision)
     with session.stream(), asked(session) as (line, question):

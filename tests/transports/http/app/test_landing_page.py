@@ -17,6 +17,7 @@ import pytest
 from resource_server import __version__
 from resource_server.cli.hosts.host import HOSTS as INSTALLABLE
 from resource_server.transports.http.app import landing_page
+from tests.cases import for_each
 from tests.transports.http.observability.monitor import BEARER, GIVEN, get
 from tests.transports.program import Program, request, running
 
@@ -128,7 +129,7 @@ def test_every_named_host_can_be_installed_into() -> None:
     assert {"claude-code", *landing_page.HOSTS} <= {host.id for host in INSTALLABLE}
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html;q=0, */*", None])
+@for_each("accept", ["*/*", "application/json", "text/html;q=0, */*", None])
 def test_a_program_finds_nothing(program: Program, accept: str | None) -> None:
     refused = program.ask(request("GET", path="/", accept=accept))
     assert (refused.status, refused.headers["content-type"]) == (404, "application/json")
@@ -145,7 +146,7 @@ def test_another_host_or_web_page_is_refused(program: Program) -> None:
     assert get(program, "/", **BROWSER, origin="https://shop.example").status == 403
 
 
-@pytest.mark.parametrize("token", [None, "wrong-0123456789abcdef", ""])
+@for_each("token", [None, "wrong-0123456789abcdef", ""])
 def test_without_a_valid_token_nothing_of_the_manifest_is_shown(
     guarded: Program, token: str | None
 ) -> None:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import for_each
 from tests.conformance.served import copied
 from tests.transports.program import Answer, Program, message, modern, running
 
@@ -31,7 +30,7 @@ def encoded(text: str) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("region", "header"),
     [
         ("us-west1", "us-west1"),
@@ -50,7 +49,7 @@ def test_a_header_equal_to_its_argument_is_accepted(
     assert "isError" not in answered.json["result"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("region", "headers"),
     [
         ("us-west1", {}),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pytest
-
+from tests.cases import for_each
 from tests.transports.program import (
     BOTH,
     Program,
@@ -26,7 +25,7 @@ start_program = partial(serving, http=f"{{limits: {{body: {BODY}}}}}")
 INITIALIZE: Any = initialize("2025-11-25")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "accept",
     [None, "", BOTH, "application/json", "*/*", "application/*", "Application/JSON;q=0.1",
      "text/html, */*;q=0.1", "text/event-stream", "*/*;q=0, application/json",
@@ -38,7 +37,7 @@ def test_a_client_that_accepts_one_of_our_media_types_gets_it(
     assert program.ask(request("POST", INITIALIZE, accept=accept)).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "accept",
     ["text/html", "application/xml, image/*", "application/json;q=0", "*/*; q=0.000",
      "application/json;q=0, text/event-stream ; q=0 , */*"],
@@ -57,7 +56,7 @@ def test_a_stream_is_406_for_a_client_that_accepts_none(program: Program) -> Non
         assert program.ask(modern("subscriptions/listen", asked, accept=accept)).status == 406
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["accept", "authorization", "content-type", "host", "last-event-id", "mcp-method", "mcp-name",
      "mcp-protocol-version", "mcp-session-id", "origin"],
@@ -75,14 +74,14 @@ def test_two_headers_of_a_list_are_joined(program: Program) -> None:
     assert program.ask(asked).status == 200
 
 
-@pytest.mark.parametrize("space", ["", "  ", "\t", " \t "])
+@for_each("space", ["", "  ", "\t", " \t "])
 def test_whitespace_around_a_header_is_ignored(program: Program, space: str) -> None:
     session = program.session()
     asked = {"mcp_session_id": f"{space}{session.id}{space}"}
     assert program.ask(session.request("POST", message("ping"), **asked)).status == 200
 
 
-@pytest.mark.parametrize("other", ["\xa0", "\x85", "\x1f"])
+@for_each("other", ["\xa0", "\x85", "\x1f"])
 def test_other_blanks_around_a_header_are_not_ignored(program: Program, other: str) -> None:
     session = program.session()
     asked = session.request("POST", message("ping"), mcp_session_id=session.id + other)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import pytest
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse, jsonrpc_message_adapter
 from mcp_types.methods import SERVER_NOTIFICATIONS, validate_server_result
 
+from tests.cases import for_each
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN
 from tests.transports.program import (
     EACH_PROGRESS,
@@ -62,8 +62,8 @@ def asked(
             yield [event.data for event in line.events() if event.data]
 
 
-@pytest.mark.parametrize("accept", ACCEPTED)
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("accept", ACCEPTED)
+@for_each("revision", EVERY)
 def test_the_sdk_accepts_every_result(program: Program, revision: str, accept: str) -> None:
     for method, params in CALLS:
         with asked(program, revision, method, params, accept) as came:
@@ -76,8 +76,8 @@ def test_the_sdk_accepts_every_result(program: Program, revision: str, accept: s
                 assert before
 
 
-@pytest.mark.parametrize("accept", ACCEPTED)
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("accept", ACCEPTED)
+@for_each("revision", EVERY)
 def test_the_sdk_accepts_every_error(program: Program, revision: str, accept: str) -> None:
     for method, params in (
         ("resources/read", {"uri": "file:///project/absent"}),
@@ -90,19 +90,19 @@ def test_the_sdk_accepts_every_error(program: Program, revision: str, accept: st
             assert error.id == 1
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 def test_the_sdk_accepts_the_handshake(program: Program, revision: str) -> None:
     result = program.ask(request("POST", initialize(revision))).json["result"]
     validate_server_result("initialize", revision, result)
 
 
-@pytest.mark.parametrize("revision", MODERN)
+@for_each("revision", MODERN)
 def test_the_sdk_accepts_server_discover(program: Program, revision: str) -> None:
     result = program.ask(modern("server/discover")).json["result"]
     validate_server_result("server/discover", revision, result)
 
 
-@pytest.mark.parametrize("revision", EVERY)
+@for_each("revision", EVERY)
 def test_the_sdk_accepts_notifications(program: Program, revision: str) -> None:
     with program.line() as line:
         if revision in MODERN:

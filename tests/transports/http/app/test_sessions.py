@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.protocol.wire import ENVELOPE, HANDSHAKE
 from tests.transports.program import (
     GATE,
@@ -25,7 +26,7 @@ from tests.transports.program import (
 _UNSUPPORTED = ("2099-01-01", "1999-01-01", "x", "", "2025-06-18, 2025-06-18")
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 def test_initialize_begins_a_session_of_its_revision(program: Program, revision: str) -> None:
     opened = program.ask(request("POST", initialize(revision)))
     assert opened.json["result"]["protocolVersion"] == revision
@@ -49,7 +50,7 @@ def test_an_unknown_revision_gets_the_latest_one(program: Program) -> None:
     assert "mcp-session-id" in opened.headers
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "params"),
     [
         ("initialize", {}),
@@ -96,7 +97,7 @@ def test_requests_in_flight_end_when_their_session_is_deleted(program: Program) 
     program.until(lambda: program.read(STATE + "deleted").endswith("1 cancelled"))
 
 
-@pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25"])
+@for_each("revision", ["2025-03-26", "2025-11-25"])
 def test_a_revision_other_than_the_session_has_is_400(program: Program, revision: str) -> None:
     session = program.session(revision)
     for other in {"2025-03-26", "2025-06-18", "2025-11-25", *_UNSUPPORTED} - {revision}:
@@ -196,7 +197,7 @@ def test_a_batch_cancelled_whole_is_not_answered(program: Program) -> None:
         assert line.answer().status == 202
 
 
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25"])
+@for_each("revision", ["2024-11-05", "2025-06-18", "2025-11-25"])
 def test_other_revisions_refuse_a_batch(program: Program, revision: str) -> None:
     refused = program.session(revision).post([message("ping")])
     assert (refused.status, refused.code) == (400, -32600)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.protocol.wire import ENVELOPE
 from tests.transports.program import (
     EACH_PROGRESS,
@@ -45,7 +46,7 @@ def test_a_request_needs_no_session(program: Program) -> None:
     assert program.ask(modern("resources/read", READ, mcp_session_id="x")).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", [README, encoded(README), f" {README}\t", encoded("file:///project/read%20me.md")]
 )
 def test_mcp_name_may_be_in_base64(program: Program, name: str) -> None:
@@ -59,7 +60,7 @@ def test_an_mcp_name_beyond_ascii_must_be_in_base64(program: Program) -> None:
         assert program.ask(modern("resources/read", asked, mcp_name=name)).status == status
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [{"mcp_method": None}, {"mcp_method": ""}, {"mcp_method": "resources/list"},
      {"mcp_method": "Resources/Read"}, {"mcp_method": encoded("resources/read")},
@@ -78,7 +79,7 @@ def test_a_header_different_from_the_body_is_refused(
     assert (refused.status, refused.code) == (400, -32020)
 
 
-@pytest.mark.parametrize(("method", "params"), [("resources/list", {}), ("server/discover", {})])
+@for_each(("method", "params"), [("resources/list", {}), ("server/discover", {})])
 def test_a_method_without_a_name_needs_no_mcp_name(
     program: Program, method: str, params: Any
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_notification_is_accepted_and_cancels_nothing(program: Program) -> Non
         assert line.answer().status == 200
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+@for_each("accept", ["application/json", "text/event-stream"])
 def test_disconnecting_cancels_a_stateless_request(program: Program, accept: str) -> None:
     name = f"left-{accept.replace('/', '-')}"
     with program.line() as line:

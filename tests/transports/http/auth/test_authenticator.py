@@ -22,6 +22,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from resource_server.manifest.http import HttpLimits, StaticToken
 from resource_server.runtime.option_types import Rate
 from resource_server.runtime.timing import Timing
+from tests.cases import for_each
 from tests.cli.conftest import ROOT, Lines
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
 from tests.transports.issuer import AUDIENCE, Issuer, issuing, key
@@ -72,7 +73,7 @@ async def test_a_token_is_accepted_only_in_the_header(endpoint: Endpoint, issuer
     assert in_body.status_code == 401
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "status", "error"),
     [
         ("", 401, ""),
@@ -94,7 +95,7 @@ async def test_a_header_without_a_token_is_refused(
     assert ("error" in answer.headers["www-authenticate"]) == bool(error)
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
+@for_each("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
 async def test_the_scheme_is_case_insensitive(
     endpoint: Endpoint, issuer: Issuer, scheme: str
 ) -> None:
@@ -110,7 +111,7 @@ async def test_two_tokens_are_refused(endpoint: Endpoint, issuer: Issuer) -> Non
 
 
 @pytest.mark.guarantee("others-need-a-token")
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+@for_each("method", ["GET", "DELETE", "PUT"])
 async def test_every_method_needs_a_token(endpoint: Endpoint, method: str) -> None:
     assert (await endpoint.http.request(method, endpoint.url)).status_code == 401
 

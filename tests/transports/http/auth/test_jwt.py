@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from resource_server.transports.http.auth.authenticator import MAX_TOKEN_BYTES
 from resource_server.transports.http.auth.jwt import InvalidToken, TokenVerifier
+from tests.cases import for_each
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
 from tests.transports.issuer import ALGORITHMS, AUDIENCE, Issuer, issuing, key, signer
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.guarantee("tokens-are-verified")
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@for_each("algorithm", ALGORITHMS)
 async def test_a_token_signed_with_a_private_key_is_accepted(
     endpoint: Endpoint, issuer: Issuer, algorithm: str
 ) -> None:
@@ -122,7 +123,7 @@ ATTACKS: Mapping[str, Callable[[Issuer], str]] = {
 
 
 @pytest.mark.guarantee("tokens-are-verified")
-@pytest.mark.parametrize("attack", ATTACKS)
+@for_each("attack", ATTACKS)
 async def test_an_invalid_token_is_refused(endpoint: Endpoint, issuer: Issuer, attack: str) -> None:
     token = ATTACKS[attack](issuer)
     assert await endpoint.takes(issuer.token())
@@ -131,7 +132,7 @@ async def test_an_invalid_token_is_refused(endpoint: Endpoint, issuer: Issuer, a
     assert "/mine" not in issuer.asked
 
 
-@pytest.mark.parametrize(
+@for_each(
     "claims",
     [
         {"aud": ["https://other.example.org", AUDIENCE]},
@@ -158,7 +159,7 @@ async def test_clocks_may_differ_by_half_a_minute(endpoint: Endpoint, issuer: Is
     assert not await endpoint.takes(issuer.token(nbf=now + 60))
 
 
-@pytest.mark.parametrize("kind", ["at+jwt", "application/at+jwt", "AT+JWT", "jwt", None])
+@for_each("kind", ["at+jwt", "application/at+jwt", "AT+JWT", "jwt", None])
 async def test_a_token_may_name_its_type(
     endpoint: Endpoint, issuer: Issuer, kind: str | None
 ) -> None:

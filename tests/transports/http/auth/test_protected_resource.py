@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mcp.shared.auth import ProtectedResourceMetadata
 
+from tests.cases import for_each
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
 from tests.transports.issuer import AUDIENCE, Issuer
 
@@ -38,7 +39,7 @@ async def test_the_challenge_names_an_expired_token(endpoint: Endpoint, issuer: 
     ]
 
 
-@pytest.mark.parametrize("scope", [None, "", "mcp", "mcp:readmore", f"{SCOPE},x", [SCOPE + " x"]])
+@for_each("scope", [None, "", "mcp", "mcp:readmore", f"{SCOPE},x", [SCOPE + " x"]])
 async def test_the_challenge_names_the_missing_scope(
     endpoint: Endpoint, issuer: Issuer, scope: object
 ) -> None:
@@ -71,7 +72,7 @@ async def test_a_web_page_can_read_the_challenge(endpoint: Endpoint) -> None:
 # -- metadata (RFC 9728)
 
 
-@pytest.mark.parametrize("path", [PLAIN, f"{PLAIN}/mcp"])
+@for_each("path", [PLAIN, f"{PLAIN}/mcp"])
 async def test_the_metadata_names_the_issuers_without_a_token(
     endpoint: Endpoint, issuer: Issuer, path: str
 ) -> None:

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
-
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.application import Application
+from tests.cases import for_each
 from tests.transports.http.observability.monitor import BEARER, FORWARDED, GIVEN, get
 from tests.transports.phone import Phone
 from tests.transports.program import (
@@ -35,7 +34,7 @@ def start_program(place: Path) -> Generator[Program]:
         yield started
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+@for_each("path", ["/healthz", "/readyz", "/metrics"])
 def test_the_endpoints_allow_only_get_and_head(program: Program, path: str) -> None:
     program.until(lambda: get(program, path).status == 200)
     head = program.ask(request("HEAD", path=path))

@@ -18,6 +18,7 @@ from resource_server.transports.http.server.http_connection import (
     HttpConnection,
     WriteBacklog,
 )
+from tests.cases import for_each
 from tests.transports.program import (
     GATE,
     LARGE,
@@ -45,7 +46,7 @@ http_connection.MAX_UNREAD_BYTES = {20 * MIB}
 start_program = partial(serving, timing=SOON)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",
@@ -266,7 +267,7 @@ def test_unread_streams_hold_each_resource_once(tmp_path: Path) -> None:
         assert program.memory() - before < 2 * MIB
 
 
-@pytest.mark.parametrize("trailer", [b"host: evil", b"origin: http://evil", b"Mcp-Method: ping"])
+@for_each("trailer", [b"host: evil", b"origin: http://evil", b"Mcp-Method: ping"])
 def test_trailers_are_no_headers(program: Program, trailer: bytes) -> None:
     asked = modern("server/discover", content_length=None, transfer_encoding="chunked")
     head, _, body = asked.partition(b"\r\n\r\n")
@@ -374,7 +375,7 @@ async def test_no_interim_response_follows_the_final_one() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
+@for_each(
     ("version", "is_shut_down", "closes"),
     [(b"1.1", False, False), (b"1.1", True, True), (b"1.0", False, True)],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE
 from tests.transports.program import (
     EACH_PROGRESS,
@@ -73,7 +74,7 @@ def test_the_later_of_two_concurrent_readers_has_the_stream(program: Program) ->
 # -- notifications
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@for_each("revision", HANDSHAKE)
 def test_a_notification_comes_on_the_stream_and_nowhere_else(
     program: Program, revision: str
 ) -> None:
@@ -189,7 +190,7 @@ def test_a_stream_resumes_after_an_event(program: Program) -> None:
         assert stream.events() == []
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@for_each("when", ["before", "after"])
 def test_a_response_that_was_cut_off_is_resumed(program: Program, when: str) -> None:
     session, gate = program.session(), f"cut-off-{when}"
     with session.stream("POST", read(GATE + gate, id=41), **STREAM) as stream:

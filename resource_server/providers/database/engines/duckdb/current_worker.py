@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -13,6 +14,7 @@ import msgspec
 
 from resource_server.errors import IN_CHECK, InvalidParameter, MountUnavailable, ResourceBusy
 from resource_server.providers.database.engines.causes import failure, unavailable
+from resource_server.providers.database.engines.contract import VisibleTables
 from resource_server.providers.database.engines.duckdb import causes
 from resource_server.providers.database.engines.duckdb.data_files import (
     DatabaseSource,
@@ -22,6 +24,7 @@ from resource_server.providers.database.engines.duckdb.data_files import (
     state_of_files,
 )
 from resource_server.providers.database.engines.duckdb.messages import (
+    CallerTable,
     CallerTables,
     DataTable,
     Open,
@@ -32,6 +35,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     RunResult,
 )
 from resource_server.providers.database.engines.duckdb.process import WorkerLost, WorkerProcess
+from resource_server.providers.database.masks import MaskKind
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +52,8 @@ CLOSING: Final = "the database is being closed"
 _CHANGES: Final = "the database changes faster than it can be read; try again"
 _ENDS: Final = "the process that reads the database ends again and again; try again"
 _ENDS_WORKER: Final = "it ends the process that reads it, or takes too long; replace or remove it"
+_MAX_POLICIES: Final = 4
+"""Policies with a worker; the one that was not used for longest ends."""
 
 
 class CurrentWorker:
@@ -364,3 +370,67 @@ def _seen(starting: asyncio.Task[WorkerProcess]) -> None:
     """Take the exception of a start that nobody waits for any more."""
     if not starting.cancelled():
         starting.exception()
+
+
+class CallerWorkers:
+    """Runs the statements of callers, each in the worker of its policy."""
+
+    def __init__(self, source: DatabaseSource | FilesSource) -> None:
+        self._source = source
+        self._workers: OrderedDict[CallerTables, CurrentWorker] = OrderedDict()
+        self._known: deque[tuple[VisibleTables, CallerTables]] = deque(maxlen=_MAX_POLICIES)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def run(self, policy: VisibleTables, job: Run) -> RunResult | RunFailed:
+        """Run a statement. Raises as `CurrentWorker.run`."""
+        return await self._worker(policy).run(job)
+
+    def is_copying(self, policy: VisibleTables) -> bool:
+        """Return whether what a policy shows is being copied."""
+        return self._worker(policy).is_copying
+
+    async def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers.values():
+            self._close_later(worker)
+        self._workers.clear()
+        if self._closing:
+            await asyncio.wait(tuple(self._closing))
+
+    def _worker(self, policy: VisibleTables) -> CurrentWorker:
+        visible = self._visible(policy)
+        worker = self._workers.get(visible)
+        if worker is None:
+            worker = self._workers[visible] = CurrentWorker(self._source, visible)
+        self._workers.move_to_end(visible)
+        idle = [key for key, each in self._workers.items() if not each.is_busy and each != worker]
+        for key in idle[: max(0, len(self._workers) - _MAX_POLICIES)]:
+            self._close_later(self._workers.pop(key))
+        return worker
+
+    def _visible(self, policy: VisibleTables) -> CallerTables:
+        for known, visible in self._known:
+            if known is policy:
+                return visible
+        self._known.append((policy, _caller_tables(policy)))
+        return self._known[-1][1]
+
+    def _close_later(self, worker: CurrentWorker) -> None:
+        task = asyncio.get_running_loop().create_task(worker.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _caller_tables(policy: VisibleTables) -> CallerTables:
+    """Return a policy as the worker takes it."""
+    tables: list[CallerTable] = []
+    key = b""
+    for name, table in policy.by_name.items():
+        masks: list[tuple[str, MaskKind]] = []
+        for column, mask in table.masks.items():
+            masks.append((column, mask.kind))
+            key = mask.key
+        schema = table.name.schema or "main"
+        columns, where = table.columns, table.where
+        tables.append(CallerTable(name, schema, table.name.name, columns, tuple(masks), where))
+    return CallerTables(tuple(tables), key)

@@ -35,10 +35,10 @@ from resource_server.providers.database.engines.contract import (
     VisibleTables,
 )
 from resource_server.providers.database.engines.duckdb import catalog, causes, syntax
-from resource_server.providers.database.engines.duckdb.caller_workers import CallerWorkers
 from resource_server.providers.database.engines.duckdb.current_worker import (
     CLOSING,
     START_S,
+    CallerWorkers,
     CurrentWorker,
 )
 from resource_server.providers.database.engines.duckdb.data_files import (

@@ -25,7 +25,6 @@ import msgspec
 
 from resource_server.conversion import framing, sandbox
 from resource_server.providers.database.engines.duckdb import (
-    caller_errors,
     caller_tables,
     catalog,
     causes,
@@ -239,7 +238,7 @@ class _Worker:
             return self._ran(connection, job)
         except parsed_query.RefusedQuery as error:
             if is_caller:
-                return caller_errors.refusal(job.id, error, self._opened.paths)
+                return parsed_query.refusal(job.id, error, self._opened.paths)
             return RunFailed(job.id, "refused", str(error))
         except (duckdb.Error, MemoryError) as error:
             of_files = bool(self._opened.answer.sources)
@@ -248,7 +247,7 @@ class _Worker:
             if is_ours and of_files and type(error) in _OF_FILES:
                 failure = "damaged"
             if is_caller and failure not in _OF_THE_PROCESS:
-                return caller_errors.refusal(job.id, error, self._opened.paths)
+                return parsed_query.refusal(job.id, error, self._opened.paths)
             _, code = find(causes.STATEMENT, causes.codes(error))
             code = causes.DAMAGED if failure == "damaged" else code
             return RunFailed(job.id, failure, str(error) if job.is_author else "", code=code)

@@ -25,6 +25,7 @@ from resource_server.providers.database.engines.mysql import causes
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.runtime.causes import Cause
+from tests.cases import for_each
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, rows
 from tests.providers.database.servers import with_parts
@@ -172,7 +173,7 @@ UNTRIED = {
 }
 
 
-@pytest.mark.parametrize(("code", "change"), CONNECTS.items(), ids=CONNECTS)
+@for_each(("code", "change"), CONNECTS.items(), ids=CONNECTS)
 async def test_a_refused_connection_has_its_cause_and_names_host_and_user(
     database: Database, code: str, change: Callable[[str], str] | int
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.mysql.key_types import key_type
+from tests.cases import for_each
 from tests.providers.database.addressing.spelled import (
     NO_SEGMENTS,
     assert_canonical,
@@ -53,14 +54,14 @@ def test_any_segment_is_a_value_or_not_found(type: str, segment: str) -> None:
     assert_canonical(of(type), segment)
 
 
-@pytest.mark.parametrize("type", [*NATURAL, "enum"])
+@for_each("type", [*NATURAL, "enum"])
 def test_a_segment_that_no_key_can_have_is_not_found(type: str) -> None:
     for segment in NO_SEGMENTS:
         with pytest.raises(ResourceNotFound):
             of(type, *LETTERS).decode(segment)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "type", ["bit(8)", "float", "float(7,3)", "set('a')", "json", "point", "geometry", "vector(3)"]
 )
 def test_any_other_type_is_no_key(type: str) -> None:
@@ -68,7 +69,7 @@ def test_any_other_type_is_no_key(type: str) -> None:
     assert found is None or not (found.is_key and found.is_compared)
 
 
-@pytest.mark.parametrize("values", [("a", "b", "A"), ("e", "\u00e9"), ("x", "x ")])
+@for_each("values", [("a", "b", "A"), ("e", "\u00e9"), ("x", "x ")])
 def test_an_enumeration_whose_values_may_be_equal_is_not_ordered(values: tuple[str, ...]) -> None:
     for collation, is_ordered in {"utf8mb4_general_ci": False, "utf8mb4_bin": True}.items():
         found = key_type("enum", "enum(…)", values, collation=collation)
@@ -76,7 +77,7 @@ def test_an_enumeration_whose_values_may_be_equal_is_not_ordered(values: tuple[s
         assert bool(found.ranks) is is_ordered
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("declared", "collation", "is_compared"),
     [
         ("varchar(40)", "utf8mb4_uca1400_as_cs", False),
@@ -100,7 +101,7 @@ def test_an_enumeration_of_the_empty_text_is_no_key() -> None:
     assert not found.is_compared
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type", "value", "segment"),
     [
         ("tinyint(1)", 0, "false"),
@@ -120,7 +121,7 @@ def test_each_value_has_its_canonical_spelling(type: str, value: object, segment
     assert of(type).encode(value) == segment
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type", "segments"),
     [
         ("tinyint(1)", ["128", "yes", "~i128"]),

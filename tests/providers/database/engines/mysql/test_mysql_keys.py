@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import for_each
 from tests.providers.database.owners import owner_of
 from tests.providers.database.served import served
 
@@ -31,9 +32,7 @@ async def test_enumerations_in_a_key_are_paged_in_their_own_order(mariadb_url: s
             assert await shop.json("three/2/10/1") == {"a": 2, "k": "10", "b": 1}
 
 
-@pytest.mark.parametrize(
-    ("type", "values"), [("SET('x', 'y')", "'x'"), ("FLOAT", "0.1"), ("BIT(8)", "b'101'")]
-)
+@for_each(("type", "values"), [("SET('x', 'y')", "'x'"), ("FLOAT", "0.1"), ("BIT(8)", "b'101'")])
 async def test_a_column_whose_values_do_not_match_themselves_is_no_key(
     mariadb_url: str, type: str, values: str
 ) -> None:

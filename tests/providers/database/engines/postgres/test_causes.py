@@ -27,6 +27,7 @@ from resource_server.providers.database.engines.postgres import causes
 from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.runtime.causes import UNKNOWN, Cause
+from tests.cases import for_each
 from tests.providers.database import postgres_databases
 from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import with_parts
@@ -239,7 +240,7 @@ UNTRIED = {
 }
 
 
-@pytest.mark.parametrize(("code", "change"), CONNECTS, ids=[code for code, _ in CONNECTS])
+@for_each(("code", "change"), CONNECTS, ids=[code for code, _ in CONNECTS])
 async def test_a_refused_connection_has_its_cause_and_names_host_and_user(
     database: Database, code: str, change: Callable[[str], str] | str
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.postgres.key_types import key_type
+from tests.cases import for_each
 from tests.providers.database.addressing.spelled import (
     NO_SEGMENTS,
     assert_canonical,
@@ -62,14 +63,14 @@ def test_any_segment_is_a_value_or_not_found(base: str, segment: str) -> None:
     assert_canonical(of(base), segment)
 
 
-@pytest.mark.parametrize("base", ALLOWED)
+@for_each("base", ALLOWED)
 def test_a_segment_that_no_key_can_have_is_not_found(base: str) -> None:
     for segment in NO_SEGMENTS:
         with pytest.raises(ResourceNotFound):
             of(base).decode(segment)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "base",
     """
     _text bit hstore int4range int8multirange json line ltree money oidvector pg_lsn pg_snapshot
@@ -81,7 +82,7 @@ def test_any_other_type_is_no_key(base: str) -> None:
     assert found is None or not (found.is_key and found.is_compared)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "value", "segment"),
     [
         ("date", date(2026, 11, 20), "2026-11-20"),
@@ -105,7 +106,7 @@ def test_each_value_has_its_canonical_spelling(base: str, value: object, segment
     assert of(base).encode(value) == segment
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "segments"),
     [
         ("bool", ["2", "yes", "TRUE", "~i2", "~ttrue"]),
@@ -137,7 +138,7 @@ def test_a_name_has_at_most_63_bytes() -> None:
         name.decode("é" * 32)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "values"),
     [
         ("date", ["-infinity", "4713-01-01 BC", date(1, 1, 1), "10000-01-01", "infinity"]),

@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from resource_server.providers.database.engines.server_base import POOL_SIZE
 from resource_server.providers.database.engines.slots import MAX_WAITING
+from tests.cases import for_each
 from tests.providers.database import postgres_databases
 from tests.providers.database.mysql_databases import ADMIN as MARIADB
 from tests.providers.database.postgres_databases import ADMIN, Database, rows
@@ -300,7 +301,7 @@ async def test_a_commit_watch_that_ends_while_it_starts_listening_leaves_nothing
         await until(gone)
 
 
-@pytest.mark.parametrize("notify", [False, True])
+@for_each("notify", [False, True])
 async def test_commits_during_an_outage_are_noticed(database: Database, *, notify: bool) -> None:
     parts = urlsplit(ADMIN)
     async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
@@ -371,7 +372,7 @@ async def test_urls_of_other_programs_connect(
     assert found == ["resource-server", "3MB", "on", database.role]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "says"),
     [
         ("sslrootcert=/none/ca.pem", "sslrootcert: there is no file that may be read: /none/ca"),

@@ -11,19 +11,21 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
+from resource_server.providers.database.engines.sqlite import commits
+from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch, file_events
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
     FileIdentity,
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import PATIENCE_S, opened, write
-from tests.waiting import quiet_for, steady
+from tests.waiting import quiet_for, steady, until
 
 pytestmark = pytest.mark.anyio
 
 ORDERS = "CREATE TABLE orders(id INTEGER PRIMARY KEY, n); INSERT INTO orders VALUES (1, 0);"
 JOURNALS = ["DELETE", "WAL", "TRUNCATE", "PERSIST", "MEMORY"]
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
 
 class Heard:
@@ -237,3 +239,82 @@ def test_nothing_runs_on_after_a_watch_that_ends_while_it_opens(
     for turns in range(100):
         asyncio.run(begin(turns))
     assert printed == []
+
+
+async def hears(nudged: asyncio.Event, path: pathlib.Path) -> None:
+    """Write to a file, and wait for its event."""
+    await asyncio.sleep(0)
+    nudged.clear()
+    path.write_bytes(b"x")  # noqa: ASYNC240
+    async with asyncio.timeout(PATIENCE_S):
+        await nudged.wait()
+
+
+@pytest.mark.parametrize("has_inotify", [pytest.param(True, marks=linux_only), False])
+async def test_writes_to_the_database_and_its_journals_are_reported(
+    tmp_path: pathlib.Path, *, has_inotify: bool
+) -> None:
+    nudged = asyncio.Event()
+    path = tmp_path / "shop.db"
+    async with file_events(str(path), nudged.set, has_inotify=has_inotify) as are_arriving:
+        await until(are_arriving)
+        for name in ("shop.db", "shop.db-wal", "shop.db-journal"):
+            await hears(nudged, tmp_path / name)
+
+
+@linux_only
+async def test_other_files_are_not_reported(tmp_path: pathlib.Path) -> None:
+    nudged = asyncio.Event()
+    async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
+        await until(are_arriving)
+        nudged.clear()
+        (tmp_path / "other.db").write_bytes(b"x")
+        await hears(nudged, tmp_path / "shop.db")
+
+
+@linux_only
+async def test_the_journals_beside_the_target_of_a_symlink_are_watched(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "shop.db").symlink_to(tmp_path / "real/orders.db")
+    nudged = asyncio.Event()
+    async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
+        await until(are_arriving)
+        await hears(nudged, tmp_path / "real/orders.db-wal")
+
+
+@pytest.mark.parametrize("has_inotify", [pytest.param(True, marks=linux_only), False])
+async def test_a_folder_that_is_replaced_is_watched_again(
+    tmp_path: pathlib.Path, *, has_inotify: bool
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    nudged = asyncio.Event()
+    async with file_events(
+        str(folder / "shop.db"), nudged.set, has_inotify=has_inotify
+    ) as are_arriving:
+        await until(are_arriving)
+        nudged.clear()
+        folder.rename(tmp_path / "away")
+        async with asyncio.timeout(PATIENCE_S):
+            await nudged.wait()
+        await until(lambda: not are_arriving())
+        folder.mkdir()
+        await until(are_arriving)
+        await hears(nudged, folder / "shop.db")
+
+
+@linux_only
+async def test_events_of_a_network_file_system_are_not_relied_upon(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remote(_: str) -> str:
+        return "remote"
+
+    # Patched: there is no network file system at hand.
+    monkeypatch.setattr(commits, "file_system_kind", remote)
+    nudged = asyncio.Event()
+    async with file_events(str(tmp_path / "shop.db"), nudged.set) as are_arriving:
+        assert not are_arriving()
+        await hears(nudged, tmp_path / "shop.db")

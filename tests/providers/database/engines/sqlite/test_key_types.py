@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from resource_server.providers.database.engines.contract import RawText
 from resource_server.providers.database.engines.reflection import ColumnKind
 from resource_server.providers.database.engines.sqlite.key_types import Collation, StoredValues
+from tests.cases import for_each
 from tests.providers.database.addressing.spelled import (
     NO_SEGMENTS,
     assert_canonical,
@@ -77,7 +78,7 @@ def test_any_segment_is_a_value_or_not_found(kind: ColumnKind, segment: str) -> 
     assert_canonical(TYPES[kind], segment)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "value", "segment"),
     [
         ("integer", 5, "5"),
@@ -126,7 +127,7 @@ def test_each_value_has_its_canonical_spelling(
     assert TYPES[kind].encode(value) == segment
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "segment", "value"),
     [
         ("integer", "+05", 5),
@@ -162,12 +163,12 @@ NO_VALUES: Mapping[ColumnKind, Sequence[str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_segment_that_no_key_can_have_is_not_found(kind: ColumnKind) -> None:
     assert_not_found(STRICT[kind], [*NO_SEGMENTS, *NO_VALUES.get(kind, ())])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "segment", "value"),
     [
         ("integer", "a", "a"),
@@ -183,7 +184,7 @@ def test_a_value_as_it_is_shown_is_a_key(kind: ColumnKind, segment: str, value: 
     assert same(TYPES[kind].decode(segment), value)
 
 
-@pytest.mark.parametrize("value", [None, True, [1], object(), "\ud800"])
+@for_each("value", [None, True, [1], object(), "\ud800"])
 def test_a_value_that_sqlite_cannot_store_is_refused(value: object) -> None:
     for type in TYPES.values():
         with pytest.raises(ValueError, match=r"\w"):

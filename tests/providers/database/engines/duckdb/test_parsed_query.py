@@ -5,12 +5,13 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from resource_server.providers.database.engines.duckdb.caller_errors import refusal
+from resource_server.providers.database.engines.duckdb.parsed_query import refusal
+from tests.cases import for_each
 
 TABLES = "create table orders as select 1 as id, 'paid' as status"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sql", "message", "table", "column"),
     [
         ("select * from ordrs", "no such table: ordrs", "ordrs", None),

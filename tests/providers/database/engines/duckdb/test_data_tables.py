@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from resource_server.conversion.formats import delimited
-from resource_server.providers.database.engines.duckdb import csv_views, text_columns
+from resource_server.providers.database.engines.duckdb import data_tables, text_columns
 
 HEAD = "id,name,note\n"
 READ = {
@@ -38,7 +38,7 @@ def test_a_view_has_the_rows_of_our_reader_or_there_is_none(tmp_path: Path, name
         found = delimited.read_dialect(stream, "text/csv")
         rows = delimited.read_rows(stream, found, [])
         loaded = text_columns.stage_rows(database, "s", found.names, rows)
-        view = csv_views.view(database, str(path), stream, found)
+        view = data_tables.csv_view(database, str(path), stream, found)
         if name in READ:
             assert view is not None
         if view is not None:
