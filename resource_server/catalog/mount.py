@@ -27,8 +27,8 @@ from resource_server.errors import (
     RuleUnmatched,
 )
 from resource_server.provider import Annotations, Path, Provider, Resource, ServerKey
-from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import settle
+from resource_server.runtime.rates import Backoff
 from resource_server.runtime.server_key import process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 

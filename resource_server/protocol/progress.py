@@ -10,7 +10,7 @@ import msgspec
 
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import RequestId
-from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.rates import RateLimiter
 
 _BURST = 10
 """Maximum steps of a tool that are reported without delay."""

@@ -15,7 +15,7 @@ from resource_server.protocol import revisions
 from resource_server.protocol.params import Implementation
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.tools.registry import Toolbox, ToolSettings
-from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.server_key import ServerKey, process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.broker import Broker

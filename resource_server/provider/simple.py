@@ -84,8 +84,8 @@ from resource_server.provider.document_tree import (
     split_path,
     store,
 )
-from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import is_cancelled
+from resource_server.runtime.rates import Backoff
 
 __all__ = [
     "Contents",

@@ -28,8 +28,8 @@ from resource_server.catalog.mount import Mount, describe_error
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Change, Path
 from resource_server.runtime import eager
-from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import Turns, settle
+from resource_server.runtime.rates import Backoff
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.snapshot import (
     NOTHING,

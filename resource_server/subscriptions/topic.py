@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from resource_server.access import Scopes
 from resource_server.catalog.mount import Mount
 from resource_server.provider import Path
-from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.rates import Backoff
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.snapshot import ABSENT, INDISTINCT, DocumentState, Snapshot
 from resource_server.subscriptions.watch_runner import WatchRunner

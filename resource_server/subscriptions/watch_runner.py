@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from resource_server.catalog.mount import Mount, describe_error
 from resource_server.provider import Change
-from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.rates import Backoff
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.interest import MountInterest
 

@@ -23,8 +23,8 @@ from resource_server.protocol.tools import builtin_schemas
 from resource_server.protocol.tools.budget import DEFAULT_CHARACTERS, MAX_ADVERTISED
 from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider.tools import Tool
-from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import settle
+from resource_server.runtime.rates import Backoff
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)

@@ -40,9 +40,9 @@ from resource_server.providers.database.engines.contract import (
 from resource_server.providers.database.engines.server_url import ServerUrl, parse_server_url
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.runtime import causes
-from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.causes import Causes
 from resource_server.runtime.eager import settle
+from resource_server.runtime.rates import Backoff
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect

@@ -42,7 +42,7 @@ from resource_server.providers.database.queries.parameters import echo
 from resource_server.providers.database.queries.sql_tokenizer import SqlToken
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.near_name import did_you_mean
-from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.timing import Timing
 
 TOOL_NAME: Final = "query_database"

@@ -14,7 +14,7 @@ from resource_server.manifest.http import Http
 from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.server import Server
-from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.landing_page import LandingPage

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from resource_server.access import Caller
 from resource_server.manifest.http import Auth
 from resource_server.runtime import extras
-from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.request import HttpRequest, rate_limited
 from resource_server.transports.http.auth.protected_resource import ProtectedResource

@@ -23,7 +23,7 @@ from anyio import CapacityLimiter, to_thread
 
 from resource_server import __version__
 from resource_server.manifest.http import is_trustworthy
-from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.rates import Backoff
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.request import HttpError
 

@@ -20,7 +20,7 @@ import uvicorn
 from resource_server.errors import Interrupted
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
-from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.application import PATH, Application
 from resource_server.transports.http.app.request import RequestObserver

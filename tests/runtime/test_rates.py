@@ -1,8 +1,8 @@
-"""Rate limits per caller."""
+"""Limits of requests by caller, and delays between attempts."""
 
 from __future__ import annotations
 
-from resource_server.runtime.rate_limit import MAX_CALLERS, RateLimiter
+from resource_server.runtime.rates import MAX_CALLERS, Backoff, RateLimiter
 from tests.cases import for_each
 
 
@@ -25,3 +25,16 @@ def test_requests_within_the_burst_are_never_refused(burst: int) -> None:
         for _ in range(burst):
             assert rates.take("one") == 0
         assert rates.take("one") > 0
+
+
+def test_delays_double_up_to_the_maximum() -> None:
+    backoff = Backoff(1.0, 5.0)
+    assert [backoff.next_s() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_a_reset_starts_from_the_first_delay() -> None:
+    backoff = Backoff(1.0, 5.0)
+    backoff.next_s()
+    backoff.next_s()
+    backoff.reset()
+    assert backoff.next_s() == 1.0
