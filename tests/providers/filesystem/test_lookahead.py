@@ -78,6 +78,18 @@ async def test_a_loop_of_links_leads_on_to_nothing(tmp_path: Path) -> None:
     assert await walk(Filesystem(tmp_path, include=("*.md",), symlinks="within-root")) == ["x.md"]
 
 
+@pytest.mark.timeout(60)
+async def test_a_directory_that_several_links_lead_to_is_looked_into_once(tmp_path: Path) -> None:
+    for name, others in {"a": "bc", "b": "ac", "c": "ab"}.items():
+        (tmp_path / name).mkdir()
+        for other in others:
+            (tmp_path / f"{name}/{other}.md").symlink_to(f"../{other}")
+    folder = Filesystem(tmp_path, include=("*.md",), symlinks="within-root")
+    assert await walk(folder) == []
+    (tmp_path / "c/x.md").write_text("x")
+    assert {"a/b.md/c.md/x.md", "b/a.md/c.md/x.md", "c/x.md"} <= set(await walk(folder))
+
+
 async def test_a_look_below_a_directory_is_bounded(root: Path) -> None:
     for number in range(lookahead.MAX_LOOKED + 1):
         (root / f"many/{number}").mkdir(parents=True)
