@@ -72,7 +72,7 @@ class DatabaseTree:
         self._documents = documents
         self._watched = watched
         self.observers: set[Callable[[Path, str | None], None]] = set()
-        """Called with each version that `resource` returns; None for an error or no resource."""
+        """Called with each version that `resource` returns; None if there is no resource."""
         self._counts: dict[TableName, tuple[float, Mapping[str, Any]]] = {}
 
     def address(self, path: Path) -> Address:
@@ -231,14 +231,17 @@ class DatabaseTree:
 
     async def resource(self, path: Path) -> Resource:
         """Describe a resource, as `Provider.metadata`."""
-        version = None
         try:
             resource = await self._resource(path)
-            version = resource.version
-            return resource
-        finally:
-            for observe in self.observers:
-                observe(path, version)
+        except ResourceNotFound:
+            self._observed(path, None)
+            raise
+        self._observed(path, resource.version)
+        return resource
+
+    def _observed(self, path: Path, version: str | None) -> None:
+        for observe in self.observers:
+            observe(path, version)
 
     async def _resource(self, path: Path) -> Resource:
         address = self.address(path)

@@ -4,10 +4,15 @@ from functools import partial
 
 import pytest
 
-from resource_server.providers.database.options import (
-    ReadLimits,
-    TableOptions,
-)
+from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceNotFound
+from resource_server.provider import Path
+from resource_server.providers.database.options import ReadLimits, TableOptions
+from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.reading.documents import Documents
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
+from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.option_types import Duration
 from tests.providers.database.owners import Owner, numbered
 from tests.providers.database.served import FRESH
@@ -57,19 +62,51 @@ async def test_a_table_has_its_key_and_row_count_in_its_details(owner: Owner) ->
         assert details["table"]["rowCount"] == 5
 
 
+LOCKS = {
+    "sqlite": (("begin exclusive",), "rollback"),
+    "postgresql": (("begin", "lock table t in access exclusive mode"), "rollback"),
+    "mariadb": (("lock tables t write",), "unlock tables"),
+}
+"""How an owner locks the table `t`, and unlocks it."""
+
+
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
 async def test_a_locked_table_is_described_without_its_rows(owner: Owner, url: str) -> None:
     await numbered(owner, 3)
-    lock, unlock = {
-        "postgresql": (("begin", "lock table t in access exclusive mode"), "rollback"),
-        "mariadb": (("lock tables t write",), "unlock tables"),
-    }[owner.engine]
+    lock, unlock = LOCKS[owner.engine]
     async with served(owner, limits=ReadLimits(timeout=Duration(1.0))) as it:
         await owner.run(*lock)
         details = (await it.entry("t")).resource.details
         await owner.run(unlock)
     assert details is not None
     assert details["table"].get("rowCountKind") != "exact"
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
+async def test_observers_hear_of_versions_and_absence_but_not_of_failed_reads(owner: Owner) -> None:
+    await numbered(owner, 3)
+    table = (*owner.prefix.split("/")[:-1], "t")
+    seen: list[tuple[Path, str | None]] = []
+    async with Database(url=owner.url) as database:
+        engine = database.engine
+        limits = ReadLimits(timeout=Duration(0.5))
+        exposed = ExposedTableCache(engine, Policy({}, engine.name), limits)
+        queries = DeclaredQueries({}, engine.name, limits)
+        documents = Documents(engine, exposed, queries, limits, lambda path, query=None: "")
+        tree = DatabaseTree(engine, exposed, queries, limits, documents, watched=True)
+        tree.observers.add(lambda path, version: seen.append((path, version)))
+        version = (await tree.resource((*table, "1"))).version
+        with pytest.raises(ResourceNotFound):
+            await tree.resource((*table, "4"))
+        expected = [((*table, "1"), version), ((*table, "4"), None)]
+        assert version is not None
+        assert seen == expected
+        lock, unlock = LOCKS[owner.engine]
+        await owner.run(*lock)
+        with pytest.raises((DeadlineExceeded, ResourceBusy)):
+            await tree.resource((*table, "1"))
+        await owner.run(unlock)
+        assert seen == expected
 
 
 async def test_an_empty_table_has_its_documents_and_an_empty_page(owner: Owner) -> None:
