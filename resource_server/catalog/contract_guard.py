@@ -56,6 +56,7 @@ from resource_server.provider.search import (
     SearchPage,
     SearchRequest,
     SupportsSearch,
+    Unsearched,
 )
 from resource_server.provider.skills import Skill, SupportsSkills
 from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
@@ -407,6 +408,11 @@ class GuardedProvider:
             _all("search()", MatchedLine, hit.lines)
             if not isinstance(cast("object", hit.matches), int | None):
                 raise _broken("search()", "a number of matches", hit.matches)
+        for gap in _all("search()", Unsearched, page.unsearched):
+            if not isinstance(cast("object", gap.why), str):
+                raise _broken("search()", "reasons in words", gap.why)
+            if not isinstance(cast("object", gap.count), int):
+                raise _broken("search()", "a number of resources that were not searched", gap.count)
         if not isinstance(cast("object", page.beyond), int):
             raise _broken("search()", "a number of matches beyond", page.beyond)
         if not isinstance(cast("object", page.note), str | None):

@@ -11,10 +11,17 @@ from msgspec.structs import replace
 from resource_server import media_types
 from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.catalog.mount import Mount, log_failure
-from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceError
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceError,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns
+from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import NO_MATCHES, LineQuery, Matches, lines_to_keep
@@ -25,6 +32,7 @@ WALK_PAGE = 100
 _CONCURRENT_READS = 8
 _MIN_READ_S = 0.05
 """Minimum wait for a document, even after the deadline."""
+_TOO_SLOW = "too slow to read"
 _LOOP_BYTES = 64 * 1024
 """Maximum bytes of a text searched on the event loop."""
 
@@ -138,7 +146,8 @@ class _TextSearch:
         self._deadline = deadline
         self._files = None if request.files is None else FileGlob(request.files)
         self._hits: list[Hit] = []
-        self._looked_at = self._skipped = self._quoted = self._beyond = 0
+        self._looked_at = self._quoted = self._beyond = 0
+        self._gaps = Gaps()
         self._is_counting = False
         """Whether the page is full, and the other matches are counted."""
         self._is_exact = True
@@ -161,6 +170,7 @@ class _TextSearch:
                 if last is None:
                     # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
+                    self._gaps.add(last, _TOO_SLOW)
                 if full is None and len(self._hits) == self._limit and not self._is_late():
                     full = self._page(last)
                     if not self._request.count_s:
@@ -171,13 +181,17 @@ class _TextSearch:
                 elif self._is_late() or done < len(batch):
                     return self._page(last) if full is None else self._counted(full)
         if full is None or not self._beyond:
-            return replace(self._page(None), is_counted=True)
+            total = None if after else self._looked_at
+            return replace(self._page(None), total=total, is_counted=True)
         return replace(self._counted(full), is_counted=self._is_exact)
 
     def _page(self, last: Path | None) -> SearchPage:
         following = None if last is None else "/".join(last)
         return SearchPage(
-            hits=self._hits, next=following, looked_at=self._looked_at, skipped=self._skipped
+            hits=self._hits,
+            next=following,
+            looked_at=self._looked_at,
+            unsearched=self._gaps.entries(),
         )
 
     def _counted(self, full: SearchPage) -> SearchPage:
@@ -195,47 +209,55 @@ class _TextSearch:
         finally:
             for task in tasks:
                 task.cancel()
-        done = 0
+        done = documents = 0
         for resource, task in zip(resources, tasks, strict=True):
             if not task.done() or (len(self._hits) == self._limit and not self._is_counting):
                 break
             done += 1
-            text = None if task.cancelled() else task.result()
+            documents += resource.type == "document"
+            text = FAILED if task.cancelled() else task.result()
             try:
-                found = await self._matches(text) if text else NO_MATCHES
+                found = NO_MATCHES
+                if isinstance(text, bytes) and text:
+                    found = await self._matches(text)
             except DeadlineExceeded:
                 done -= 1
+                documents -= resource.type == "document"
                 break
-            if text is None:
-                self._skipped += 1
+            if isinstance(text, str):
+                self._gaps.add(resource.path, text)
             elif found.count and self._is_counting:
                 self._beyond += found.count
                 self._is_exact = self._is_exact and found.is_counted
             elif found.count:
                 self._quoted += found.shown
                 self._hits.append(found.hit(resource))
-        self._looked_at += done
-        self._request.report_progress(done)
+        self._looked_at += documents
+        self._request.report_progress(documents)
         return done
 
-    async def _text_of(self, resource: Resource) -> bytes | None:
-        """Return the text of a document as UTF-8, nothing for a collection; None if it has none."""
+    async def _text_of(self, resource: Resource) -> bytes | str:
+        """Return the text of a document as UTF-8, nothing for a collection, or why it has none."""
         if resource.type == "collection" or not self._is_sought(resource.path):
             return b""
         if not resource.readable:
-            return None
+            return NOT_READABLE
         if resource.mime_type is not None and media_types.is_binary(resource.mime_type):
-            return None
+            return NOT_TEXT
         try:
             _, contents = await self._mount.provider.fetch(resource.path, {})
             data = contents[0].data if contents else b""
-            return data.encode("utf-8", "replace") if isinstance(data, str) else None
+            return data.encode("utf-8", "replace") if isinstance(data, str) else NOT_TEXT
+        except ResourceNotFound:
+            return b""  # gone meanwhile
+        except ResourceTooLarge:
+            return TOO_LARGE
         except Exception as error:
-            # A document that is too large, gone or needs parameters is not a failed search.
+            # A document that needs parameters is not a failed search.
             if not isinstance(error, ResourceError) and not self._has_failed:
                 self._has_failed = True
                 log_failure(error, f"a document in mount {self._mount.name} could not be searched")
-            return None
+            return NOT_READABLE if isinstance(error, ResourceError) else FAILED
 
     def _is_sought(self, path: Path) -> bool:
         return self._files is None or self._files.matches(path)

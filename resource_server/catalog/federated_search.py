@@ -29,8 +29,16 @@ from resource_server.errors import (
     ResourceServerError,
 )
 from resource_server.provider import Path
-from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
+from resource_server.provider.search import (
+    Hit,
+    MatchedLine,
+    SearchPage,
+    SearchRequest,
+    Unsearched,
+    Where,
+)
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.search.coverage import FAILED
 from resource_server.search.name_match import OTHER, NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import LineQuery, has_expressions
@@ -40,6 +48,9 @@ MAX_QUERY_LENGTH = 1000
 _MAX_WORDS = 20
 _MAX_NEXT_LENGTH = 16 * 1024
 """Maximum characters of a provider's own cursor."""
+_MAX_GAPS = 40
+_MAX_UNSEARCHED = 2**40
+"""Resources that one entry of `unsearched` may stand for."""
 _MAX_LINES = 20
 """Matching lines taken of one document, even if fewer were asked for."""
 _MAX_LINE_LENGTH = 1000
@@ -87,15 +98,26 @@ class SearchHit(msgspec.Struct, frozen=True):
     """Whether `matches` are all of them."""
 
 
+class SearchGap(msgspec.Struct, frozen=True):
+    """A resource, or several alike, that were not searched; see `Unsearched`."""
+
+    uri: str
+    name: str
+    """Its path in its mount; the mount's name for all of it."""
+    why: str
+    by_itself: bool = False
+    count: int = 1
+
+
 class SearchResults(msgspec.Struct, frozen=True):
     """A page of search results; `next_cursor` is None on the last one.
 
     `where` is what was searched last, names or text, in which `looked_at` of `total` resources
     (None: not known) were searched so far. `stopped` marks a page that ended at its deadline.
-    `skipped` documents of this page could not be searched: too large, not readable, or not text.
-    `unavailable` names the mounts that could not be searched. `notes` say what else was not
-    searched, and why. `matches` are the names and lines that match, on all pages; `has_more`: there
-    may be more of them.
+    `unsearched` is what was not searched on this page, what a search alone gets further with first;
+    `unsearched_count` the number of these on all pages. `unavailable` names the mounts that failed,
+    which are among them. `notes` say how the query was taken. `matches` are the names and lines
+    that match, on all pages; `has_more`: there may be more of them.
     """
 
     hits: Sequence[SearchHit]
@@ -104,11 +126,17 @@ class SearchResults(msgspec.Struct, frozen=True):
     looked_at: int = 0
     total: int | None = None
     stopped: bool = False
-    skipped: int = 0
+    unsearched: Sequence[SearchGap] = ()
+    unsearched_count: int = 0
     unavailable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     matches: int = 0
     has_more: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was searched, on this page and those before."""
+        return self.next_cursor is None and not self.unsearched_count
 
 
 class _MountCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -147,6 +175,8 @@ class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     passed: _Count = 0
     has_uncounted: bool = False
     """Whether there may have been more matches on those pages."""
+    unsearched: _Count = 0
+    """Number of resources on those pages that were not searched."""
 
 
 def parse_query(
@@ -341,7 +371,8 @@ class _PageSearch:
         self._beyond: dict[tuple[_Step, str], tuple[int, bool]] = {}
         """By step and mount: the matches after this page, and whether those are all."""
         self._rounds = 0
-        self._looked_at = self._reported = self._skipped = 0
+        self._gaps: list[SearchGap] = []
+        self._looked_at = self._reported = 0
 
     async def page(self) -> SearchResults:
         """Return the page without its cursor."""
@@ -368,6 +399,7 @@ class _PageSearch:
         ]
         stopped = bool(state.steps) and not self._has_time()
         matches, has_more = await self._matches(is_counted=self._options.count and not stopped)
+        state.unsearched += sum(gap.count for gap in self._gaps)
         return SearchResults(
             self._hits,
             None,
@@ -375,8 +407,9 @@ class _PageSearch:
             looked_at=last.looked_at if total is None else min(last.looked_at, total),
             total=total,
             stopped=stopped and len(self._hits) < self._size,
-            skipped=self._skipped,
-            unavailable=tuple(dict.fromkeys(self._unavailable)),
+            unsearched=tuple(sorted(self._gaps, key=lambda gap: not gap.by_itself)),
+            unsearched_count=state.unsearched,
+            unavailable=tuple(self._unavailable),
             notes=tuple(dict.fromkeys(self._notes)),
             matches=matches,
             has_more=has_more,
@@ -509,12 +542,12 @@ class _PageSearch:
             else:
                 step.total += found.total
         step.looked_at += found.looked_at
+        mount = self._mounts[mount_cursor.mount]
         if step.step in ("names", "text"):
             # The later steps come to the same documents again.
-            self._skipped += found.skipped
+            self._gaps += [_gap(mount, each) for each in found.unsearched]
         if found.note is not None:
             self._notes.append(uris.display(found.note[:_MAX_LINE_LENGTH]))
-        mount = self._mounts[mount_cursor.mount]
         if found.next is None:
             del step.cursors[at]
         else:
@@ -592,13 +625,16 @@ class _PageSearch:
             if isinstance(outcome, SearchPage):
                 return outcome
             error = outcome
+        mount = self._mounts[mount_cursor.mount]
         if isinstance(error, NotSearchable) and "names" in self._requests:
-            self._notes.append(str(error))
+            self._gaps.append(_gap(mount, Unsearched(self._below or (), str(error))))
             return None
         if self._below is not None or (self._is_continued and isinstance(error, InvalidParameter)):
             raise error
         log_failure(error, f"searching mount {mount_cursor.mount} failed")
-        self._unavailable.append(mount_cursor.mount)
+        if mount.name not in self._unavailable:
+            self._unavailable.append(mount.name)
+            self._gaps.append(SearchGap(mount.base, f"mount {mount.name}", FAILED, by_itself=True))
         return None
 
     def _count(self, count: int) -> None:
@@ -610,6 +646,13 @@ def _matches_of(hit: Hit) -> tuple[int, bool]:
     if hit.matches is not None:
         return hit.matches, hit.is_counted
     return sum(not line.is_context for line in hit.lines), not hit.has_more_lines
+
+
+def _gap(mount: Mount, found: Unsearched) -> SearchGap:
+    name = uris.display("/".join(found.path)) or mount.name
+    why = uris.display(" ".join(found.why[:_MAX_LINE_LENGTH].split()))
+    uri = uris.join(mount.base, found.path)
+    return SearchGap(uri, name, why, found.by_itself, found.count)
 
 
 def _packed(place: str | None) -> bytes | None:
@@ -626,6 +669,11 @@ def _check_found(found: SearchPage, mount_cursor: _MountCursor, below: Path, lim
         raise ResourceServerError("search() returned more than `limit` hits")
     if any(hit.resource.path[: len(below)] != below for hit in found.hits):
         raise ResourceServerError("search() returned a resource that is not below `below`")
+    gaps = found.unsearched
+    if len(gaps) > _MAX_GAPS or any(not 0 < gap.count < _MAX_UNSEARCHED for gap in gaps):
+        raise ResourceServerError("search() returned more in `unsearched` than it may")
+    if any(gap.path[: len(below)] != below[: len(gap.path)] for gap in gaps):
+        raise ResourceServerError("search() did not search a resource that is not below `below`")
     if found.next is not None and (
         found.next == mount_cursor.text or len(found.next) > _MAX_NEXT_LENGTH
     ):

@@ -42,6 +42,7 @@ from resource_server.provider.search import (
     SearchPage,
     SearchRequest,
     SupportsSearch,
+    Unsearched,
     Where,
 )
 from resource_server.provider.skills import Skill, SkillFile, SupportsSkills
@@ -123,5 +124,6 @@ __all__ = [
     "ToolRequest",
     "ToolResult",
     "Truncation",
+    "Unsearched",
     "Where",
 ]

@@ -84,8 +84,23 @@ class Hit(msgspec.Struct, frozen=True):
     """Whether `matches` are all of them."""
 
 
+class Unsearched(msgspec.Struct, frozen=True):
+    """A visible resource that was not searched, or only in part."""
+
+    path: Path
+    why: str
+    """In a few plain words, after its name: `3.1 GB: its first 4 GiB were searched`, `not text`."""
+    by_itself: bool = False
+    """Whether a search of this resource alone gets further."""
+    count: int = 1
+    """Number of resources that this stands for; `path` is the first of them."""
+
+
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of the hits in a mount."""
+    """One page of the hits in a mount.
+
+    Without `unsearched`, everything that was examined was searched.
+    """
 
     hits: Sequence[Hit]
     next: str | None = None
@@ -94,9 +109,9 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """Number of resources examined for this page."""
     total: int | None = None
     """Total number of resources to examine, if known."""
-    skipped: int = 0
-    """Documents among those examined whose text could not be searched: too large, not readable, or
-    not text."""
+    unsearched: Sequence[Unsearched] = ()
+    """What was not searched of those examined, or of the columns of a table: at most 40 entries
+    below `below`, or `below` itself (`resource_server.search.coverage.Gaps` collects them)."""
     note: str | None = None
     """What this search does not look into, for a caller that finds nothing."""
     beyond: int = 0

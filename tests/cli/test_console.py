@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from resource_server.cli import console
-from tests.cases import for_each
 from tests.cli.conftest import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -59,23 +58,6 @@ def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
     )
     assert rb"/\u96ea.txt" in listed.stdout
     assert listed.stderr == b""
-
-
-@for_each(
-    ("count", "text"),
-    [
-        (0, "0"),
-        (999, "999"),
-        (1000, "1.0K"),
-        (1023, "1.0K"),
-        (10_137, "9.9K"),
-        (10_200, "10K"),
-        (1024**2 - 1, "1.0M"),
-        (5 * 1024**3, "5.0G"),
-    ],
-)
-def test_human_readable_sizes_are_short(count: int, text: str) -> None:
-    assert console.short_size(count) == text
 
 
 def test_control_characters_are_escaped_for_a_terminal() -> None:

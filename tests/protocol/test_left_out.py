@@ -190,9 +190,9 @@ async def test_a_search_says_how_many_documents_it_skipped(wire: Wire) -> None:
     skipped = 0
     while asked:
         text, structured = await tool(wire, "search_resources", **asked)
-        here = structured.get("skipped", 0)
-        assert (f"too large, not readable or not text: {here}" in text) == (here > 0)
-        skipped += here
+        assert structured["complete"] is False
+        skipped = structured.get("unsearchedCount", 0)
+        assert ("; not searched: " in text.partition("\n")[0]) == (skipped > 0)
         cursor = structured.get("next")
         asked = {**asked, "cursor": cursor} if cursor else {}
     assert skipped == 3  # binary, too large, not readable
@@ -204,7 +204,7 @@ async def test_a_search_that_runs_out_of_time_says_how_far_it_came() -> None:
     text, structured = await tool(wire, "search_resources", query="absent", **{"in": "text"})
     assert structured["stopped"] is True
     assert 0 < structured["lookedAt"] < 30
-    assert f"Stopped after {structured['lookedAt']} resources in text." in text
+    assert f"Nothing yet in {structured['lookedAt']} documents" in text
     assert structured["next"] in text
 
 
@@ -215,8 +215,12 @@ async def test_a_mount_that_is_missing_from_a_listing_or_search_is_named(tmp_pat
     assert result["_meta"]["resource-server/unavailable"] == ["one"]
     for name, arguments in (("list_resources", {}), ("search_resources", {"query": "x"})):
         text, structured = await tool(wire, name, **arguments)
-        assert structured["unavailable"] == ["one"]
-        assert text.endswith(": one")
+        if name == "list_resources":
+            assert structured["unavailable"] == ["one"]
+            assert text.endswith(": one")
+        else:
+            assert structured["unsearched"] == [{"uri": f"{BASE}/", "why": "failed"}]
+            assert "; not searched: mount one (failed)." in text.partition("\n")[0]
 
 
 async def test_a_resource_whose_metadata_cannot_be_sent_is_listed_and_found() -> None:

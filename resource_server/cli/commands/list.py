@@ -19,6 +19,7 @@ from resource_server.cli import (
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_TRUNCATED, META_UNAVAILABLE
+from resource_server.runtime.short_size import short_size
 
 MAX_LINES = 500
 _MAX_COUNTED = 10_000
@@ -212,5 +213,5 @@ def _printed(line: _TreeLine, *, is_whole: bool) -> str:
 def _size(count: int | None) -> str:
     """Return a size as a column: short for a terminal, in full for a pipe."""
     people = console.is_terminal()
-    text = "" if count is None else console.short_size(count) if people else str(count)
+    text = "" if count is None else short_size(count) if people else str(count)
     return text.rjust(5 if people else 10)

@@ -119,8 +119,8 @@ _SEARCH_NOTICES: Mapping[str, _Json] = {
     "stopped": _FLAG,
     "lookedAt": _NUMBER,
     "total": _NUMBER,
-    "skipped": _NUMBER,
-    "unavailable": _list(_TEXT),
+    "unsearched": {"type": "array", "description": "{uri, why, count?}"},
+    "unsearchedCount": _NUMBER,
     "notes": _list(_TEXT),
 }
 
@@ -151,9 +151,10 @@ def search_tool(*, has_expressions: bool) -> Tool:
             cursor=_CURSOR,
         ),
         output_schema=_object(
-            ("matches", "shown", "files"),
+            ("matches", "shown", "complete", "files"),
             matches=_NUMBER,
             shown=_NUMBER,
+            complete=_FLAG,
             files={
                 "type": "array",
                 "description": "{uri, matches?, lines?: [[number, text], …], next?}",

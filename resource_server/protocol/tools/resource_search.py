@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.federated_search import SearchOptions, SearchResults
+from resource_server.catalog.federated_search import SearchGap, SearchOptions, SearchResults
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools.budget import characters
@@ -17,7 +17,9 @@ from resource_server.protocol.tools.results import tool_result
 from resource_server.provider.search import MatchedLine, Where
 
 _DEFAULT_LIMIT = 100
-_SEARCHED: dict[Where, str] = {"names": "by name", "text": "in text"}
+_SEARCHED: dict[Where, str] = {"names": "names", "text": "documents"}
+_MAX_GAPS = 3
+"""Entries of what was not searched that a result names."""
 _MAX_LINE_DIGITS = 9
 """A cursor of so few digits is the number of a line; one of the catalog is longer."""
 
@@ -230,7 +232,11 @@ class _ResultsPage:
     def json(self) -> bytes:
         """Return the structured content."""
         found = self._found
-        members: dict[str, Any] = {"matches": found.matches, "shown": self._shown}
+        members: dict[str, Any] = {
+            "matches": found.matches,
+            "shown": self._shown,
+            "complete": found.is_complete,
+        }
         if found.has_more:
             members["atLeast"] = True
         members["files"] = [file.json() for file in self._files]
@@ -239,36 +245,65 @@ class _ResultsPage:
         if found.stopped:
             members |= {"stopped": True, "lookedAt": found.looked_at}
             members |= {} if found.total is None else {"total": found.total}
-        optional = {
-            "skipped": found.skipped,
-            "unavailable": found.unavailable,
-            "notes": found.notes,
-        }
-        return _encode(members | {name: value for name, value in optional.items() if value})
+        if found.unsearched_count:
+            members["unsearched"] = [_gap_json(gap) for gap in self._gaps]
+            members["unsearchedCount"] = found.unsearched_count
+        if found.notes:
+            members["notes"] = found.notes
+        return _encode(members)
+
+    @property
+    def _gaps(self) -> Sequence[SearchGap]:
+        return self._found.unsearched[:_MAX_GAPS]
 
     def text(self) -> str:
         """Return the files with their lines, and what is left out."""
+        return "\n".join([self._head(), *(file.text() for file in self._files), *self._notices()])
+
+    def _head(self) -> str:
+        """Return the first line: the number of matches, and what was not searched."""
         found = self._found
+        count = "1 match" if found.matches == 1 else f"{found.matches} matches"
         if self._files:
-            count = f"at least {found.matches}" if found.has_more else str(found.matches)
-            head = f"matches: {count}, shown: {self._shown}"
+            head = f"at least {count}" if found.has_more else count
+            head += "" if self._shown == found.matches else f", {self._shown} shown"
+        elif self._next is not None:
+            head = "Nothing yet"
+        elif found.matches:
+            head = "No more matches"
+        elif found.unsearched_count:
+            head = count
         else:
-            head = "Nothing was found." if self._next is None else "Nothing yet."
-            if self._next is None and len(self._arguments.query.split()) > 1:
+            head = "Nothing was found."
+            if len(self._arguments.query.split()) > 1:
                 head += " Nothing has most of these words: try fewer of them."
-        return "\n".join([head, *(file.text() for file in self._files), *self._notices()])
+            return head
+        if found.stopped or found.unsearched_count:
+            head += self._coverage()
+        return head
+
+    def _coverage(self) -> str:
+        """Return how many documents were searched, and which were not, with the call for them."""
+        found, gaps = self._found, self._gaps
+        searched = max(found.looked_at - found.unsearched_count, 0)
+        total = found.looked_at if found.next_cursor is None else found.total
+        said = str(searched) if total is None else f"{searched} of {total}"
+        said = f" in {said} {_SEARCHED[found.where]}"
+        if found.stopped and self._files:
+            said += " so far"
+        if not found.unsearched_count:
+            return said
+        named = [_named(gap) for gap in gaps]
+        others = found.unsearched_count - sum(gap.count for gap in gaps)
+        if others:
+            named.append(f"{others} others")
+        said += f"; not searched: {', '.join(named)}"
+        if gaps and gaps[0].by_itself:
+            said += f". Search it by {self._again(uri=uris.readable(gaps[0].uri), cursor=None)}"
+        return said
 
     def _notices(self) -> list[str]:
-        found = self._found
-        notices = list(found.notes)
-        if found.stopped:
-            total = "" if found.total is None else f" of {found.total}"
-            where = _SEARCHED[found.where]
-            notices.append(f"Stopped after {found.looked_at}{total} resources {where}.")
-        if found.skipped:
-            notices.append(f"Not searched, as too large, not readable or not text: {found.skipped}")
-        if found.unavailable:
-            notices.append(f"Could not be searched: {', '.join(found.unavailable)}")
+        notices = list(self._found.notes)
         cut = [file for file in self._files if file.next is not None]
         if cut and cut[0].next != self._next:
             again = self._again(uri=cut[0].uri, cursor=cut[0].next)
@@ -281,6 +316,16 @@ class _ResultsPage:
     def _again(self, **changes: str | None) -> str:
         """Return the arguments of the call that goes on."""
         return _encode(msgspec.structs.replace(self._arguments, **changes)).decode()
+
+
+def _named(gap: SearchGap) -> str:
+    return f"{gap.name} ({gap.why})" if gap.count == 1 else f"{gap.count} {gap.why}"
+
+
+def _gap_json(gap: SearchGap) -> dict[str, Any]:
+    """Return a resource that was not searched, as an object."""
+    members: dict[str, Any] = {"uri": uris.readable(gap.uri), "why": gap.why}
+    return members if gap.count == 1 else {**members, "count": gap.count}
 
 
 def _largest(least: int, most: int, fits: Callable[[int], bool]) -> int:

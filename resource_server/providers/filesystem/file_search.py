@@ -39,6 +39,7 @@ from resource_server.providers.filesystem.file_tree import (
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.timing import Timing
+from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import NO_MATCHES, Check, LineQuery, Matches, lines_to_keep
@@ -47,6 +48,7 @@ from resource_server.search.top_k import INVALID, TopK, to_path
 _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_DENIED = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO)
 _HEAD_BYTES = 8192
 """A NUL in the first bytes of a large document shows that it is binary."""
 _LOOK_AHEAD = 20
@@ -54,6 +56,8 @@ _LOOK_AHEAD = 20
 _SMALL_BYTES = 64 * 1024
 """Maximum bytes that are read or decoded in one step, within which no other thread runs."""
 _BLOCK_BYTES = 1024 * 1024
+_NOT_CONVERTED = "not converted yet"
+_CUT = "too long: its beginning was searched"
 
 
 class FileSearch:
@@ -228,11 +232,14 @@ class _LineSearch:
         self._limit = limit
         self._share = share
         self._hits: list[Hit] = []
-        self._looked_at = self._skipped = self._quoted = self._beyond = 0
+        self._looked_at = self._quoted = self._beyond = 0
+        self._gaps = Gaps()
         self._counts_until: float | None = None
         """Once the page is full: the end of the count of the other matches."""
         self._is_exact = True
         """Whether all matching lines of the other documents were counted."""
+        self._has_got_on = False
+        """Whether the page has passed anything: each one does, however late it is."""
 
     def page(self, top: TreeEntry, after: str | None) -> SearchPage:
         """Return a page of hits, in the order of the listing."""
@@ -240,8 +247,10 @@ class _LineSearch:
         runs = _name_runs(self._tree, top, to_path(after or ""))
         for run in runs:
             done = self._search_run(run, 0)
-            self._looked_at += done
-            self._request.report_progress(done)
+            self._has_got_on = self._has_got_on or done > 0
+            if not run.is_directory:
+                self._looked_at += done
+                self._request.report_progress(done)
             if done:
                 last = (*run.path, run.names[done - 1])
             if len(self._hits) == self._limit and not self._share.is_spent():
@@ -267,7 +276,7 @@ class _LineSearch:
             next=last,
             looked_at=self._looked_at,
             total=total,
-            skipped=self._skipped,
+            unsearched=self._gaps.entries(),
             is_counted=is_counted,
         )
 
@@ -298,11 +307,13 @@ class _LineSearch:
             return begin or self._search_entry(run.entry)
         rules = run.directory.rules
         if not rules.readable:
-            self._skipped += sum(self._is_sought((*run.path, name)) for name in run.names[begin:])
+            for name in run.names[begin:]:
+                if self._is_sought((*run.path, name)):
+                    self._gaps.add((*run.path, name), NOT_READABLE)
             return len(run.names)
         for done in range(begin, len(run.names)):
             name = run.names[done]
-            if self._is_over() and self._looked_at + done:
+            if self._is_over() and (self._has_got_on or done):
                 return done
             path, key = (*run.path, name), run.directory.prefix + name
             if not self._is_sought(path):
@@ -310,10 +321,10 @@ class _LineSearch:
             try:
                 fd = os.open(name, _FILE, dir_fd=run.fd)
             except OSError as error:
-                self._skip(error)
+                self._skip(path, error)
                 continue
             self._prepare_next(run, done)
-            if not self._search_open(fd, path, key, rules) and self._looked_at + done:
+            if not self._search_open(fd, path, key, rules) and (self._has_got_on or done):
                 return done
         return len(run.names)
 
@@ -340,13 +351,13 @@ class _LineSearch:
         if not self._is_sought(entry.path):
             return 1
         if entry.directory is None and not entry.rules.readable:
-            self._skipped += 1
+            self._gaps.add(entry.path, NOT_READABLE)
         elif entry.directory is None:
             with suppress(ResourceNotFound):
                 fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
                 if (
                     not self._search_open(fd, entry.path, entry.key, entry.rules)
-                    and self._looked_at
+                    and self._has_got_on
                 ):
                     return 0
         return 1
@@ -362,8 +373,8 @@ class _LineSearch:
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
                 keep = lines_to_keep(self._request, self._quoted)
                 found = self._documents.matches(fd, status.st_size, path[-1], rules, keep)
-                if found is None:
-                    self._skipped += 1
+                if isinstance(found, str):
+                    self._gaps.add(path, found)
                 elif found.count and self._counts_until is not None:
                     self._beyond += found.count
                     self._is_exact = self._is_exact and found.is_counted
@@ -371,19 +382,20 @@ class _LineSearch:
                     self._quoted += found.shown
                     self._hits.append(found.hit(self._factory.document(path, status, rules)))
         except OSError as error:
-            self._skip(error)
+            self._skip(path, error)
         except _OutOfTime:
             return False
         finally:
             os.close(fd)
         return True
 
-    def _skip(self, error: OSError) -> None:
+    def _skip(self, path: Path, error: OSError) -> None:
         """Skip a document that is gone or not readable, but not one that is only busy."""
         problem = resource_error(error)
         if isinstance(problem, ResourceBusy):
             raise problem from None
-        self._skipped += error.errno != errno.ENOENT
+        if error.errno != errno.ENOENT:
+            self._gaps.add(path, NOT_READABLE if error.errno in _DENIED else FAILED)
 
 
 class DocumentSearcher:
@@ -407,11 +419,11 @@ class DocumentSearcher:
 
     def matches(
         self, fd: int, size: int, name: str, rules: DirectoryRules, keep: int
-    ) -> Matches | None:
+    ) -> Matches | str:
         """Return the matching lines of a document of this size and name, the first `keep` quoted.
 
-        Returns None if it cannot be searched: it is binary, does not decode or is over `max_size`.
-        A small document is known to be binary only if its bytes match.
+        Returns the reason if it cannot be searched: it is binary, does not decode or is over
+        `max_size`. A small document is known to be binary only if its bytes match.
 
         Raises:
             OSError: it cannot be read.
@@ -420,29 +432,27 @@ class DocumentSearcher:
             return self._in_conversion(self._converted, fd, name, keep)
         is_utf8 = rules.encoding == "utf-8"
         if size > _SMALL_BYTES and (
-            size > rules.max_size
-            or self._is_binary(name)
-            or (is_utf8 and _has_nul(os.pread(fd, _HEAD_BYTES, 0)))
+            self._is_binary(name) or (is_utf8 and _has_nul(os.pread(fd, _HEAD_BYTES, 0)))
         ):
-            return None
-        data = self._read(fd, size, rules.max_size)
+            return NOT_TEXT
+        data = None if size > rules.max_size else self._read(fd, size, rules.max_size)
         if data is None:
-            return None
+            return TOO_LARGE
         if not data or not self._may_match(data, is_utf8=is_utf8):
             return NO_MATCHES
         if self._is_binary(name):
-            return None
+            return NOT_TEXT
         text, is_cut = self._decoded(data, TextEncoding.detect(data, rules.encoding)), False
         if text is None and (recoded := self._recoded(fd)) is not None:
             text, is_cut = recoded.data, recoded.is_cut
         if text is None:
-            return None
+            return NOT_TEXT
         found = self._query.matches(text, self._check, keep)
         if is_cut and not found.count:
-            return None
+            return _CUT
         if found.count and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
-            return None if media_types.is_binary(mime_type) else found
+            return NOT_TEXT if media_types.is_binary(mime_type) else found
         return found
 
     def is_converted(self, name: str) -> bool:
@@ -456,19 +466,19 @@ class DocumentSearcher:
 
     def _in_conversion(
         self, converted: ConvertedText, fd: int, name: str, keep: int
-    ) -> Matches | None:
+    ) -> Matches | str:
         """Return the matching lines of a document as text, each with the place where it is."""
         self._check()
         try:
             text = converted.text(fd, name)
         except (ConversionError, ResourceBusy):
-            return None
+            return _NOT_CONVERTED
         data = text.data
         if not data or not self._query.may_be_in(data, self._check):
-            return None if text.is_cut else NO_MATCHES
+            return _CUT if text.is_cut else NO_MATCHES
         found = self._query.matches(data, self._check, keep)
         if text.is_cut and not found.count:
-            return None
+            return _CUT
         lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]
         return replace(found, lines=tuple(lines))
 
@@ -537,9 +547,9 @@ def _has_nul(head: bytes) -> bool:
 
 
 def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:
-    """Return `counted` plus the names of the remaining runs; None if that takes too long."""
+    """Return `counted` plus the documents of the remaining runs; None if that takes too long."""
     for run in runs:
-        counted += len(run.names)
+        counted += 0 if run.is_directory else len(run.names)
         if time.monotonic() > until:
             return None
     return counted

@@ -63,17 +63,18 @@ async def test_matches_are_quoted_below_their_uri_and_as_structured_content(
     result = await called(wire, "search_resources", revision, query="two")
     (block,) = result["content"]
     assert block["text"].splitlines() == [
-        "matches: 1, shown: 1",
+        "1 match in 2 of 4 documents; not searched: 2 not text",
         "test://one/a%20b.txt (1)",
         "2: two",
-        "Not searched, as too large, not readable or not text: 2",
     ]
     if revision in STRUCTURED:
         assert result["structuredContent"] == {
             "matches": 1,
             "shown": 1,
+            "complete": False,
             "files": [{"uri": "test://one/a%20b.txt", "matches": 1, "lines": [[2, "two"]]}],
-            "skipped": 2,
+            "unsearched": [{"uri": "test://one/blob", "why": "not text", "count": 2}],
+            "unsearchedCount": 2,
         }
 
 
@@ -83,6 +84,7 @@ async def test_a_resource_found_by_name_and_text_is_given_once() -> None:
     assert result == {
         "matches": 3,
         "shown": 3,
+        "complete": True,
         "files": [
             {"uri": "test://one/ea"},
             {"uri": "test://one/README.md", "matches": 1, "lines": [[1, "read me"]]},
@@ -112,7 +114,7 @@ async def test_a_search_without_hits_is_reported_as_empty() -> None:
     assert words(await found({"a": "x"}, {"query": "zzz"})) == "Nothing was found."
     said = words(await found({"a": "x"}, {"query": "yyy zzz"}))
     assert said == "Nothing was found. Nothing has most of these words: try fewer of them."
-    empty: dict[str, Any] = {"matches": 0, "shown": 0, "files": []}
+    empty: dict[str, Any] = {"matches": 0, "shown": 0, "complete": True, "files": []}
     assert await structured({"a": "x"}, query="zzz") == empty
 
 
@@ -260,7 +262,7 @@ async def test_a_count_that_ends_with_its_time_is_at_least() -> None:
     tree = Tree({f"{number:03}": "needle" for number in range(300)})
     wire = Wire(await server_of(tree, timing=Timing(search_count_s=0.0)), REVISION)
     result = await called(wire, "search_resources", REVISION, query="needle", limit=9)
-    assert words(result).startswith("matches: at least 9, shown: 9\n")
+    assert words(result).startswith("at least 9 matches\n")
     assert result["structuredContent"]["atLeast"] is True
 
 
@@ -341,7 +343,7 @@ async def test_one_line_of_5_mb_is_shortened_around_the_match() -> None:
 
 async def test_100_000_matching_lines_are_at_least_10_000() -> None:
     result = await found({"a": "needle\n" * 100_000}, {"query": "needle"})
-    assert words(result).startswith("matches: at least 10000, shown: 100\ntest://one/a (10000+, ")
+    assert words(result).startswith("at least 10000 matches, 100 shown\ntest://one/a (10000+, ")
     assert result["structuredContent"]["atLeast"] is True
 
 
@@ -385,7 +387,7 @@ async def test_what_cannot_be_searched_is_refused_with_the_reason(
 async def test_names_and_lines_cannot_pass_for_the_structure_of_the_result(name: str) -> None:
     result = await found({name: "needle\r\x1b[2Jneedle"}, {"query": "needle"})
     head, file, line = words(result).split("\n")
-    assert head == "matches: 1, shown: 1"
+    assert head == "1 match"
     assert re.fullmatch(r"test://one/[!-~]+ \(1\)", file)
     assert line.startswith("1: needle")
 
@@ -403,7 +405,7 @@ async def test_the_documented_search_prints_the_documented_result() -> None:
 
 async def test_skipped_documents_are_counted_once_however_many_words_are_sought() -> None:
     tree = {"a": "one two three", "blob": b"\x00\xff"}
-    assert (await structured(tree, query="one two three"))["skipped"] == 1
+    assert (await structured(tree, query="one two three"))["unsearchedCount"] == 1
 
 
 # -- time
@@ -417,17 +419,17 @@ async def test_a_search_that_times_out_reports_its_position() -> None:
     asked: dict[str, Any] = {"query": "nowhere"}
     while True:
         result = await called(wire, "search_resources", REVISION, **asked)
-        said += re.findall("Stopped after .*", words(result))
+        said += re.findall("Nothing yet.*", words(result))
         more = result["structuredContent"].get("next")
         if more is None:
             break
         asked["cursor"] = more
     assert said == [
-        "Stopped after 4 resources by name.",
-        "Stopped after 8 resources by name.",
-        "Stopped after 8 resources by name.",
-        "Stopped after 4 resources in text.",
-        "Stopped after 8 resources in text.",
+        "Nothing yet in 4 names",
+        "Nothing yet in 8 names",
+        "Nothing yet in 8 names",
+        "Nothing yet in 4 documents",
+        "Nothing yet in 8 documents",
     ]
 
 

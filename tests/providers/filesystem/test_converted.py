@@ -322,7 +322,7 @@ async def test_converted_text_is_searched_with_the_place_of_each_line(
     )
     lines = [(hit.resource.name, line.text) for hit in found.hits for line in hit.lines]
     assert lines == ([("report.pdf", "[page 2] The margin is 17 %")] if word == "margin" else [])
-    assert found.skipped == 1
+    assert [gap.why for gap in found.unsearched] == ["not converted yet"]
 
 
 async def test_the_tool_reads_the_text_of_what_is_no_text(folder: Path) -> None:
@@ -833,14 +833,14 @@ async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(lo
         )
     )
     assert [hit.resource.path for hit in found.hits] == [("rows.csv",)]
-    assert found.skipped == 1
+    assert [gap.path for gap in found.unsearched] == [("log.txt.gz",)]
     recoded = SearchRequest(text="Ende für heute", where="text", files="latin.txt")
     found = await settle(
         Filesystem(long).search(
             recoded, below=(), after=None, limit=5, deadline=time.monotonic() + PATIENCE_S
         )
     )
-    assert (found.hits, found.skipped) == ([], 1)
+    assert (found.hits, [gap.path for gap in found.unsearched]) == ([], [("latin.txt",)])
 
 
 async def test_a_workbook_as_csv_is_its_first_sheet_with_the_way_to_the_next(

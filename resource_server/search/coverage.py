@@ -1,0 +1,41 @@
+"""What a search did not look into, for `SearchPage.unsearched`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from resource_server.provider import Path
+from resource_server.provider.search import Unsearched
+
+NOT_TEXT = "not text"
+NOT_READABLE = "not readable"
+TOO_LARGE = "too large"
+FAILED = "failed"
+
+_MAX_ENTRIES = 20
+"""Maximum resources that are named, and maximum reasons of the others."""
+_OTHER_REASONS = "not searched for other reasons"
+
+
+class Gaps:
+    """Resources that were not searched: each that a search alone would, the others by reason."""
+
+    def __init__(self) -> None:
+        self._named: list[Unsearched] = []
+        self._by_reason: dict[str, Unsearched] = {}
+
+    def add(self, path: Path, why: str, *, by_itself: bool = False, count: int = 1) -> None:
+        """Add a resource, or `count` of which `path` is the first."""
+        if by_itself and len(self._named) < _MAX_ENTRIES:
+            self._named.append(Unsearched(path, why, by_itself, count))
+            return
+        if why not in self._by_reason and len(self._by_reason) >= _MAX_ENTRIES - 1:
+            why = _OTHER_REASONS
+        known = self._by_reason.get(why) or Unsearched(path, why, by_itself, 0)
+        self._by_reason[why] = replace(known, count=known.count + count)
+
+    def entries(self) -> Sequence[Unsearched]:
+        """Return what was added, the resources that can be searched alone first."""
+        return (*self._named, *self._by_reason.values())
