@@ -1,48 +1,19 @@
-"""Documents that are converted in workers, and what a hostile one can do there."""
+"""Pools of workers that convert documents, some of them hostile."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from resource_server.conversion.messages import MAX_PARTS
 from resource_server.conversion.pool import ConverterPool
 from resource_server.errors import ConversionError, ResourceBusy
-from resource_server.provider.conversion import ConversionRequest
+from tests.conversion.pools import HOSTILE, LINUX, MODULES, converted
 from tests.conversion.portable import pdf
-from tests.waiting import PATIENCE_S
-
-PDF = "resource_server.conversion.formats.pdf:convert"
-HOSTILE = "hostile_converters:convert"
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux confines workers")
-
-
-@pytest.fixture
-def pool() -> Generator[ConverterPool]:
-    pool = ConverterPool(workers=2, time_s=4, modules=[str(Path(__file__).parent)])
-    yield pool
-    pool.close()
-
-
-def converted(
-    pool: ConverterPool, path: Path, data: bytes, reference: str = PDF, first: int = 1
-) -> list[str]:
-    path.write_bytes(data)
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        request = ConversionRequest(media_type="application/pdf", first=first)
-        return [str(part.data) for part in pool.convert(reference, fd, request).parts]
-    finally:
-        os.close(fd)
 
 
 def test_a_document_is_converted_part_by_part(pool: ConverterPool, tmp_path: Path) -> None:
@@ -71,71 +42,6 @@ def test_a_worker_is_used_again_and_ends_with_its_pool(pool: ConverterPool, tmp_
 
 @pytest.mark.guarantee("converters-are-confined")
 @LINUX
-@pytest.mark.parametrize(
-    "deed",
-    [
-        *(
-            "connect",
-            "drown",
-            "earlier",
-            "eat",
-            "exit",
-            "fork",
-            "kill",
-            "limit",
-            "loop",
-            "name",
-            "own",
-        ),
-        *("queue", "read", "run", "secrets", "share", "slow down", "write"),
-    ],
-)
-def test_a_converter_can_do_nothing_but_convert(
-    deed: str, pool: ConverterPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SECRET", "x")
-    begin = time.monotonic()
-    with pytest.raises(ConversionError):
-        converted(pool, tmp_path / "x", deed.encode(), HOSTILE)
-    assert time.monotonic() - begin < 30
-    assert pool.protections(HOSTILE) == ("landlock", "seccomp")
-    assert not Path("/tmp/written-by-a-converter").exists()  # noqa: S108
-    assert converted(pool, tmp_path / "x", b"fine", HOSTILE) == ["fine"]
-
-
-@pytest.mark.guarantee("converters-are-confined")
-@LINUX
-@pytest.mark.parametrize(
-    "change",
-    ["attribute", "date", "empty", "give", "link", "move", "open", "permit", "remove"],
-)
-def test_a_converter_changes_no_file(
-    change: str, pool: ConverterPool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    other = tmp_path / "other"
-    other.write_text("text")
-    before = other.stat()
-    with pytest.raises(ConversionError, match="for a reason that the server's log has"):
-        converted(pool, tmp_path / "x", f"{change}\n{other}".encode(), HOSTILE)
-    assert "PermissionError" in caplog.text
-    after = other.stat()
-    assert (after.st_mtime_ns, after.st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
-    assert other.read_text() == "text"
-
-
-@pytest.mark.guarantee("converters-are-confined")
-@LINUX
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
-def test_a_converter_has_no_rights_of_root_but_to_read(pool: ConverterPool, tmp_path: Path) -> None:
-    converted(pool, tmp_path / "x", b"fine", HOSTILE)
-    (process,) = pool.processes
-    status = Path(f"/proc/{process}/status").read_text()
-    rights = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Cap"))
-    assert {int(rights[name], 16) & ~(1 << 2) for name in ("CapInh", "CapPrm", "CapEff")} == {0}
-
-
-@pytest.mark.guarantee("converters-are-confined")
-@LINUX
 @pytest.mark.parametrize("deed", ["drown", "name"])
 def test_a_worker_that_floods_the_server_is_ended(
     deed: str, pool: ConverterPool, tmp_path: Path
@@ -143,19 +49,6 @@ def test_a_worker_that_floods_the_server_is_ended(
     with pytest.raises(ConversionError, match="the converter failed"):
         converted(pool, tmp_path / "x", deed.encode(), HOSTILE)
     assert pool.processes == []
-
-
-def test_the_pictures_that_fit_are_kept(pool: ConverterPool, tmp_path: Path) -> None:
-    assert len(converted(pool, tmp_path / "x", b"show", HOSTILE)) == 1
-
-
-def test_parts_without_end_are_cut(tmp_path: Path) -> None:
-    patient = ConverterPool(modules=[str(Path(__file__).parent)])
-    try:
-        found = converted(patient, tmp_path / "x", b"nothing", HOSTILE)
-    finally:
-        patient.close()
-    assert found == [""] * MAX_PARTS
 
 
 def test_the_words_of_a_converter_are_one_short_line(pool: ConverterPool, tmp_path: Path) -> None:
@@ -180,51 +73,6 @@ def test_a_worker_that_was_killed_between_two_documents_is_replaced(
     assert pool.processes != [process]
 
 
-_SERVER = """
-import os, sys
-from resource_server.conversion.pool import ConverterPool
-from resource_server.provider.conversion import ConversionRequest
-pool = ConverterPool(modules=[sys.argv[1]])
-pool.convert("hostile_converters:convert", 0, ConversionRequest(media_type="x"))
-"""
-
-
-@LINUX
-def test_a_worker_ends_with_its_server_even_if_it_hangs(tmp_path: Path) -> None:
-    document = tmp_path / "x"
-    document.write_text("hang")
-    command = [sys.executable, "-c", _SERVER, str(Path(__file__).parent)]
-    with document.open() as file, subprocess.Popen(command, stdin=file) as server:
-        tasks = Path(f"/proc/{server.pid}/task")
-        deadline = time.monotonic() + PATIENCE_S
-        while not (workers := [child for child in _children(tasks) if _is_hanging(child)]):
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-        server.kill()
-    (worker,) = workers
-    deadline = time.monotonic() + PATIENCE_S
-    while Path(f"/proc/{worker}").exists():
-        assert time.monotonic() < deadline
-
-
-def _children(tasks: Path) -> list[str]:
-    return [child for file in tasks.glob("*/children") for child in file.read_text().split()]
-
-
-def _is_hanging(process: str) -> bool:
-    return Path(f"/proc/{process}/comm").read_text() == "hanging\n"
-
-
-@pytest.mark.guarantee("converters-are-confined")
-def test_damaged_documents_fail_alone(pool: ConverterPool, tmp_path: Path) -> None:
-    whole = pdf("one", "two")
-    for size in range(0, len(whole), 97):
-        with suppress(ConversionError):
-            found = converted(pool, tmp_path / "x", whole[:size])
-            assert all(part.startswith("## Page") for part in found)
-    assert len(converted(pool, tmp_path / "x", whole)) == 2
-
-
 def test_many_documents_are_converted_at_once_by_two_workers(
     pool: ConverterPool, tmp_path: Path
 ) -> None:
@@ -245,7 +93,7 @@ def test_many_documents_are_converted_at_once_by_two_workers(
 
 
 def test_documents_and_workers_are_counted(tmp_path: Path) -> None:
-    pool = ConverterPool(workers=1, time_s=2, modules=[str(Path(__file__).parent)])
+    pool = ConverterPool(workers=1, time_s=2, modules=[MODULES])
     try:
         converted(pool, tmp_path / "x", pdf("x"))
         assert pool.counts.workers == 1
