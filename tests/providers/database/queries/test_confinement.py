@@ -13,7 +13,7 @@ from resource_server.providers.database.options import ColumnOptions, Query, Tab
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.timing import Timing
 from tests.providers.database.owners import Owner
-from tests.providers.database.queries.test_policy_rewrite import (
+from tests.providers.database.queries.shop import (
     CONSENTED,
     RESTRICTED,
     SHOP,

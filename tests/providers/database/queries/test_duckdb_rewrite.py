@@ -15,7 +15,7 @@ from resource_server.providers.database.options import Query
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import settle
 from resource_server.testing.tool_rules import SilentToolRequest
-from tests.providers.database.queries.test_policy_rewrite import RESTRICTED, SHOP
+from tests.providers.database.queries.shop import RESTRICTED, SHOP
 
 pytestmark = pytest.mark.anyio
 
