@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from resource_server.manifest import Manifest, MountSpec, references, sources
+from resource_server.manifest import Manifest, MountSpec, provider_references, sources
 from resource_server.manifest.data import Problems
 from resource_server.manifest.wording import one_line, printable
 from resource_server.provider import Provider
@@ -75,13 +75,13 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
     """Return the function that imports the class of a provider reference."""
 
     def find_class(reference: str, directory: pathlib.Path) -> type:
-        built_in = references.built_in(reference)
+        built_in = provider_references.built_in(reference)
         if built_in is not None:
             return built_in
-        references.check_reference(reference)
+        provider_references.check_reference(reference)
         if not allow_plugins:
             raise ValueError(f"'{printable(reference)}' is a plugin, and plugins are not allowed")
-        named = references.FILE.fullmatch(reference)
+        named = provider_references.FILE.fullmatch(reference)
         if named is None:
             return _installed_class(reference)
         file, class_name = named.groups()
@@ -91,7 +91,7 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
 
 
 def _installed_class(name: str) -> type:
-    entry = references.installed()[name]
+    entry = provider_references.installed()[name]
     with _import_errors(f"provider '{name}' ({entry.value})"):
         found = entry.load()
     if isinstance(found, ModuleType):

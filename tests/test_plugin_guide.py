@@ -19,7 +19,7 @@ import pytest
 from resource_server import plugins
 from resource_server import provider as contract
 from resource_server.errors import ManifestError
-from resource_server.manifest.references import GROUP
+from resource_server.manifest.provider_references import GROUP
 from resource_server.protocol.client_features.client_roots import RootsRequest
 from resource_server.protocol.client_features.elicitation_form import Elicitation
 from resource_server.protocol.client_features.request_state import MAX_STATE_CHARACTERS

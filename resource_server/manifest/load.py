@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from resource_server import uris
-from resource_server.manifest import environment, references, yaml_reader
+from resource_server.manifest import environment, provider_references, yaml_reader
 from resource_server.manifest.data import DataPath, Positions, Problems, dotted, is_mapping
 from resource_server.manifest.databases.database_url import (
     DatabaseUrl,
@@ -93,9 +93,9 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
 
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:
-    found = references.built_in(reference)
+    found = provider_references.built_in(reference)
     if found is None:  # only then: listing installed packages is slow
-        references.check_reference(reference)
+        provider_references.check_reference(reference)
     return found
 
 

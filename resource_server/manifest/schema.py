@@ -18,7 +18,7 @@ from pydantic.errors import (
     PydanticUserError,
 )
 
-from resource_server.manifest import references
+from resource_server.manifest import provider_references
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
 from resource_server.manifest.model import ClientFolders, MountOptions, ServerOptions, Tools
@@ -53,7 +53,7 @@ def manifest_schema() -> Schema:
         "root": _root(),
         "database": _mount("database", has_use=False),
     }
-    names = [*references.built_in_names(), *references.installed()]
+    names = [*provider_references.built_in_names(), *provider_references.installed()]
     for name in names:
         # A package that fails to import has no known options; `check` reports the failure.
         with contextlib.suppress(Exception):
@@ -139,7 +139,7 @@ def _root() -> Schema:
 
 
 def _mount(name: str, *, has_use: bool = True) -> Schema:
-    cls = references.built_in(name) or references.installed()[name].load()
+    cls = provider_references.built_in(name) or provider_references.installed()[name].load()
     found = _object(cls)
     properties = {**_properties(MountOptions), **found["properties"]}
     if has_use:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from resource_server.access import current
 from resource_server.catalog.read_result import ReadResult
 from resource_server.protocol import revisions
-from resource_server.protocol.client_features.inputs import (
+from resource_server.protocol.client_features.client_inputs import (
     ClientInputs,
     InputRequired,
     InvalidAnswer,

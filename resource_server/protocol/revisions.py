@@ -1,7 +1,7 @@
 """Protocol revisions: methods, error codes and features. The only place that compares them.
 
 Sources: the schema of each revision. 2026-07-28 replaces the initialize handshake by an envelope in
-the `_meta` of each request.
+the `_meta` of each request. Which revision a client gets: `client_connection`.
 """
 
 from __future__ import annotations

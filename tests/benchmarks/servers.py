@@ -47,10 +47,10 @@ def ours(source: Path) -> list[str]:
 
 def ours_unlimited(source: Path) -> list[str]:
     """Return the command that serves a manifest without the rate limit of SQL of callers."""
-    limit = "resource_server.providers.database.queries.caller_sql._BURST"
+    limit = "resource_server.providers.database.queries.callers.caller_sql._BURST"
     return [
         *(sys.executable, "-c"),
-        "import resource_server.providers.database.queries.caller_sql;"
+        "import resource_server.providers.database.queries.callers.caller_sql;"
         f"{limit} = 10**9; from resource_server.cli import main; main({['serve', str(source)]!r})",
     ]
 

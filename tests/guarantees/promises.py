@@ -167,7 +167,7 @@ PROMISES = (
             "what is visible.",
         ),
         (
-            "providers/database/queries/caller_sql.py",
+            "providers/database/queries/callers/caller_sql.py",
             "providers/database/engines/sqlite/policy_connection.py",
             "providers/database/engines/sql_login.py",
             "providers/database/engines/duckdb",

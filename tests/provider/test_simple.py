@@ -434,7 +434,9 @@ def test_an_installed_function_has_its_options_in_the_schema(
         def load(self) -> object:
             return feed
 
-    monkeypatch.setattr("resource_server.manifest.references.installed", lambda: {"feed": Entry()})
+    monkeypatch.setattr(
+        "resource_server.manifest.provider_references.installed", lambda: {"feed": Entry()}
+    )
     found = manifest_schema()["$defs"]["provider-feed"]
     assert (found["description"], found["required"]) == ("Records of a feed.", ["order"])
     assert found["properties"]["limit"]["default"] == 9

@@ -17,7 +17,7 @@ import msgspec
 
 from resource_server import __version__, media_types
 from resource_server.cli import console, log_output, source_arguments
-from resource_server.cli.hosts import folders, host
+from resource_server.cli.hosts import folders, known_hosts
 from resource_server.cli.hosts.config_change import ProgramFailed, run_program
 from resource_server.cli.hosts.installed_entries import installed_entries
 from resource_server.cli.hosts.text_edit import CannotEdit
@@ -157,7 +157,7 @@ def _hosts() -> Iterator[Finding]:
     except CannotEdit as error:
         yield Finding("hosts", "missing", error.message)
         return
-    found = host.found_here(here)
+    found = known_hosts.found_here(here)
     if not found:
         yield Finding("hosts", "missing", "none is found on this machine")
     for each, entries in installed_entries(found, here, source_arguments.current_timing()):

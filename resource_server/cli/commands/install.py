@@ -18,8 +18,8 @@ from resource_server.cli import console, log_output, source_arguments, source_cl
 from resource_server.cli.hosts import config_file, folders
 from resource_server.cli.hosts.config_change import ConfigChange, agreed
 from resource_server.cli.hosts.folders import Folders
-from resource_server.cli.hosts.host import HOSTS, SCOPES, Host, Place, Scope
 from resource_server.cli.hosts.installed_entries import installed_entries
+from resource_server.cli.hosts.known_hosts import HOSTS, SCOPES, Host, Place, Scope
 from resource_server.cli.hosts.server_entry import ServerEntry, Shape
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest import sources

@@ -9,7 +9,7 @@ import re
 import click
 
 from resource_server.cli import console, log_output
-from resource_server.manifest import references
+from resource_server.manifest import provider_references
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 _MAX_LENGTH = 60
@@ -138,7 +138,7 @@ def command(name: str, folder: str | None) -> int:
             "letters, digits and single hyphens, a letter first: my-notes",
             status=2,
         )
-    if keyword.iskeyword(name) or name in _TAKEN or name in references.built_in_names():
+    if keyword.iskeyword(name) or name in _TAKEN or name in provider_references.built_in_names():
         return console.fail(f"the name '{name}' is taken; choose another: my-{name}", status=2)
     to = pathlib.Path(f"resource-server-{name}" if folder is None else folder)
     shown = console.escaped(str(to))
@@ -160,5 +160,5 @@ def command(name: str, folder: str | None) -> int:
 
 
 def _filled(text: str, name: str, identifier: str) -> str:
-    text = text.replace("@GROUP@", references.GROUP)
+    text = text.replace("@GROUP@", provider_references.GROUP)
     return text.replace("@NAME@", name).replace("@IDENTIFIER@", identifier)

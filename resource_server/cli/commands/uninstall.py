@@ -11,7 +11,7 @@ from resource_server.cli.commands.install import complete_hosts, named_host, pla
 from resource_server.cli.hosts import config_file, folders
 from resource_server.cli.hosts.config_change import ConfigChange, agreed
 from resource_server.cli.hosts.config_file import ConfigFile
-from resource_server.cli.hosts.host import SCOPES, Host, Scope
+from resource_server.cli.hosts.known_hosts import SCOPES, Host, Scope
 from resource_server.cli.hosts.server_entry import ServerEntry
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest.wording import printable

@@ -12,7 +12,7 @@ import click
 
 from resource_server.cli import console
 from resource_server.cli.hosts.config_file import ConfigFile
-from resource_server.cli.hosts.host import Host
+from resource_server.cli.hosts.known_hosts import Host
 from resource_server.cli.hosts.text_edit import CannotEdit, Edit, diff_lines
 from resource_server.manifest.wording import one_line
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from resource_server.cli.hosts import folders
 from resource_server.cli.hosts.folders import Folders
-from resource_server.cli.hosts.host import Place
 from resource_server.cli.hosts.json_edit import JsonConfig
+from resource_server.cli.hosts.known_hosts import Place
 from resource_server.cli.hosts.text_edit import CannotEdit, ConfigText, Edit, applied
 from resource_server.cli.hosts.toml_edit import TomlConfig
 from resource_server.cli.hosts.yaml_edit import YamlConfig

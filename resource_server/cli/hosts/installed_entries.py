@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 from resource_server.cli import console
 from resource_server.cli.hosts import config_file
 from resource_server.cli.hosts.folders import Folders
-from resource_server.cli.hosts.host import Host
+from resource_server.cli.hosts.known_hosts import Host
 from resource_server.cli.hosts.server_entry import ServerEntry
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest.databases.database_url import redacted_url

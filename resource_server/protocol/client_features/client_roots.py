@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from resource_server.catalog.mount import log_failure
 from resource_server.errors import CannotElicit
-from resource_server.protocol.client_features.inputs import Input
+from resource_server.protocol.client_features.client_inputs import Input
 from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send

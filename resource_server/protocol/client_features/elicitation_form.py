@@ -11,7 +11,7 @@ import msgspec
 from typing_extensions import override
 
 from resource_server.errors import CannotElicit
-from resource_server.protocol.client_features.inputs import Input
+from resource_server.protocol.client_features.client_inputs import Input
 from resource_server.protocol.revisions import Revision
 from resource_server.provider.tools import ElicitationAnswer, Schema
 

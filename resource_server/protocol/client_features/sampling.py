@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from resource_server.errors import CannotElicit, ResourceServerError
 from resource_server.protocol import content_blocks
-from resource_server.protocol.client_features.inputs import Input
+from resource_server.protocol.client_features.client_inputs import Input
 from resource_server.protocol.revisions import Revision
 from resource_server.provider.tools import (
     MediaBlock,

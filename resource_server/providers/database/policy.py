@@ -1,4 +1,4 @@
-"""Exposure policy of a database: visible tables and columns, row conditions and value masks."""
+"""Exposure policy of a database: visible tables and columns, keys, row conditions and masks."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ from resource_server.providers.database.options import (
     WatchMode,
 )
 from resource_server.providers.database.policy import Policy
-from resource_server.providers.database.queries.caller_sql import (
+from resource_server.providers.database.queries.callers.caller_sql import (
     DIALECTS,
     TOOL_NAME,
     CallerSql,

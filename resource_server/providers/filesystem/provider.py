@@ -1,4 +1,8 @@
-"""The `filesystem` provider: serves a folder tree as collections and documents."""
+"""The `filesystem` provider: serves a folder tree as collections and documents.
+
+A read takes a file's status before its content, from one descriptor: a version is never newer than
+the content that it stands for.
+"""
 
 from __future__ import annotations
 

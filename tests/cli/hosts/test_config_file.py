@@ -7,7 +7,7 @@ import pytest
 from resource_server.cli.hosts import config_file
 from resource_server.cli.hosts.config_file import ConfigFile
 from resource_server.cli.hosts.folders import Folders
-from resource_server.cli.hosts.host import Place
+from resource_server.cli.hosts.known_hosts import Place
 from resource_server.cli.hosts.text_edit import CannotEdit
 
 TEXT = '{"mcpServers": {}}'

@@ -9,7 +9,7 @@ import pytest
 
 from resource_server.cli.hosts import folders
 from resource_server.cli.hosts.folders import shown
-from resource_server.cli.hosts.host import HOSTS
+from resource_server.cli.hosts.known_hosts import HOSTS
 from resource_server.cli.hosts.text_edit import CannotEdit
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resource_server.cli.hosts.host import HOSTS
+from resource_server.cli.hosts.known_hosts import HOSTS
 from resource_server.cli.hosts.server_entry import ServerEntry, Shape
 from tests.cases import for_each
 

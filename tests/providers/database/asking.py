@@ -10,7 +10,7 @@ from resource_server.providers.database.engines.contract import Engine, SqlEngin
 from resource_server.providers.database.engines.sql_login import SqlLogin
 from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.policy import Policy
-from resource_server.providers.database.queries.caller_sql import CallerSql, ConfinedSql
+from resource_server.providers.database.queries.callers.caller_sql import CallerSql, ConfinedSql
 from resource_server.providers.database.queries.confinement import EngineConfinedSql
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.timing import Timing

@@ -74,7 +74,7 @@ def make_engine(
             _path(url.partition(":///")[2]), readable=readable, interval=interval or 0.05
         )
     if name == "duckdb":
-        from resource_server.providers.database.engines.duckdb.data_files import (
+        from resource_server.providers.database.engines.duckdb.data_sources import (
             DatabaseSource,
             FilesSource,
         )

@@ -1,1 +1,1 @@
-"""Declared queries: SQL of the manifest, its parameters and its confinement."""
+"""SQL of the manifest (declared queries): its parameters, functions and confinement."""

@@ -9,8 +9,12 @@ from typing import Final, TypeAlias
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
-from resource_server.providers.database.queries.called_functions import CalledFunction
-from resource_server.providers.database.queries.sql_tree import SqlTree, definition, name_columns
+from resource_server.providers.database.queries.callers.sql_tree import (
+    SqlTree,
+    definition,
+    name_columns,
+)
+from resource_server.providers.database.queries.declared_functions import CalledFunction
 
 TablePath: TypeAlias = tuple[str, ...]
 """Name of a table as it is written: perhaps a database, perhaps a schema, then the name."""

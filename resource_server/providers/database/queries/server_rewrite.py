@@ -1,6 +1,6 @@
 """Declared queries of servers, confined to exposed rows and columns.
 
-Functions that may read tables are refused (`called_functions`), and so is the catalog. The
+Functions that may read tables are refused (`declared_functions`), and so is the catalog. The
 manifest's author is trusted to mean no harm: views may read whatever their owner lets them, and
 functions are what they are declared to be.
 """
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.queries import called_functions
+from resource_server.providers.database.queries import declared_functions
 from resource_server.providers.database.queries.declared import DeclaredQuery
 from resource_server.providers.database.queries.policy_rewrite import (
     QueryRewriter,
@@ -73,7 +73,7 @@ class ServerRewriter(QueryRewriter):
         from resource_server.providers.database.queries.query_tree import QueryTree
 
         tree = QueryTree(query.text, self._engine.name)
-        function = await called_functions.reading(
+        function = await declared_functions.reading(
             tree.functions(), self._engine.name, self._run_own
         )
         if function is not None and await self._hides():

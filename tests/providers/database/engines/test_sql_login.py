@@ -30,7 +30,7 @@ from resource_server.providers.database.options import (
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.queries.caller_sql import CallerSql
+from resource_server.providers.database.queries.callers.caller_sql import CallerSql
 from resource_server.runtime.option_types import Duration
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import Wire, server_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from resource_server.providers.database.queries.called_functions import CalledFunction
+from resource_server.providers.database.queries.declared_functions import CalledFunction
 from resource_server.providers.database.queries.query_tree import QueryTree
 
 

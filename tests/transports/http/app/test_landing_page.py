@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from resource_server import __version__
-from resource_server.cli.hosts.host import HOSTS as INSTALLABLE
+from resource_server.cli.hosts.known_hosts import HOSTS as INSTALLABLE
 from resource_server.transports.http.app import landing_page
 from tests.cases import for_each
 from tests.transports.http.observability.monitor import BEARER, GIVEN, get

@@ -16,7 +16,7 @@ from resource_server.errors import IN_CHECK, InvalidParameter, MountUnavailable,
 from resource_server.providers.database.engines.causes import failure, unavailable
 from resource_server.providers.database.engines.contract import VisibleTables
 from resource_server.providers.database.engines.duckdb import causes
-from resource_server.providers.database.engines.duckdb.data_files import (
+from resource_server.providers.database.engines.duckdb.data_sources import (
     DatabaseSource,
     FilesSource,
     State,

@@ -41,7 +41,7 @@ from resource_server.providers.database.engines.duckdb.current_worker import (
     CallerWorkers,
     CurrentWorker,
 )
-from resource_server.providers.database.engines.duckdb.data_files import (
+from resource_server.providers.database.engines.duckdb.data_sources import (
     NO_FILE,
     DatabaseSource,
     FilesSource,

@@ -25,7 +25,7 @@ from resource_server.errors import (
 from resource_server.providers.database.masks import MaskKind
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.queries.caller_sql import CallerSql
+from resource_server.providers.database.queries.callers.caller_sql import CallerSql
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
 from resource_server.runtime.server_key import process_key

@@ -15,7 +15,7 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engines.contract import Statement, UnfitParameter
 from resource_server.providers.database.engines.duckdb import causes
-from resource_server.providers.database.engines.duckdb.data_files import (
+from resource_server.providers.database.engines.duckdb.data_sources import (
     DatabaseSource,
     FilesSource,
 )

@@ -215,7 +215,7 @@ class CallerSql:
         self, sql: str, given: Mapping[str, Any], visible: VisibleTables, most: int
     ) -> Statement:
         """Return a statement for what is visible, written anew."""
-        from resource_server.providers.database.queries.sql_tree import SqlTree
+        from resource_server.providers.database.queries.callers.sql_tree import SqlTree
 
         try:
             tree = SqlTree(sql, self._name)

@@ -11,7 +11,7 @@ import pytest
 from mcp_types.methods import parse_server_request
 
 from resource_server.protocol.client_connection import MAX_RUNNING
-from resource_server.protocol.client_features.inputs import MAX_PARAMS_BYTES
+from resource_server.protocol.client_features.client_inputs import MAX_PARAMS_BYTES
 from resource_server.protocol.client_features.request_state import MAX_STATE_CHARACTERS
 from resource_server.protocol.client_features.server_requests import MAX_OPEN
 from resource_server.provider.tools import MediaBlock, SamplingMessage, ToolRequest, ToolResult

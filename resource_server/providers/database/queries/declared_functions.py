@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from resource_server.providers.database.engines.contract import EngineName
-from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
+from resource_server.providers.database.queries.callers.sql_vocabulary import VOCABULARY
 
 RunOwn: TypeAlias = Callable[..., Awaitable[Sequence[tuple[object, ...]]]]
 """Returns the rows of a statement of the program's own, given its parameters."""

@@ -15,8 +15,8 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Statement,
 )
-from resource_server.providers.database.queries.sql_tree import MAX_CHARACTERS, SqlTree
-from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
+from resource_server.providers.database.queries.callers.sql_tree import MAX_CHARACTERS, SqlTree
+from resource_server.providers.database.queries.callers.sql_vocabulary import VOCABULARY
 
 _SERVERS: Sequence[EngineName] = ("postgresql", "mariadb", "mysql")
 _TABLES = {"orders": ("id", "total", "status", "note"), "customers": ("id", "name")}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.cli.hosts.folders import Folders
-from resource_server.cli.hosts.host import HOSTS, Host, found_here
+from resource_server.cli.hosts.known_hosts import HOSTS, Host, found_here
 from resource_server.cli.hosts.server_entry import ServerEntry
 
 BY_ID = {host.id: host for host in HOSTS}

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from resource_server.providers.database.engines.contract import EngineName, RefusedStatement
-from resource_server.providers.database.queries.sql_vocabulary import VOCABULARY
+from resource_server.providers.database.queries.callers.sql_vocabulary import VOCABULARY
 
 MAX_TOKENS: Final = 4_000
 _BITS: Final = frozenset((TokenType.HEX_STRING, TokenType.BIT_STRING))

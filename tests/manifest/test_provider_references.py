@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from resource_server.manifest import references
+from resource_server.manifest import provider_references
 from resource_server.providers.database.provider import Database
 from resource_server.providers.filesystem import Filesystem
 
@@ -16,7 +16,7 @@ from resource_server.providers.filesystem import Filesystem
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two installed providers; one of them has the name of a built-in one."""
     entries = importlib.metadata.EntryPoints(
-        importlib.metadata.EntryPoint(name, f"acme:{name}", references.GROUP)
+        importlib.metadata.EntryPoint(name, f"acme:{name}", provider_references.GROUP)
         for name in ("wiki", "filesystem", "git")
     )
 
@@ -28,21 +28,21 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_built_in_providers_are_found_by_name() -> None:
-    assert references.built_in("filesystem") is Filesystem
-    assert references.built_in("database") is Database
-    assert references.built_in("other") is None
-    assert references.built_in_names() == ["filesystem", "database"]
+    assert provider_references.built_in("filesystem") is Filesystem
+    assert provider_references.built_in("database") is Database
+    assert provider_references.built_in("other") is None
+    assert provider_references.built_in_names() == ["filesystem", "database"]
 
 
 @pytest.mark.usefixtures("installed")
 def test_installed_providers_are_sorted_and_never_replace_built_in_ones() -> None:
-    assert list(references.installed()) == ["git", "wiki"]
+    assert list(provider_references.installed()) == ["git", "wiki"]
 
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("reference", ["filesystem", "wiki", "mine.py", "a/b.py:Mine"])
 def test_known_names_and_files_are_accepted_without_an_import(reference: str) -> None:
-    references.check_reference(reference)
+    provider_references.check_reference(reference)
 
 
 @pytest.mark.usefixtures("installed")
@@ -60,4 +60,4 @@ def test_known_names_and_files_are_accepted_without_an_import(reference: str) ->
 )
 def test_an_unknown_reference_names_the_likely_one_or_all(reference: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        references.check_reference(reference)
+        provider_references.check_reference(reference)

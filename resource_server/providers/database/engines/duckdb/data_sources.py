@@ -1,4 +1,7 @@
-"""Data files of a database, by their pattern: which tables they make, and when they change."""
+"""Data files of a database, by their pattern: which tables they make, and when they change.
+
+How they are read: `data_tables`.
+"""
 
 from __future__ import annotations
 

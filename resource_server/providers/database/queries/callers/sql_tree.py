@@ -26,15 +26,18 @@ from resource_server.providers.database.engines.contract import (
     RefusedStatement,
     Statement,
 )
-from resource_server.providers.database.queries.sql_checks import (
+from resource_server.providers.database.queries.callers.sql_checks import (
     check_kept,
     check_node,
     check_tokens,
 )
-from resource_server.providers.database.queries.sql_dialects import DIALECTS, NestedTooDeeply
-from resource_server.providers.database.queries.sql_searches import Searches
-from resource_server.providers.database.queries.sql_sources import Sources
-from resource_server.providers.database.queries.sql_vocabulary import (
+from resource_server.providers.database.queries.callers.sql_dialects import (
+    DIALECTS,
+    NestedTooDeeply,
+)
+from resource_server.providers.database.queries.callers.sql_searches import Searches
+from resource_server.providers.database.queries.callers.sql_sources import Sources
+from resource_server.providers.database.queries.callers.sql_vocabulary import (
     CALLED,
     COLLATIONS,
     FUNCTIONS,
