@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-
-from msgspec.structs import replace
+from functools import partial
 
 from resource_server import media_types
 from resource_server.catalog.contract_guard import GuardedProvider
@@ -21,11 +20,12 @@ from resource_server.errors import (
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns
+from resource_server.search import ranking
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import NO_MATCHES, LineQuery, Matches, lines_to_keep
-from resource_server.search.top_k import INVALID, TopK, to_path
+from resource_server.search.top_k import INVALID, TopK
 
 WALK_PAGE = 100
 """Resources listed at a time."""
@@ -52,8 +52,8 @@ async def search_mount(
     walk = _MountWalk(mount.provider, top, walk_page)
     if request.where == "names":
         return await _search_names(request, walk, after=after, limit=limit, deadline=deadline)
-    search = _TextSearch(mount, request, walk, limit=limit, deadline=deadline)
-    return await search.page(after)
+    search = _TextSearch(mount, request, walk, after=after, limit=limit, deadline=deadline)
+    return await search.page()
 
 
 async def _search_names(
@@ -65,7 +65,7 @@ async def _search_names(
     deadline: float,
 ) -> SearchPage:
     query = NameQuery.of(request)
-    top_k = TopK[Resource](query, after, limit)
+    top_k = TopK[Resource](query.key, after, limit, has_windows=False)
     looked_at = 0
     stopped_at: Path | None = None
     walk.start_after(top_k.start)
@@ -73,19 +73,18 @@ async def _search_names(
         for resource in page:
             rank = query.rank(resource.path)
             if rank is not None:
-                top_k.add(resource.path, rank, resource)
+                top_k.add(resource.path, rank, lambda resource=resource: resource)
         looked_at += len(page)
         request.report_progress(len(page))
         if time.monotonic() >= deadline and not walk.has_ended:
             stopped_at = page[-1].path
-    found, following = top_k.page(stopped_at)
-    total = looked_at if stopped_at is None and not top_k.start else None
+    found, following, beyond = top_k.page(stopped_at)
     return SearchPage(
         hits=[Hit(resource) for resource in found],
         next=following,
-        looked_at=looked_at,
-        total=total,
-        beyond=top_k.beyond,
+        looked_at=0 if top_k.is_continued else looked_at,
+        total=looked_at if stopped_at is None and after is None else None,
+        beyond=beyond,
         is_counted=stopped_at is None,
     )
 
@@ -136,30 +135,35 @@ class _TextSearch:
     """Reads the documents of a walk, several at a time, and matches their lines."""
 
     def __init__(
-        self, mount: Mount, request: SearchRequest, walk: _MountWalk, *, limit: int, deadline: float
+        self,
+        mount: Mount,
+        request: SearchRequest,
+        walk: _MountWalk,
+        *,
+        after: str | None,
+        limit: int,
+        deadline: float,
     ) -> None:
         self._mount = mount
         self._request = request
         self._query = LineQuery(request)
         self._walk = walk
-        self._limit = limit
         self._deadline = deadline
         self._files = None if request.files is None else FileGlob(request.files)
-        self._hits: list[Hit] = []
-        self._looked_at = self._quoted = self._beyond = 0
+        self._best = TopK[Hit](ranking.key, after, limit, has_windows=False)
+        self._is_first = after is None
+        self._looked_at = self._quoted = 0
         self._gaps = Gaps()
-        self._is_counting = False
-        """Whether the page is full, and the other matches are counted."""
         self._is_exact = True
-        """Whether all matching lines of the other documents were counted."""
+        """Whether all matching lines of all documents were counted."""
         self._has_failed = False
 
-    async def page(self, after: str | None) -> SearchPage:
-        """Return a page of hits in walk order."""
-        self._walk.start_after(to_path(after or ""))
-        full: SearchPage | None = None
-        """The page, while the matches after it are counted."""
+    async def page(self) -> SearchPage:
+        """Return a page of hits: the best of all, or of the first in walk order if time is over."""
+        best = self._best
+        self._walk.start_after(best.start)
         last: Path | None = None
+        is_enough = False
         while page := await self._walk.next():
             at = 0
             while at < len(page):
@@ -171,31 +175,28 @@ class _TextSearch:
                     # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
                     self._gaps.add(last, _TOO_SLOW)
-                if full is None and len(self._hits) == self._limit and not self._is_late():
-                    full = self._page(last)
-                    if not self._request.count_s:
-                        return full
-                    self._is_counting = True
-                    left = self._deadline - time.monotonic()
-                    self._deadline = time.monotonic() + min(self._request.count_s, left)
-                elif self._is_late() or done < len(batch):
-                    return self._page(last) if full is None else self._counted(full)
-        if full is None or not self._beyond:
-            total = None if after else self._looked_at
-            return replace(self._page(None), total=total, is_counted=True)
-        return replace(self._counted(full), is_counted=self._is_exact)
+                if not is_enough and best.is_full and not best.is_continued:
+                    is_enough = True
+                    until = time.monotonic() + self._request.count_s
+                    self._deadline = min(self._deadline, until)
+                is_end = self._walk.has_ended and at == len(page)
+                if done < len(batch) or (self._is_late() and not is_end):
+                    return self._page(last)
+        return self._page(None)
 
     def _page(self, last: Path | None) -> SearchPage:
-        following = None if last is None else "/".join(last)
+        hits, following, beyond = self._best.page(last)
+        # What is walked once more was reported with the first page.
+        is_new = not self._best.is_continued
         return SearchPage(
-            hits=self._hits,
+            hits=hits,
             next=following,
-            looked_at=self._looked_at,
-            unsearched=self._gaps.entries(),
+            looked_at=self._looked_at * is_new,
+            total=self._looked_at if last is None and self._is_first else None,
+            unsearched=self._gaps.entries() if is_new else (),
+            beyond=beyond,
+            is_counted=last is None and self._is_exact,
         )
-
-    def _counted(self, full: SearchPage) -> SearchPage:
-        return replace(full, beyond=self._beyond)
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
@@ -211,7 +212,7 @@ class _TextSearch:
                 task.cancel()
         done = documents = 0
         for resource, task in zip(resources, tasks, strict=True):
-            if not task.done() or (len(self._hits) == self._limit and not self._is_counting):
+            if not task.done():
                 break
             done += 1
             documents += resource.type == "document"
@@ -219,19 +220,18 @@ class _TextSearch:
             try:
                 found = NO_MATCHES
                 if isinstance(text, bytes) and text:
-                    found = await self._matches(text)
+                    found = await self._matches(text, resource.path)
             except DeadlineExceeded:
                 done -= 1
                 documents -= resource.type == "document"
                 break
             if isinstance(text, str):
                 self._gaps.add(resource.path, text)
-            elif found.count and self._is_counting:
-                self._beyond += found.count
-                self._is_exact = self._is_exact and found.is_counted
             elif found.count:
-                self._quoted += found.shown
-                self._hits.append(found.hit(resource))
+                self._is_exact = self._is_exact and found.is_counted
+                make = partial(found.hit, resource)
+                if self._best.add(resource.path, found.rank, make, found.count):
+                    self._quoted += found.shown
         self._looked_at += documents
         self._request.report_progress(documents)
         return done
@@ -262,15 +262,15 @@ class _TextSearch:
     def _is_sought(self, path: Path) -> bool:
         return self._files is None or self._files.matches(path)
 
-    async def _matches(self, text: bytes) -> Matches:
+    async def _matches(self, text: bytes, path: Path) -> Matches:
         keep = lines_to_keep(self._request, self._quoted)
         if len(text) <= _LOOP_BYTES and not self._request.is_pattern:
-            return self._query.matches(text, keep=keep)
+            return self._query.matches(text, keep=keep, path=path)
         # Imported here: not every search needs a thread.
         from anyio import to_thread
 
         return await to_thread.run_sync(
-            self._query.matches, text, self._check_deadline, keep, abandon_on_cancel=True
+            self._query.matches, text, self._check_deadline, keep, path, abandon_on_cancel=True
         )
 
     def _check_deadline(self) -> None:

@@ -38,8 +38,9 @@ from resource_server.provider.search import (
     Where,
 )
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.search import ranking
 from resource_server.search.coverage import FAILED
-from resource_server.search.name_match import OTHER, NameQuery
+from resource_server.search.name_match import EXACT, OTHER, NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import LineQuery, has_expressions
 
@@ -67,6 +68,13 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(?!\S)|(\S+)')
 _SPECIAL = re.compile(r'["\\]')
 _ESCAPE = r"\\\g<0>"
 _ESCAPED = re.compile(r'\\(["\\])')
+
+_STOP_WORDS = frozenset(
+    "a about an and any are as at be been by can could do does for from had has have how i if in "
+    "is it its me my of on or our should that the their them there these they this those to was we "
+    "were what when where which who why will with would you your".split()
+)
+"""Words that say nothing about what is sought."""
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 """A count of a cursor; with what is added to it, a cursor still holds it."""
@@ -96,6 +104,10 @@ class SearchHit(msgspec.Struct, frozen=True):
     """Whether more lines match after those in `lines`."""
     is_counted: bool = True
     """Whether `matches` are all of them."""
+    best: int | None = None
+    """Number of the line that says most, as in `Hit`."""
+    tier: int = 2
+    """Place in its page: names that match exactly, lines that define what is sought, the others."""
 
 
 class SearchGap(msgspec.Struct, frozen=True):
@@ -194,7 +206,9 @@ def parse_query(
     if uris.display(query) != query or any(end in query for end in "\0\r\n"):
         raise InvalidParameter("the query is not one line of text")
     expression = _EXPRESSION.fullmatch(query) if has_expressions() else None
-    words = [query.strip()] if _EXPRESSION.fullmatch(query) else _words(query)
+    words, typed = [query.strip()], ""
+    if not _EXPRESSION.fullmatch(query):
+        words, typed = _words(query)
     if not any(words):
         raise InvalidParameter(
             "the query is empty; write words, a glob of a name, or a phrase in quotes"
@@ -223,6 +237,7 @@ def parse_query(
     if where != "names":
         requests["text"] = text
         if len(words) > 1:
+            requests["text"] = text = msgspec.structs.replace(text, text=typed)
             requests["document"] = msgspec.structs.replace(text, together="document")
             requests["most"] = msgspec.structs.replace(text, together="most")
     return requests
@@ -233,14 +248,26 @@ def phrase(text: str) -> str:
     return f'"{_SPECIAL.sub(_ESCAPE, text)}"'
 
 
-def _words(query: str) -> list[str]:
-    """Return the words and phrases of a query, each once."""
+def _words(query: str) -> tuple[list[str], str]:
+    """Return the words and phrases of a query, each once, and all of it as one phrase.
+
+    Where there are others, stop words are left out of the words.
+    """
     found: dict[str, str] = {}
+    telling: dict[str, str] = {}
+    tokens: list[str] = []
     for token in _TOKEN.finditer(query):
         word = token[2] if token[1] is None else _ESCAPED.sub(r"\1", token[1])
-        if word.strip():
-            found.setdefault(word.casefold(), word)
-    return [*found.values()]
+        if not word.strip():
+            continue
+        tokens.append(word)
+        folded = word.casefold()
+        found.setdefault(folded, word)
+        # In capitals it is another word, or SQL.
+        is_plain = token[1] is None and not (word.isupper() and len(word) > 1)
+        if not is_plain or folded not in _STOP_WORDS:
+            telling.setdefault(folded, word)
+    return [*(telling or found).values()], " ".join(tokens)
 
 
 async def search_mounts(
@@ -391,6 +418,7 @@ class _PageSearch:
             await self._search_step(step, limit)
         if last.step == "most" and self._has_two_words and self._hits:
             self._notes.insert(0, _ONE_OF_TWO)
+        self._hits.sort(key=_tier)
         total = last.total if last.rest is None else None
         state.steps[:] = [
             step
@@ -521,7 +549,10 @@ class _PageSearch:
                 rank = query.rank(path)
                 ranked.append((OTHER if rank is None else rank, len("/".join(path)), hit))
         ranked.sort(key=lambda hit: hit[:2])
-        self._hits += [hit for _, _, hit in ranked]
+        self._hits += [
+            msgspec.structs.replace(hit, tier=0) if rank == EXACT else hit
+            for rank, _, hit in ranked
+        ]
 
     async def _search_text(self, step: _StepState) -> None:
         mount_cursor = step.cursors[0]
@@ -559,8 +590,15 @@ class _PageSearch:
         limit = max(self._size, _MAX_LINES) * (2 * self._options.context + 1)
         lines = hit.lines[:limit]
         matches, is_counted = _matches_of(hit)
-        has_more = hit.has_more_lines or len(lines) < len(hit.lines)
-        return SearchHit(mount.entry(hit.resource), _clipped(lines), matches, has_more, is_counted)
+        return SearchHit(
+            mount.entry(hit.resource),
+            _clipped(lines),
+            matches,
+            has_more_lines=hit.has_more_lines or len(lines) < len(hit.lines),
+            is_counted=is_counted,
+            best=hit.best,
+            tier=1 if hit.rank is not None and ranking.is_definition(hit.rank) else 2,
+        )
 
     async def _search(
         self, step: _StepState, cursors: Sequence[_MountCursor], limit: int
@@ -639,6 +677,10 @@ class _PageSearch:
 
     def _count(self, count: int) -> None:
         self._looked_at += count
+
+
+def _tier(hit: SearchHit) -> int:
+    return hit.tier
 
 
 def _matches_of(hit: Hit) -> tuple[int, bool]:

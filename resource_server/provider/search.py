@@ -24,12 +24,13 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     In `names`, each word is a part or a glob of the name, or of the path if it contains a slash;
     the best match comes first (`resource_server.search.name_match`). In `text`, the lines of
-    documents are searched in the order of the listing (`resource_server.search.text_match`).
+    documents are searched (`resource_server.search.text_match`), and the best documents of those
+    that a page comes by are first (`resource_server.search.ranking`).
     """
 
     text: str
-    """One line of 1 to 1,000 characters; a regular expression comes without its slashes. Several
-    words are joined by spaces."""
+    """One line of 1 to 1,000 characters; a regular expression comes without its slashes. With
+    `words`, the phrase that they were typed as."""
     where: Where
     is_pattern: bool = False
     """Whether `text` is a regular expression (RE2); only if `where` is `text`."""
@@ -49,7 +50,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     context: int = 0
     """Lines to quote before and after each matching line."""
     count_s: float = 0.0
-    """Seconds to go on for after a full page, to count the other matches (`SearchPage.beyond`)."""
+    """Seconds to go on for after a full page, for better matches than those of the page, and to
+    count the others (`SearchPage.beyond`)."""
     on_progress: Callable[[int], None] | None = None
     """Called, in any thread, with the number of resources examined since the last call."""
 
@@ -75,13 +77,18 @@ class Hit(msgspec.Struct, frozen=True):
 
     resource: Resource
     lines: tuple[MatchedLine, ...] = ()
-    """The first matching lines, in a search of text."""
+    """The first matching lines, in a search of text, and the line `best`."""
     has_more_lines: bool = False
     """Whether more lines match after those in `lines`."""
     matches: int | None = None
     """Number of matching lines; None if all are in `lines`."""
     is_counted: bool = True
     """Whether `matches` are all of them."""
+    best: int | None = None
+    """Number of a line among `lines` that says most, such as a definition; if it is the last one,
+    others may match before it that are not among them."""
+    rank: int | None = None
+    """How well the text matches, the best least (`resource_server.search.ranking`)."""
 
 
 class Unsearched(msgspec.Struct, frozen=True):

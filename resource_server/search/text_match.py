@@ -19,9 +19,10 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from resource_server.errors import InvalidParameter
-from resource_server.provider import Resource
+from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchRequest
 from resource_server.runtime import extras
+from resource_server.search.ranking import BEST, PART, PROSE, DocumentRanker, LineRank, LineRanker
 
 MAX_LINES = 5
 """Matching lines quoted per document, even if others have many."""
@@ -50,13 +51,17 @@ class Matches(msgspec.Struct, frozen=True):
     """The matching lines of one document."""
 
     lines: tuple[MatchedLine, ...]
-    """The first ones, with the lines around them, ordered by number."""
+    """The first ones and the best one, with the lines around them, ordered by number."""
     count: int
     """Number of matching lines, at most `MAX_COUNTED`."""
     shown: int
     """Number of matching lines in `lines`."""
     has_more: bool = False
-    """Whether more lines match after those."""
+    """Whether more lines match after those, or between the last two."""
+    best: int | None = None
+    """Number of the line that defines a word or is a heading; None if all are prose."""
+    rank: int = 0
+    """Rank of the document (`ranking`)."""
 
     @property
     def is_counted(self) -> bool:
@@ -65,10 +70,19 @@ class Matches(msgspec.Struct, frozen=True):
 
     def hit(self, resource: Resource) -> Hit:
         """Return the hit of a document."""
-        return Hit(resource, self.lines, self.has_more, self.count, self.is_counted)
+        return Hit(
+            resource,
+            self.lines,
+            self.has_more,
+            self.count,
+            self.is_counted,
+            best=self.best,
+            rank=self.rank,
+        )
 
 
 NO_MATCHES = Matches((), 0, 0)
+_NO_LINE: tuple[LineRank, int] = (PART, PROSE, 2), 0
 
 
 class _Term(Protocol):
@@ -103,6 +117,7 @@ class LineQuery:
         is_ascii = request.text.isascii() and all(map(str.isascii, request.words))
         self.is_ascii = is_ascii and not request.is_pattern
         """Whether what is sought has the same bytes in nearly every encoding."""
+        self._ranker = LineRanker(request)
         self._together = request.together
         self._context = request.context
         self._after_line = request.after_line
@@ -120,20 +135,35 @@ class LineQuery:
                 return False
         return True
 
-    def matches(self, data: bytes, check: Check | None = None, keep: int = MAX_LINES) -> Matches:
-        """Return the matching lines: the first `keep` of them, and their number."""
+    def matches(
+        self,
+        data: bytes,
+        check: Check | None = None,
+        keep: int = MAX_LINES,
+        path: Path = (),
+    ) -> Matches:
+        """Return the matching lines: `keep` of them, their number, and the rank of the document.
+
+        Those kept are the first ones. If none of these is the best and that is not prose, it is
+        kept instead of the last.
+        """
         # `$` matches before a line ending, which may be two characters.
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
-        kept = _Kept(keep, _start_of_line(data, self._after_line))
+        ranker = self._ranker.document(path)
+        kept = _Kept(keep, _start_of_line(data, self._after_line), ranker)
+        missing = 0
         if len(self._terms) == 1:
             count = self._with_term(data, check, kept)
         else:
-            count = self._with_most(data, check, kept)
+            count, missing = self._with_most(data, check, kept)
         if not count:
             return NO_MATCHES
+        place = None if self._after_line else kept.keep_best()
+        best = None if place is None else 1 + _count_newlines(data, 0, place)
         lines = _quoted_lines(data, kept.places, self._context)
-        return Matches(lines, count, len(kept.places), kept.has_more)
+        rank = ranker.rank(data, *kept.best, missing)
+        return Matches(lines, count, len(kept.places), kept.has_more, best, rank)
 
     def _may_miss(self, missing: int) -> bool:
         if self._together == "most":
@@ -148,15 +178,18 @@ class LineQuery:
             end, following = _slice(data, begin, check)
             at = -1
             for at in self._terms[0].lines(data, begin, end):
-                kept.add(at)
+                kept.add(data, at)
             if at >= 0 and following < end:
                 # The rest belongs to a long line that matches already.
                 following = _next_newline(data, at) + 1 or len(data)
             begin = following
         return min(kept.count, MAX_COUNTED)
 
-    def _with_most(self, data: bytes, check: Check | None, kept: _Kept) -> int:
-        """Keep the lines with most words, if the document is one that is sought."""
+    def _with_most(self, data: bytes, check: Check | None, kept: _Kept) -> tuple[int, int]:
+        """Keep the lines with most words, if the document is one that is sought.
+
+        Returns the number of these lines, and of the words missing in the document or on them.
+        """
         most = present = 0
         lines: dict[int, _Kept] = {}
         """By the words in them."""
@@ -166,20 +199,18 @@ class LineQuery:
                 most = found.bit_count()
                 lines.clear()
             if found.bit_count() == most:
-                lines.setdefault(found, kept.empty()).add(at)
+                lines.setdefault(found, kept.empty()).add(data, at)
         every = len(self._terms)
         missing = every - present.bit_count()
         is_sought = most == every
         if self._together != "line":
             is_sought = most < every and bool(missing) == (self._together == "most")
         if not is_sought or not self._may_miss(missing):
-            return 0
+            return 0, 0
         # Of lines with one word each, those of the rarest word say most.
         best = [min(lines.values(), key=_count_of)] if most == 1 else [*lines.values()]
-        for at in sorted(at for each in best for at in each.places):
-            kept.add(at)
-        kept.has_more = kept.has_more or any(each.has_more for each in best)
-        return min(sum(map(_count_of, best)), MAX_COUNTED)
+        kept.take(best)
+        return min(sum(map(_count_of, best)), MAX_COUNTED), missing + every - most
 
     def _lines_with_words(self, data: bytes, check: Check | None) -> Iterator[tuple[int, int]]:
         """Yield where each line with a word first matches, and a bit for each word in it."""
@@ -205,30 +236,56 @@ def lines_to_keep(request: SearchRequest, kept: int) -> int:
 
 
 class _Kept:
-    """Where the lines to quote match: at most `limit` of them, from `begin` on."""
+    """Where the lines to quote match: at most `limit` of them, from `begin` on, and the best."""
 
-    def __init__(self, limit: int, begin: int) -> None:
+    def __init__(self, limit: int, begin: int, ranker: DocumentRanker) -> None:
         self.places: list[int] = []
         self.count = 0
         """Number of places that were offered."""
         self.has_more = False
         """Whether there were more from `begin` on."""
+        self.best: tuple[LineRank, int] = _NO_LINE
+        """The best line, and where it matches."""
         self._limit = limit
         self._begin = begin
+        self._ranker = ranker
 
     def empty(self) -> _Kept:
         """Return the same without places."""
-        return _Kept(self._limit, self._begin)
+        return _Kept(self._limit, self._begin, self._ranker)
 
-    def add(self, at: int) -> None:
+    def add(self, data: bytes, at: int) -> None:
         """Keep the next place, if it is one to keep."""
         self.count += 1
+        if self.best[0] != BEST:
+            line = self._ranker.line(data, at)
+            if line is not None and line < self.best[0]:
+                self.best = line, at
         if at < self._begin:
             return
         if len(self.places) < self._limit:
             self.places.append(at)
         else:
             self.has_more = True
+
+    def take(self, others: Sequence[_Kept]) -> None:
+        """Keep the first places of others, and the best line of all."""
+        places = sorted(at for each in others for at in each.places)
+        self.places = places[: self._limit]
+        self.has_more = len(places) > self._limit or any(each.has_more for each in others)
+        self.best = min(each.best for each in others)
+
+    def keep_best(self) -> int | None:
+        """Keep the best line, if necessary instead of the last, and return its place.
+
+        Returns None if it is prose.
+        """
+        (_, where, _), at = self.best
+        if where == PROSE:
+            return None
+        if at not in self.places:
+            self.places[-1:] = [at]
+        return at
 
 
 def _count_of(kept: _Kept) -> int:

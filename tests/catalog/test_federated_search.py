@@ -90,16 +90,16 @@ async def test_names_come_first_then_lines(kind: type[Tree]) -> None:
         "m0/src/deep/thread.py",
     ]
     assert await everything(searched, "hello") == [
-        "m0/README.md:1",
-        "m0/docs/read-me-too.txt:1:2",
-        "m0/src/deep/thread.py:1",
         "m0/src/reader.py:1",
+        "m0/docs/read-me-too.txt:1:2",
+        "m0/README.md:1",
+        "m0/src/deep/thread.py:1",
     ]
     assert await everything(searched, "hello", where="names") == []
     assert await everything(searched, "read", where="text") == []
     assert await everything(searched, "/h.l+o/") == [
-        "m0/docs/read-me-too.txt:1",
         "m0/src/reader.py:1",
+        "m0/docs/read-me-too.txt:1",
     ]
     assert await everything(searched, "/docs/") == [
         "m0/docs/bread",

@@ -61,7 +61,7 @@ async def _search(call: Call, arguments: SearchArguments, limit: int) -> SearchR
     # Some models send an empty string for an optional argument.
     after, where = arguments.cursor or None, arguments.where
     after_line = _line_number(after)
-    if after_line:
+    if after_line is not None:
         after, where = None, "text"
     return await call.server.catalog.search(
         arguments.query,
@@ -73,18 +73,18 @@ async def _search(call: Call, arguments: SearchArguments, limit: int) -> SearchR
             files=arguments.files or None,
             match_case=arguments.case,
             context=arguments.context or 0,
-            after_line=after_line,
+            after_line=after_line or 0,
             count=True,
         ),
         progress=call.progress,
     )
 
 
-def _line_number(cursor: str | None) -> int:
-    """Return the line that a cursor goes on after; 0 for a cursor of the catalog."""
+def _line_number(cursor: str | None) -> int | None:
+    """Return the line that a cursor goes on after; None for a cursor of the catalog."""
     if cursor is None or not cursor.isascii() or not cursor.isdigit():
-        return 0
-    return int(cursor) if len(cursor) <= _MAX_LINE_DIGITS else 0
+        return None
+    return int(cursor) if len(cursor) <= _MAX_LINE_DIGITS else None
 
 
 class _File:
@@ -101,6 +101,8 @@ class _File:
         self.lines: Sequence[MatchedLine] = ()
         self.has_more = False
         """Whether more lines match after those."""
+        self.best: int | None = None
+        """Number of the line that says most; if it is the last one, others may be before it."""
         self.shown: Sequence[MatchedLine] = ()
         self.count = 0
         """Number of the matching lines among `shown`."""
@@ -111,23 +113,35 @@ class _File:
         return sum(not line.is_context for line in self.lines)
 
     def show(self, count: int, context: int) -> None:
-        """Show the first `count` matching lines, each with the lines around it."""
-        numbers = [line.number for line in self.lines if not line.is_context][:count]
-        last = numbers[-1] if numbers else -context
-        self.count = len(numbers)
-        # Behind the last one, a line that matches is only context, too.
+        """Show `count` matching lines, the first and the best, each with the lines around it."""
+        numbers = [line.number for line in self.lines if not line.is_context]
+        first = numbers[:count]
+        if self.best in numbers[count:]:
+            first[-1:] = [self.best]
+        self.count = len(first)
+        # Not shown for itself, a line that matches is only context, too.
         self.shown = [
-            line if line.number <= last else msgspec.structs.replace(line, is_context=True)
+            line if line.number in first else msgspec.structs.replace(line, is_context=True)
             for line in self.lines
-            if line.number <= last + context
+            if any(abs(line.number - number) <= context for number in first)
         ]
 
     @property
     def next(self) -> str | None:
         """The cursor of the other lines; None if there are none, or if none was shown."""
-        numbers = [line.number for line in self.shown if not line.is_context]
-        is_cut = self.has_more or self.count < self.offered
-        return str(numbers[-1]) if numbers and is_cut else None
+        shown = [line.number for line in self.shown if not line.is_context]
+        if not shown or not (self.has_more or self.count < self.offered):
+            return None
+        numbers = [line.number for line in self.lines if not line.is_context]
+        if self.has_more and numbers[-1] == self.best:
+            del numbers[-1]
+        # After the last line before which every one was shown.
+        last = 0
+        for number, one in zip(numbers, shown, strict=False):
+            if number != one:
+                break
+            last = number
+        return str(last)
 
     def text(self) -> str:
         """Return the URI with the number of matches, then the lines."""
@@ -176,6 +190,7 @@ class _ResultsPage:
             if hit.matches:
                 file.lines, file.matches = hit.lines, hit.matches
                 file.has_more, file.is_counted = hit.has_more_lines, hit.is_counted
+                file.best = hit.best
             else:
                 file.is_named = True
         self._files = [*files.values()]

@@ -244,10 +244,9 @@ class _NameSearch:
         following: str | None = None
         beyond = 0
         if place is None:
-            best = TopK[Hit](self._names, after, limit)
+            best = TopK[Hit](self._names.key, after, limit)
             await self._add_names(best, address, tables)
-            self._hits, following = best.page(None)
-            beyond = best.beyond
+            self._hits, following, beyond = best.page(None)
         if following is None and isinstance(address, _WITH_COLUMNS):
             following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
         return SearchPage(
@@ -265,7 +264,7 @@ class _NameSearch:
             if path > best.start:
                 rank = self._names.rank(path)
                 if rank is not None:
-                    best.add(path, rank, Hit(describe()))
+                    best.add(path, rank, lambda describe=describe: Hit(describe()))
                 self._saw()
             await self._turns.others()
 

@@ -14,7 +14,8 @@ import stat as modes
 import time
 from collections.abc import Generator, Sized
 from contextlib import suppress
-from itertools import chain
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -39,11 +40,12 @@ from resource_server.providers.filesystem.file_tree import (
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.timing import Timing
+from resource_server.search import ranking
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import NO_MATCHES, Check, LineQuery, Matches, lines_to_keep
-from resource_server.search.top_k import INVALID, TopK, to_path
+from resource_server.search.top_k import INVALID, TopK
 
 _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
@@ -100,9 +102,15 @@ class FileSearch:
                     LineQuery(request), self._types, share.check, self._converted
                 )
                 search = _LineSearch(
-                    self._tree, self._factory, documents, request, limit=limit, share=share
+                    self._tree,
+                    self._factory,
+                    documents,
+                    request,
+                    after=after,
+                    limit=limit,
+                    share=share,
                 )
-                return search.page(top, after)
+                return search.page(top)
             finally:
                 # Here: the thread begins the next search before the loop hears of this one's end.
                 self._waiting.discard(share)
@@ -124,32 +132,33 @@ class FileSearch:
         share: _TimeShare,
     ) -> SearchPage:
         query = NameQuery.of(request)
-        best = TopK[Path](query, after, limit)
+        best = TopK[Path](query.key, after, limit)
         looked_at = 0
         stopped_at: Path | None = None
-        for path, _, _, names, _ in _name_runs(self._tree, top, best.start):
+        for path, _, _, names, _ in _name_runs(self._tree, top, best):
             for name in names if query.matches_paths else query.candidates(names):
                 rank = query.rank((*path, name))
                 if rank is not None:
-                    best.add((*path, name), rank, (*path, name))
+                    found = (*path, name)
+                    best.add(found, rank, lambda found=found: found)
             looked_at += len(names)
             request.report_progress(len(names))
             if share.is_spent():
                 stopped_at = (*path, names[-1])
                 break
-        paths, following = best.page(stopped_at)
+        paths, following, beyond = best.page(stopped_at)
         hits: list[Hit] = []
         for path in paths:
             with suppress(ResourceNotFound):  # removed meanwhile
                 hits.append(Hit(self._factory.resource(self._tree.find(path))))
-        total = looked_at if stopped_at is None and not best.start else None
+        is_whole = stopped_at is None and not best.end
         return SearchPage(
             hits=hits,
             next=following,
-            looked_at=looked_at,
-            total=total,
-            beyond=best.beyond,
-            is_counted=stopped_at is None,
+            looked_at=0 if best.is_continued else looked_at,
+            total=looked_at if is_whole and after is None else None,
+            beyond=beyond,
+            is_counted=is_whole,
         )
 
 
@@ -196,13 +205,24 @@ class _TimeShare:
         return max(len(self._waiting) / _MAX_SEARCHES, 1.0)
 
 
-def _name_runs(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:
-    """Yield the names below `top` after the path `after`; for a document, that itself."""
-    if after and after[: len(top.path)] != top.path:
+def _name_runs(tree: FileTree, top: TreeEntry, window: TopK[Any]) -> Generator[NameRun]:
+    """Yield the names below `top` in a window of the walk; for a document, that itself."""
+    start, end = window.start, window.end
+    if any(place and place[: len(top.path)] != top.path for place in (start, end)):
         raise InvalidParameter(INVALID)
-    if top.directory is not None:
-        return tree.name_runs(top.path, top.directory, after)
-    return _single_run(tree, top, after)
+    if top.directory is None:
+        runs = _single_run(tree, top, start)
+    else:
+        runs = tree.name_runs(top.path, top.directory, start)
+    for run in runs:
+        if not end or (*run.path, run.names[-1]) <= end:
+            yield run
+            continue
+        # The order of the walk is that of the paths.
+        names = [name for name in run.names if (*run.path, name) <= end]
+        if names:
+            yield run._replace(names=names)
+        return
 
 
 def _single_run(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:
@@ -221,6 +241,7 @@ class _LineSearch:
         documents: DocumentSearcher,
         request: SearchRequest,
         *,
+        after: str | None,
         limit: int,
         share: _TimeShare,
     ) -> None:
@@ -229,104 +250,112 @@ class _LineSearch:
         self._documents = documents
         self._request = request
         self._files = None if request.files is None else FileGlob(request.files)
-        self._limit = limit
         self._share = share
-        self._hits: list[Hit] = []
-        self._looked_at = self._quoted = self._beyond = 0
+        self._best = TopK[Hit](ranking.key, after, limit)
+        self._is_first = after is None
+        self._looked_at = self._quoted = 0
         self._gaps = Gaps()
-        self._counts_until: float | None = None
-        """Once the page is full: the end of the count of the other matches."""
+        self._window_s: float | None = None
+        """Once the page is full: the end of its window."""
         self._is_exact = True
-        """Whether all matching lines of the other documents were counted."""
+        """Whether all matching lines of all documents were counted."""
         self._has_got_on = False
         """Whether the page has passed anything: each one does, however late it is."""
 
-    def page(self, top: TreeEntry, after: str | None) -> SearchPage:
-        """Return a page of hits, in the order of the listing."""
+    def page(self, top: TreeEntry) -> SearchPage:
+        """Return a page of hits: the best of its window."""
         last: Path = ()
-        runs = _name_runs(self._tree, top, to_path(after or ""))
-        for run in runs:
-            done = self._search_run(run, 0)
-            self._has_got_on = self._has_got_on or done > 0
-            if not run.is_directory:
-                self._looked_at += done
-                self._request.report_progress(done)
-            if done:
-                last = (*run.path, run.names[done - 1])
-            if len(self._hits) == self._limit and not self._share.is_spent():
-                return self._full_page(last, run, done, runs)
-            if done < len(run.names) or len(self._hits) == self._limit:
-                counted = self._looked_at + len(run.names) - done
-                until = self._share.spare_until()
-                return self._page("/".join(last), None if after else _count(runs, counted, until))
-        return self._page(None, self._looked_at if after is None else None, is_counted=True)
+        total: int | None = None
+        runs = _name_runs(self._tree, top, self._best)
+        try:
+            for run in runs:
+                done = self._search_run(run)
+                self._has_got_on = self._has_got_on or done > 0
+                if not run.is_directory:
+                    self._looked_at += done
+                    self._request.report_progress(done)
+                if done:
+                    last = (*run.path, run.names[done - 1])
+                if done < len(run.names):
+                    if self._is_first and not self._best.is_full:
+                        counted = self._looked_at + (len(run.names) - done) * (not run.is_directory)
+                        total = _count(runs, counted, self._share.spare_until())
+                    return self._page(last, total)
+        except ResourceBusy:
+            if not self._is_enough():
+                raise
+            return self._page(last, None)
+        return self._page(None, self._looked_at if self._is_first else None)
 
-    def _full_page(
-        self, last: Path, run: NameRun, done: int, runs: Generator[NameRun]
-    ) -> SearchPage:
-        page = self._page("/".join(last), None)
-        is_counted = self._count_others(run, done, runs)
-        if is_counted and not self._beyond:
-            return self._page(None, None, is_counted=True)
-        return replace(page, beyond=self._beyond, is_counted=is_counted)
-
-    def _page(self, last: str | None, total: int | None, *, is_counted: bool = False) -> SearchPage:
+    def _page(self, stopped_at: Path | None, total: int | None) -> SearchPage:
+        hits, following, beyond = self._best.page(stopped_at)
+        # The documents of a window were reported with its first page.
+        is_new = not self._best.is_continued
+        is_whole = stopped_at is None and not self._best.end
         return SearchPage(
-            hits=self._hits,
-            next=last,
-            looked_at=self._looked_at,
+            hits=hits,
+            next=following,
+            looked_at=self._looked_at * is_new,
             total=total,
-            unsearched=self._gaps.entries(),
-            is_counted=is_counted,
+            unsearched=self._gaps.entries() if is_new else (),
+            beyond=beyond,
+            is_counted=is_whole and self._is_exact,
         )
 
-    def _count_others(self, run: NameRun, done: int, runs: Generator[NameRun]) -> bool:
-        """Count the matches after a full page; return whether those are all of them."""
-        self._counts_until = time.monotonic() + self._request.count_s
-        with suppress(ResourceBusy):
-            for each in chain((run,), runs):
-                begin, done = done, 0
-                end = self._search_run(each, begin)
-                self._looked_at += end - begin
-                if end < len(each.names):
-                    return False
-            return self._is_exact
-        return False
+    def _is_enough(self) -> bool:
+        """Return whether the window can end here."""
+        return self._best.is_full and not self._best.is_continued
 
     def _is_over(self) -> bool:
-        if self._counts_until is None:
-            return len(self._hits) == self._limit or self._share.is_spent()
-        return time.monotonic() >= self._counts_until or self._share.is_spent()
+        if self._share.is_spent():
+            return True
+        if not self._is_enough():
+            return False
+        if self._window_s is None:
+            self._window_s = time.monotonic() + self._request.count_s
+        return time.monotonic() >= self._window_s
 
     def _is_sought(self, path: Path) -> bool:
         return self._files is None or self._files.matches(path)
 
-    def _search_run(self, run: NameRun, begin: int) -> int:
-        """Search the documents of a run from `begin` on; return where the time or page ended."""
-        if run.entry is not None:
-            return begin or self._search_entry(run.entry)
-        rules = run.directory.rules
-        if not rules.readable:
-            for name in run.names[begin:]:
+    def _search_run(self, run: NameRun) -> int:
+        """Search the documents of a run; return at which of them the time or window ended."""
+        if run.entry is None and not run.directory.rules.readable:
+            for name in run.names:
                 if self._is_sought((*run.path, name)):
                     self._gaps.add((*run.path, name), NOT_READABLE)
             return len(run.names)
-        for done in range(begin, len(run.names)):
-            name = run.names[done]
-            if self._is_over() and (self._has_got_on or done):
+        for done in range(len(run.names)):
+            has_got_on = self._has_got_on or done > 0
+            if has_got_on and self._is_over():
                 return done
-            path, key = (*run.path, name), run.directory.prefix + name
-            if not self._is_sought(path):
-                continue
             try:
-                fd = os.open(name, _FILE, dir_fd=run.fd)
-            except OSError as error:
-                self._skip(path, error)
-                continue
-            self._prepare_next(run, done)
-            if not self._search_open(fd, path, key, rules) and (self._has_got_on or done):
+                is_done = (
+                    self._search_name(run, done)
+                    if run.entry is None
+                    else self._search_entry(run.entry)
+                )
+            except ResourceBusy:
+                if not self._is_enough():
+                    raise
+                return done
+            if has_got_on and not is_done:
                 return done
         return len(run.names)
+
+    def _search_name(self, run: NameRun, at: int) -> bool:
+        """Search a document of a run; return False if it took too long."""
+        name = run.names[at]
+        path = (*run.path, name)
+        if not self._is_sought(path):
+            return True
+        try:
+            fd = os.open(name, _FILE, dir_fd=run.fd)
+        except OSError as error:
+            self._skip(path, error)
+            return True
+        self._prepare_next(run, at)
+        return self._search_open(fd, path, run.directory.prefix + name, run.directory.rules)
 
     def _prepare_next(self, run: NameRun, done: int) -> None:
         """Begin to convert the next document that is no text, while this one is searched."""
@@ -346,21 +375,20 @@ class _LineSearch:
             else:
                 os.close(fd)
 
-    def _search_entry(self, entry: TreeEntry) -> int:
-        """Search a document that is opened by its path: behind a link, or the only one."""
-        if not self._is_sought(entry.path):
-            return 1
-        if entry.directory is None and not entry.rules.readable:
+    def _search_entry(self, entry: TreeEntry) -> bool:
+        """Search a document that is opened by its path: behind a link, or the only one.
+
+        Returns False if it took too long.
+        """
+        if not self._is_sought(entry.path) or entry.directory is not None:
+            return True
+        if not entry.rules.readable:
             self._gaps.add(entry.path, NOT_READABLE)
-        elif entry.directory is None:
-            with suppress(ResourceNotFound):
-                fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
-                if (
-                    not self._search_open(fd, entry.path, entry.key, entry.rules)
-                    and self._has_got_on
-                ):
-                    return 0
-        return 1
+            return True
+        with suppress(ResourceNotFound):
+            fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
+            return self._search_open(fd, entry.path, entry.key, entry.rules)
+        return True
 
     def _search_open(self, fd: int, path: Path, key: str, rules: DirectoryRules) -> bool:
         """Search an open document and close it; return False if it took too long.
@@ -372,15 +400,14 @@ class _LineSearch:
             # The file may have been replaced.
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
                 keep = lines_to_keep(self._request, self._quoted)
-                found = self._documents.matches(fd, status.st_size, path[-1], rules, keep)
+                found = self._documents.matches(fd, status.st_size, path, rules, keep)
                 if isinstance(found, str):
                     self._gaps.add(path, found)
-                elif found.count and self._counts_until is not None:
-                    self._beyond += found.count
-                    self._is_exact = self._is_exact and found.is_counted
                 elif found.count:
-                    self._quoted += found.shown
-                    self._hits.append(found.hit(self._factory.document(path, status, rules)))
+                    self._is_exact = self._is_exact and found.is_counted
+                    make = partial(self._hit, found, path, status, rules)
+                    if self._best.add(path, found.rank, make, found.count):
+                        self._quoted += found.shown
         except OSError as error:
             self._skip(path, error)
         except _OutOfTime:
@@ -388,6 +415,11 @@ class _LineSearch:
         finally:
             os.close(fd)
         return True
+
+    def _hit(
+        self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
+    ) -> Hit:
+        return found.hit(self._factory.document(path, status, rules))
 
     def _skip(self, path: Path, error: OSError) -> None:
         """Skip a document that is gone or not readable, but not one that is only busy."""
@@ -418,9 +450,9 @@ class DocumentSearcher:
         self._converted = converted
 
     def matches(
-        self, fd: int, size: int, name: str, rules: DirectoryRules, keep: int
+        self, fd: int, size: int, path: Path, rules: DirectoryRules, keep: int
     ) -> Matches | str:
-        """Return the matching lines of a document of this size and name, the first `keep` quoted.
+        """Return the matching lines of a document of this size and path, `keep` of them quoted.
 
         Returns the reason if it cannot be searched: it is binary, does not decode or is over
         `max_size`. A small document is known to be binary only if its bytes match.
@@ -428,8 +460,9 @@ class DocumentSearcher:
         Raises:
             OSError: it cannot be read.
         """
+        name = path[-1]
         if self._converted is not None and self._converted.is_for(name):
-            return self._in_conversion(self._converted, fd, name, keep)
+            return self._in_conversion(self._converted, fd, path, keep)
         is_utf8 = rules.encoding == "utf-8"
         if size > _SMALL_BYTES and (
             self._is_binary(name) or (is_utf8 and _has_nul(os.pread(fd, _HEAD_BYTES, 0)))
@@ -447,7 +480,7 @@ class DocumentSearcher:
             text, is_cut = recoded.data, recoded.is_cut
         if text is None:
             return NOT_TEXT
-        found = self._query.matches(text, self._check, keep)
+        found = self._query.matches(text, self._check, keep, path)
         if is_cut and not found.count:
             return _CUT
         if found.count and media_types.from_name(name, self._types) is None:
@@ -465,18 +498,18 @@ class DocumentSearcher:
             self._converted.prepare(fd, name)
 
     def _in_conversion(
-        self, converted: ConvertedText, fd: int, name: str, keep: int
+        self, converted: ConvertedText, fd: int, path: Path, keep: int
     ) -> Matches | str:
         """Return the matching lines of a document as text, each with the place where it is."""
         self._check()
         try:
-            text = converted.text(fd, name)
+            text = converted.text(fd, path[-1])
         except (ConversionError, ResourceBusy):
             return _NOT_CONVERTED
         data = text.data
         if not data or not self._query.may_be_in(data, self._check):
             return _CUT if text.is_cut else NO_MATCHES
-        found = self._query.matches(data, self._check, keep)
+        found = self._query.matches(data, self._check, keep, path)
         if text.is_cut and not found.count:
             return _CUT
         lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]

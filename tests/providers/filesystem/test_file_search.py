@@ -67,10 +67,14 @@ async def look(
     after: str | None = None,
     limit: int = 1000,
     time_s: float = 10,
+    count_s: float = 0,
 ) -> SearchPage:
     is_pattern = len(query) > 2 and query[0] == query[-1] == "/" and where == "text"
     sought = SearchRequest(
-        text=query[1:-1] if is_pattern else query, where=where, is_pattern=is_pattern
+        text=query[1:-1] if is_pattern else query,
+        where=where,
+        is_pattern=is_pattern,
+        count_s=count_s,
     )
     deadline = time.monotonic() + time_s
     return await folder.search(sought, below=below, after=after, limit=limit, deadline=deadline)
@@ -491,7 +495,7 @@ async def test_documents_over_the_limit_are_not_searched_whatever_their_claimed_
     with (tmp_path / "sparse.txt").open("wb") as sparse:
         sparse.truncate(1 << 40)
     assert await texts(Filesystem(tmp_path, max_size=ByteSize(1000))) == ["b.txt"]
-    assert await texts(Filesystem(tmp_path)) == ["a.txt", "b.txt"]
+    assert await texts(Filesystem(tmp_path)) == ["b.txt", "a.txt"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
@@ -505,6 +509,7 @@ async def test_a_file_without_a_size_is_read_to_its_end() -> None:
     files=st.lists(st.text("abn./", min_size=1, max_size=9), max_size=30),
     limit=st.integers(1, 5),
     hurried=st.booleans(),
+    counted=st.booleans(),
     below=st.booleans(),
 )
 async def test_each_hit_is_on_exactly_one_page(
@@ -514,6 +519,7 @@ async def test_each_hit_is_on_exactly_one_page(
     limit: int,
     *,
     hurried: bool,
+    counted: bool,
     below: bool,
 ) -> None:
     root = tmp_path_factory.mktemp("root")
@@ -529,10 +535,67 @@ async def test_each_hit_is_on_exactly_one_page(
     if hurried:
         folder.timing = Timing(search_document_s=0.0)
     time_s = 0.0 if hurried else 10.0
-    paged = await pages(folder, "n", where, below=place, limit=limit, time_s=time_s)
+    count_s = 20.0 if counted else 0.0
+    options = {"below": place, "limit": limit, "time_s": time_s, "count_s": count_s}
+    paged = await pages(folder, "n", where, **options)
     assert sorted(paged) == sorted(whole)
-    if not hurried or where == "text":
+    if not hurried and (counted or where == "names"):
         assert paged == whole
+
+
+async def test_the_pages_of_a_window_end_with_it(tmp_path: Path) -> None:
+    make(tmp_path, {f"{folder}/{at}.txt": "needle" for folder in "abc" for at in range(3)})
+    folder = Filesystem(tmp_path)
+    after = "a/0.txt\0b/1.txt\x000\0-"
+    for is_there in (True, False):
+        found = await look(folder, WORD, after=after)
+        assert paths(found) == ["a/1.txt", "a/2.txt", "b/0.txt", "b/1.txt"][: 3 + is_there]
+        assert (found.next, found.looked_at) == ("b/1.txt", 0)
+        (tmp_path / "b/1.txt").unlink(missing_ok=True)
+    rest = await look(folder, WORD, after="b/1.txt")
+    assert paths(rest) == ["b/2.txt", "c/0.txt", "c/1.txt", "c/2.txt"]
+
+
+async def test_matches_after_a_page_are_counted_on_each_page_of_its_window(tmp_path: Path) -> None:
+    make(tmp_path, {f"{at}.txt": "needle\n" * at for at in range(10)})
+    folder, after, counts = Filesystem(tmp_path), None, list[tuple[int, bool]]()
+    while True:
+        page = await look(folder, WORD, limit=3, count_s=20, time_s=20, after=after)
+        counts.append((page.beyond, page.is_counted))
+        after = page.next
+        if after is None:
+            break
+    assert counts == [(39, True), (24, True), (0, True)]
+
+
+DEFINED = {
+    "db/models/query.py": "import copy\n\n\nclass QuerySet(AltersData):\n    pass\n",
+    "admin/options.py": "for each in subclasses: self.get_queryset(each)\n" * 9,
+    "admin/utils.py": "# the class QuerySet is imported late\n",
+    "docs/howto.txt": "The class of a queryset\n",
+    "conf/locale/pa/django.po": 'msgid "the class QuerySet"\n',
+    "node_modules/orm/index.js": "the class QuerySet\n",
+    "static/orm.min.js": "the class QuerySet",
+}
+
+
+async def test_a_definition_comes_before_uses_and_those_before_translations(
+    tmp_path: Path,
+) -> None:
+    make(tmp_path, DEFINED)
+    request = SearchRequest(text="class QuerySet", words=("class", "QuerySet"), where="text")
+    page = await Filesystem(tmp_path).search(
+        request, below=(), after=None, limit=100, deadline=time.monotonic() + 20
+    )
+    assert paths(page) == [
+        "db/models/query.py",
+        "admin/utils.py",
+        "conf/locale/pa/django.po",
+        "node_modules/orm/index.js",
+        "static/orm.min.js",
+        "docs/howto.txt",
+        "admin/options.py",
+    ]
 
 
 async def test_a_search_continues_after_its_last_document_is_deleted(tmp_path: Path) -> None:
