@@ -20,6 +20,7 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableName,
     backquoted,
+    TableType,
 )
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
@@ -205,6 +206,8 @@ class Policy:
             rule.options is None or rule.options.columns.covered for rule in self._rules
         )
 
+        self._copies = set[TableName]()
+        """Virtual tables that may show the rows of other tables."""
     def digest(self, *more: object) -> str:
         """Return a digest of the rules that views of the policy carry, and of more."""
         rules = [
@@ -257,7 +260,7 @@ class Policy:
         return options is not None and _is_decided(options)
 
     def refuse_views(
-        self, views: Collection[TableName], reads: Mapping[TableName, ViewReads]
+        self, views: Mapping[TableName, TableType], reads: Mapping[TableName, ViewReads]
     ) -> None:
         """Hide the views that show hidden or masked columns, or tables that are unprotected.
 
@@ -267,7 +270,8 @@ class Policy:
         self.refused = {}
         self.unexamined = [v for v in views if v not in reads and not self.consents(v)]
         self.refused = {
-            view: f"it shows '{column}' of '{table.name}', which {self.rule(table)} hides or masks"
+            view: f"it shows {_shown(column)} of '{table.name}', which"
+            f" {self.rule(table)} hides or masks"
             for view in reads
             if (found := self._revealed(view, reads, set())) is not None
             for table, column in [found]
@@ -279,6 +283,7 @@ class Policy:
         """Return a hidden or masked column that a view shows without consent, or None."""
         if view in seen or self.consents(view):
             return None
+        self._copies = {view for view, type in views.items() if type == "virtual table"}
         seen.add(view)
         for table, column in sorted(reads.get(view, ()), key=_qualified):
             if table in self.unprotected:
@@ -301,6 +306,8 @@ class Policy:
     def rule(self, name: TableName) -> str | None:
         """Return the option that applies to a table: `tables.audit_*`."""
         if name in self.unprotected:
+            if view in self._copies and (options is None or options.where is not None):
+                return table, "*"
             return self.unprotected[name].option
         if name in self.refused:
             return "views"
@@ -528,6 +535,10 @@ def _is_restricted(options: TableOptions) -> bool:
 
 
 def _same(written: str, name: str) -> bool:
+def _shown(column: str) -> str:
+    return "rows" if column == "*" else f"'{column}'"
+
+
     return written.casefold() == name.casefold()
 
 

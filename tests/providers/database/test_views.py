@@ -261,6 +261,37 @@ async def test_a_vocabulary_of_a_covered_column_does_not_exist(owner: Owner) -> 
         assert "hush" in await it.text("terms/~rows")
 
 
+async def test_a_full_text_index_of_covered_columns_or_rows_does_not_exist(owner: Owner) -> None:
+    if owner.engine != "sqlite":
+        pytest.skip("full-text tables of another table's text are SQLite's")
+    await owner.run(
+        "create table docs (id integer primary key, body text, secret text)",
+        "insert into docs values (1, 'tea', 'hush'), (2, 'cup', 'noise')",
+        "create virtual table whole using fts5(body, secret, content='docs', content_rowid='id')",
+        "create virtual table old using fts4(body, secret, content=docs)",
+        'create virtual table bodies using fts5(body, content = "DOCS", content_rowid=id)',
+        "create virtual table own using fts5(content, body)",
+        "create virtual table none using fts5(body, content='')",
+    )
+    every = {"docs", "whole", "old", "bodies", "own", "none"}
+    for options, hidden in (
+        (TableOptions(columns=ColumnOptions(hide=("secret",))), {"whole", "old"}),
+        (TableOptions(columns=ColumnOptions(mask={"secret": "hash"})), {"whole", "old"}),
+        (TableOptions(where="id <> 2"), {"whole", "old", "bodies"}),
+        (TableOptions(title="Documents"), set[str]()),
+        (False, {"docs", "whole", "old", "bodies"}),
+    ):
+        async with served(owner, tables={"docs": options}) as it:
+            found = {child.strip("/") for child in await it.children()}
+            assert found == every - hidden
+            for name in hidden:
+                with pytest.raises(ResourceNotFound):
+                    await it.text(f"{name}/~rows")
+    tables = {"docs": TableOptions(where="id <> 2"), "bodies": CONSENT}
+    async with served(owner, tables=tables) as it:
+        assert "cup" in await it.text("bodies/~rows")
+
+
 async def test_a_view_whose_definition_is_not_shown_is_reported(
     owner: Owner, mariadb_url: str
 ) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
@@ -39,6 +39,7 @@ from resource_server.providers.database.engines.contract import (
     Rows,
     Statement,
     UnfitParameter,
+    ViewReads,
 )
 from resource_server.providers.database.engines.reflection import (
     VIEWS,
@@ -560,7 +561,7 @@ class ExposedTableCache:
         timing: Timing = DEFAULT_TIMING,
         views: ViewMode = "refuse",
     ) -> None:
-        self._refuses_views = views == "refuse" and policy.hides_columns
+        self._refuses_views = views == "refuse" and policy.is_restricting
         self._names = frozenset[TableName]()
         """The tables that were examined, if the policy has rules."""
         self.is_reporting = True
@@ -672,8 +673,13 @@ class ExposedTableCache:
             for problem in dict.fromkeys(found[name] for name in found if name not in before):
                 _log.warning("%s: %s", problem.option, problem.message)
         if self._refuses_views:
-            views = [info.name for info in every if info.type in _EXAMINED]
-            self._policy.refuse_views(views, await self._engine.view_reads(views))
+            # Views of no hidden column are served, whatever rows they show; copies are not.
+            types = _EXAMINED if self._policy.hides_columns else _EXAMINED[-1:]
+            views = [info for info in every if info.type in types]
+            reads: Mapping[TableName, ViewReads] = {}
+            if views:
+                reads = await self._engine.view_reads([info.name for info in views])
+            self._policy.refuse_views({info.name: info.type for info in views}, reads)
         self._names = frozenset([info.name for info in every])
 
     @property

@@ -250,13 +250,17 @@ class SqliteConnection:
     def columns_read_by(self, view: str) -> set[tuple[str, str]]:
         """Return tables and views with the columns that a view reads, not through other views.
 
-        A vocabulary reads all columns of its full-text table.
+        A vocabulary reads all columns of its full-text table, and a full-text table of another
+        table's text those that it names.
         """
         found: set[tuple[str, str]] = set()
         entries = self._schema.entries
-        if view in entries and entries[view].module in VOCABULARIES:
-            source = folded(entries[view].source or "")
-            return {(name, "*") for name in entries if not source or folded(name) == source}
+        if view in entries and (source := entries[view].source) is not None:
+            names = [name for name in entries if not source or folded(name) == folded(source)]
+            columns = ["*"]
+            if source and entries[view].module not in VOCABULARIES:
+                columns = ["", *self._columns_of(view)]
+            return {(name, column) for name in names for column in columns}
 
         def record(
             action: int, first: str | None, second: str | None, schema: str | None, by: str | None
@@ -275,6 +279,10 @@ class SqliteConnection:
         finally:
             self.database.set_authorizer(self.authorizer)
         return found
+
+    def _columns_of(self, table: str) -> list[str]:
+        rows = self.database.execute(f"PRAGMA main.table_xinfo({quoted(table)})")
+        return [name for _, name, _, _, _, _, hidden in rows if not hidden]
 
     def versions(self) -> tuple[int, int]:
         """Return the versions of the schema and the data, as this connection sees them."""

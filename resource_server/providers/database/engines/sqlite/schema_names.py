@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server.providers.database.engines.reflection import TableType
@@ -21,6 +21,9 @@ _SHADOWS = {
     "geopoly": ("node", "parent", "rowid"),
 }
 """SQLite's own modules that store data, each with the suffixes of its shadow tables."""
+
+FULL_TEXT = frozenset(("fts3", "fts4", "fts5"))
+"""Modules of full-text tables, whose text may be that of another table."""
 
 VOCABULARIES = frozenset(("fts4aux", "fts5vocab"))
 """Modules whose tables show the words in a full-text table."""
@@ -41,6 +44,11 @@ _SOURCE = re.compile(
     r"""\s*\(\s*(?:"([^"]+)"|'([^']+)'|\[([^\]]+)\]|`([^`]+)`|(\w+))\s*(?:,\s*\w+\s*)?\)\s*"""
 )
 """The arguments of a vocabulary: the name of its full-text table alone, or with a kind."""
+_CONTENT = re.compile(
+    r"""[(,]\s*content\s*=\s*(?:"([^"]*)"|'([^']*)'|\[([^\]]*)\]|`([^`]*)`|(\w+))\s*[,)]""",
+    re.IGNORECASE,
+)
+"""The table whose text a full-text table shows."""
 _LITERALS = re.compile(
     r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]",
     re.DOTALL,
@@ -55,7 +63,8 @@ class SchemaEntry(NamedTuple):
     module: str | None = None
     """The module of a virtual table, in lower case."""
     source: str | None = None
-    """The name of the full-text table of a vocabulary, as written; None if it cannot be read."""
+    """The table whose text a vocabulary or a full-text table shows, as written; "" if its name
+    cannot be read, None if it shows its own or none."""
 
 
 class SqliteSchema(NamedTuple):
@@ -70,7 +79,8 @@ class SqliteSchema(NamedTuple):
 def read_schema(connection: sqlite3.Connection) -> SqliteSchema:
     """Read the names in a schema, except those that are not UTF-8: no statement can hold them."""
     rows: list[tuple[str, str, str | None]] = connection.execute(_NAMES).fetchall()
-    found = [_entry(*row) for row in rows if is_utf8(row[0])]
+    names = {row[0] for row in rows}
+    found = [_entry(*row, names) for row in rows if is_utf8(row[0])]
     entries = {entry.name: entry for entry in found}
     shadows = {
         name: entry.name
@@ -102,7 +112,7 @@ def is_utf8(name: str) -> bool:
     return True
 
 
-def _entry(name: str, type: str, sql: str | None) -> SchemaEntry:
+def _entry(name: str, type: str, sql: str | None, names: Collection[str]) -> SchemaEntry:
     if type == "view":
         return SchemaEntry(name, "view")
     if sql is None:
@@ -110,8 +120,16 @@ def _entry(name: str, type: str, sql: str | None) -> SchemaEntry:
     # Search behind the table's own name, which may contain USING.
     found = _MODULE.search(sql, sql.find(name) + len(name) if name in sql else 0)
     module = next(filter(None, found.groups()), "").lower() if found else ""
-    arguments = _SOURCE.fullmatch(sql, found.end()) if found and module in VOCABULARIES else None
-    source = next(filter(None, arguments.groups())) if arguments else None
+    source: str | None = None
+    if found and module in VOCABULARIES:
+        arguments = _SOURCE.fullmatch(sql, found.end())
+        source = next(filter(None, arguments.groups())) if arguments else ""
+    elif found and module in FULL_TEXT:
+        content = _CONTENT.search(sql, found.end())
+        if content is not None:
+            source = next(filter(None, content.groups()), None)
+        elif f"{name}_content" not in names:
+            source = ""
     return SchemaEntry(name, "virtual table", module, source)
 
 
