@@ -397,6 +397,8 @@ class _PageSearch:
         self._notes: list[str] = []
         self._beyond: dict[tuple[_Step, str], tuple[int, bool]] = {}
         """By step and mount: the matches after this page, and whether those are all."""
+        self._gave_way = set[str]()
+        """Mounts whose text is searched further when those after them have had their turn."""
         self._rounds = 0
         self._gaps: list[SearchGap] = []
         self._looked_at = self._reported = 0
@@ -468,18 +470,33 @@ class _PageSearch:
                 return
             self._rounds += 1
             if self._is_of_text(step):
-                await self._search_text(step)
+                await self._search_text(step, cursors[0])
             else:
                 await self._search_names(step, cursors, limit - len(self._hits))
 
     def _next_cursors(self, step: _StepState) -> list[_MountCursor]:
-        """Return the mounts to search next: several by name, but one by text."""
-        limit = 1 if self._is_of_text(step) else _CONCURRENT_MOUNTS
-        while len(step.cursors) < limit and step.rest is not None:
-            step.cursors.append(_MountCursor(step.rest))
-            following = self._order.index(step.rest) + 1
-            step.rest = self._order[following] if following < len(self._order) else None
-        return step.cursors[:limit]
+        """Return the mounts to search next: several by name, but one by text.
+
+        By text, a mount that has ended its page early gives way to those that follow.
+        """
+        if not self._is_of_text(step):
+            while len(step.cursors) < _CONCURRENT_MOUNTS and step.rest is not None:
+                self._begin(step)
+            return step.cursors[:_CONCURRENT_MOUNTS]
+        waiting = [each for each in step.cursors if each.mount not in self._gave_way]
+        if not waiting and step.rest is not None:
+            waiting = [self._begin(step)]
+        if not waiting:
+            self._gave_way.clear()
+        return (waiting or step.cursors)[:1]
+
+    def _begin(self, step: _StepState) -> _MountCursor:
+        """Begin with the next mount."""
+        begun = _MountCursor(step.rest or "")
+        step.cursors.append(begun)
+        following = self._order.index(begun.mount) + 1
+        step.rest = self._order[following] if following < len(self._order) else None
+        return begun
 
     # -- counting
 
@@ -554,9 +571,11 @@ class _PageSearch:
             for rank, _, hit in ranked
         ]
 
-    async def _search_text(self, step: _StepState) -> None:
-        mount_cursor = step.cursors[0]
-        (page,) = await self._search(step, [mount_cursor], self._size - len(self._hits))
+    async def _search_text(self, step: _StepState, mount_cursor: _MountCursor) -> None:
+        limit = self._size - len(self._hits)
+        (page,) = await self._search(step, [mount_cursor], limit)
+        if page is not None and page.next is not None and len(page.hits) < limit:
+            self._gave_way.add(mount_cursor.mount)
         self._hits += self._take_hits(step, mount_cursor, page)
 
     def _take_hits(

@@ -81,7 +81,6 @@ _STATEMENT = re.compile(r"[a-z0-9_.*: ]+")
 _WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 _SECRET = re.compile(r"passw|secret|token|salt|api_?key|card(?!i)|cvv|iban|ssn", re.IGNORECASE)
 _PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
-_SPOKEN = re.compile(r"name|title|subject|descr|summary|note|comment|text|body", re.IGNORECASE)
 
 
 class RowCount(NamedTuple):
@@ -162,8 +161,6 @@ def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
             yield f"  # key: [{_key(column)}]  # columns that identify a row; rows then have URIs"
         if columns := _columns(table):
             yield f"  # columns: {{{columns}}}"
-        if names := _searchable(table):
-            yield f"  # search: [{', '.join(map(_key, names))}]  # columns to search"
 
 
 def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
@@ -213,14 +210,6 @@ def _columns(table: Table) -> str:
 
 def _is_private(name: str) -> bool:
     return bool(_SECRET.search(name) or _PERSONAL.search(name))
-
-
-def _searchable(table: Table) -> Sequence[str]:
-    """Return the columns that are likely worth searching."""
-    if table.key_kind == "none":
-        return ()
-    names = [c.name for c in table.columns if c.kind == "text" and _SPOKEN.search(c.name)]
-    return [name for name in names if not _is_private(name) and _is_text(name)]
 
 
 def _key(text: str) -> str:

@@ -87,14 +87,6 @@ def test_each_table_has_its_facts_its_comment_and_suggested_options() -> None:
     ]
 
 
-def test_columns_are_proposed_for_search_by_name_except_secrets() -> None:
-    teas = table("teas", "Name", "price", "secret_note", "long description")
-    loose = table("loose", "name", key=(), key_kind="none")
-    text = database_manifest(database(SurveyedTable("teas", teas), SurveyedTable("loose", loose)))
-    assert '        # search: [Name, "long description"]  # columns to search\n' in text
-    assert text.count("# search:") == 1
-
-
 @for_each(
     ("columns", "key"),
     [

@@ -1,13 +1,14 @@
 """Search in a database: names of tables, columns and queries, and visible row values.
 
-Rows are searched in the columns that the manifest names, in key order. The engine filters with
-LIKE on a part of the text that all engines compare alike; the final match is decided here, so that
-all engines find the same. For a regular expression all texts are fetched, because the syntaxes of
-engines differ and some expressions can run for years.
+Rows are searched in their columns of text, in key order. The engine filters with LIKE on a part of
+the text that all engines compare alike; the final match is decided here, so that all engines find
+the same. Where few rows match, one statement passes over many. For a regular expression all texts
+are fetched, because the syntaxes of engines differ and some expressions can run for years.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Unsearched
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -44,6 +45,7 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Rows
 from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
+from resource_server.providers.database.policy import TEXTS
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import (
@@ -51,6 +53,7 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
+from resource_server.providers.database.reading.like_patterns import like_patterns
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
@@ -68,8 +71,14 @@ _COLUMNS = "~columns"
 
 _LEAST_S = 0.4
 """Minimum time for the first rows, however late a search begins."""
+_SHARE = 4
+"""A page of a whole database ends after this part of its time: other mounts wait for theirs."""
 _FIRST_ROWS, _MOST_ROWS = 64, 1024
-"""Initial and maximum number of rows of one statement."""
+"""Initial and maximum number of rows that one statement returns."""
+_FIRST_PASSED, _MOST_PASSED = 4096, 2**20
+"""Initial and maximum number of rows that one statement passes over."""
+_PASSING_S = 0.5
+"""Timeout of such a statement; where it is too slow, fewer rows are next."""
 _QUICK_S, _LONG_S = 0.05, 0.2
 """A faster statement is followed by one with more rows, a slower one by one with fewer."""
 _LARGE = 2 * 1024 * 1024
@@ -77,8 +86,14 @@ _LARGE = 2 * 1024 * 1024
 _DESCRIBED_AT_ONCE = 32
 _MAX_NAMED = 10
 """Maximum tables named in a message, with their searched columns."""
+_MAX_COLUMNS = 5
+"""Maximum columns of a table that are named as not searched."""
+_MAX_GAPS = 40
+"""Maximum tables that are named as not searched whole."""
+_OTHER_GAPS = "tables not searched whole"
+_TOO_SLOW = "takes too long"
+_HAS_DIGIT = re.compile(r"\d").search
 _FILTER = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
-_NONE_SEARCHED = f"No column of a table is searched; {_FILTER}"
 
 _WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
 TableAtPath: TypeAlias = tuple[Path, TableInfo]
@@ -112,16 +127,19 @@ class DatabaseSearch:
             return await self._in_document(request, below)
         await self._find(address, below)
         within = address.key if isinstance(address, RowAddress) else ()
-        found = self._with_rows(tables)
+        found = [info.name for _, info in tables if self.exposed.options(info.name).rows]
         if isinstance(address, TableAddress | RowAddress):
             await self._check_columns(address.table)
-        rows = _RowSearch(self.exposed, self.documents, request, limit=limit, deadline=deadline)
+        rows = _RowSearch(
+            self.exposed,
+            self.documents,
+            request,
+            limit=limit,
+            deadline=deadline,
+            is_shared=isinstance(address, DatabaseAddress | SchemaAddress),
+        )
         page = await rows.found(found, below, within, after)
-        if page.hits or page.next or after or len(found) == len(tables):
-            return page
-        named = await self._named()
-        told = f"Of tables, only these columns are searched: {named}" if named else _NONE_SEARCHED
-        return replace(page, note=told)
+        return replace(page, unsearched=rows.gaps) if rows.gaps else page
 
     async def _check_columns(self, table: TableName) -> None:
         """Check that some column of a table is searched.
@@ -130,7 +148,7 @@ class DatabaseSearch:
             NotSearchable: none is; names those of other tables that are.
         """
         exposed = await self.exposed.get(table)
-        if not (exposed.searched and exposed.options.rows):
+        if not exposed.searched:
             named = await self._named()
             rest = f"those that can be: {named}" if named else _FILTER
             raise NotSearchable(f"no column of {uris.display(table.name)} can be searched; {rest}")
@@ -187,11 +205,6 @@ class DatabaseSearch:
                 found.append((address_path(TableAddress(info.name)), info))
             await turns.others()
         return sorted(found, key=_path_in)
-
-    def _with_rows(self, tables: Sequence[TableAtPath]) -> Sequence[TableName]:
-        """Return the tables with searchable rows."""
-        named = [(info.name, self.exposed.options(info.name)) for _, info in tables]
-        return [name for name, options in named if options.search and options.rows]
 
     async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:
         """Search the text of a definition, a page or a single value."""
@@ -341,6 +354,34 @@ class _Match(NamedTuple):
     lines: tuple[MatchedLine, ...]
 
 
+class _Pace:
+    """How many rows the next statement returns, or passes over."""
+
+    def __init__(self, patterns: Sequence[str] | None) -> None:
+        self.patterns = patterns
+        """LIKE patterns of rows that may match; None if there are none to pass over others with."""
+        self.count = _FIRST_ROWS
+        self.passed = _FIRST_PASSED
+        self.is_passing = False
+
+    def adapt(self, seconds: float, size: int) -> None:
+        """Take more rows after a quick statement, fewer after a slow one."""
+        if self.is_passing:
+            self.passed = min(self.passed * 4, _MOST_PASSED) if seconds < _LONG_S else self.passed
+        elif seconds > _LONG_S or size > _LARGE:
+            self.count = max(self.count // 4, 1)
+        elif seconds < _QUICK_S:
+            self.is_passing = self.count == _MOST_ROWS and self.patterns is not None
+            self.count = min(self.count * 4, _MOST_ROWS)
+
+    def shorten(self) -> None:
+        """Pass over fewer rows: those were too many, or too many of them may match."""
+        self.passed //= 4
+        if self.passed < _FIRST_PASSED:
+            # At the end of the table, or where most rows may match.
+            self.patterns, self.is_passing = None, False
+
+
 class _RowSearch:
     """One search of rows in progress.
 
@@ -356,24 +397,35 @@ class _RowSearch:
         *,
         limit: int,
         deadline: float,
+        is_shared: bool,
     ) -> None:
         self._exposed = exposed_tables
         self._documents = documents
         self._sought = sought
         self._lines = LineQuery(sought)
         self._files = None if sought.files is None else FileGlob(sought.files)
+        self._words = () if sought.is_pattern else sought.words or (sought.text,)
+        self._has_every = sought.together != "most"
         self._containing: str | None = None
         """A part of the text of each column that matches."""
-        if not sought.is_pattern and sought.together == "line":
-            self._containing = max(sought.words or (sought.text,), key=len)
+        if self._words and sought.together == "line":
+            self._containing = max(self._words, key=len)
         self._limit = limit
-        self._until = max(deadline, time.monotonic() + _LEAST_S)
+        now = time.monotonic()
+        if is_shared:
+            deadline = now + (deadline - now) / _SHARE
+        self._is_shared = is_shared
+        self._until = max(deadline, now + _LEAST_S)
         self._is_cancelled = False
         self._has_got_on = False
         self._below: Path = ()
         self._within: Path = ()
         self._hits: list[Hit] = []
         self._looked_at = self._beyond = 0
+        sought_texts = (sought.text, *sought.words)
+        self._may_be_number = sought.is_pattern or any(map(_HAS_DIGIT, sought_texts))
+        self.gaps: list[Unsearched] = []
+        """Tables that were begun and not searched whole."""
         self._is_counting = False
         """Whether the page is full, and the other matches are counted."""
 
@@ -426,21 +478,62 @@ class _RowSearch:
 
     async def _look_into(self, table: TableName, cursor: str | None) -> str | None:
         """Search the rows of a table; return where to continue, or None at its end."""
+        following: str | None = None
         try:
             exposed = await self._exposed.get(table)
-            if exposed.key and exposed.searched:
-                return await self._rows_of(exposed, cursor)
+            gap = self._gap_of(exposed)
+            if exposed.searched:
+                following = await self._rows_of(exposed, cursor)
         except ResourceNotFound:
-            pass  # dropped meanwhile, or refused: `check` reports why
-        return None
+            gap = "cannot be read"  # dropped meanwhile, or refused: `check` reports why
+        except DeadlineExceeded:
+            if self._is_counting or not self._is_shared:
+                raise
+            # The other tables are searched without it.
+            gap = None
+            self._add_gap(table, _TOO_SLOW if cursor is None else f"its rest {_TOO_SLOW}")
+        if gap and cursor is None and not self._is_counting:
+            self._add_gap(table, gap)
+        return following
+
+    def _add_gap(self, table: TableName, why: str) -> None:
+        self._saw(1)
+        if len(self.gaps) < _MAX_GAPS:
+            is_slow = why.endswith(_TOO_SLOW)
+            self.gaps.append(Unsearched(address_path(TableAddress(table)), why, is_slow))
+        else:
+            last = self.gaps[-1]
+            self.gaps[-1] = replace(last, why=_OTHER_GAPS, count=last.count + 1)
+
+    def _gap_of(self, exposed: ExposedTable) -> str | None:
+        """Return what is not searched of a table and may hold what is sought, in words."""
+        if exposed.options.search in (False, ()):
+            return "search is off"
+        if not exposed.key:
+            return "its rows have no key"
+        names = [
+            column.name
+            for column in exposed.table.columns
+            if column.name not in exposed.searched
+            and (column.kind in TEXTS or (self._may_be_number and column.kind != "blob"))
+        ]
+        if not names or exposed.view.is_copy:
+            return None
+        more = f" and {n} more" if (n := len(names) - _MAX_COLUMNS) > 0 else ""
+        shown = ", ".join(names[:_MAX_COLUMNS])
+        return f"{'columns' if len(names) > 1 else 'column'} {shown}{more}"
 
     async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
         held = None if cursor is None else _decoded(cursor, exposed)
-        count = _FIRST_ROWS
+        pace = _Pace(
+            like_patterns(self._words, len(exposed.searched), has_every=self._has_every)
+            if self._words
+            else None
+        )
         while True:
             begun = time.monotonic()
             try:
-                rows = await self._texts(exposed, held, count)
+                last, rows = await self._following(exposed, held, pace)
             except (DeadlineExceeded, ResourceBusy):
                 if not self._has_got_on or self._is_counting:
                     raise
@@ -448,20 +541,49 @@ class _RowSearch:
             seconds, size = time.monotonic() - begun, _size(rows, len(exposed.key))
             done, matches = await self._matching(exposed, rows, size)
             await self._describe(exposed, matches)
-            self._saw(done)
-            if done:
-                last = tuple(rows.rows[done - 1][: len(exposed.key)])
+            is_whole = done == len(rows.rows)
+            passed = done
+            if last is None or not is_whole:
+                is_passing = last is not None
+                last = tuple(rows.rows[done - 1][: len(exposed.key)]) if done else None
+                if is_passing and held is not None and last is not None:
+                    passed = await exposed.count(after=held, until=last, below=self._within)
+            else:
+                passed = pace.passed
+            self._saw(passed)
+            if last is not None:
                 if held is not None:
                     exposed.check_progress(held, [last])
                 held = last
-            if done == len(rows.rows) < count and not rows.more:
+            if is_whole and not pace.is_passing and done < pace.count and not rows.more:
                 return None
             if self._is_enough:
                 return _place(exposed, held)
-            if seconds > _LONG_S or size > _LARGE:
-                count = max(count // 4, 1)
-            elif seconds < _QUICK_S:
-                count = min(count * 4, _MOST_ROWS)
+            pace.adapt(seconds, size)
+
+    async def _following(
+        self, exposed: ExposedTable, held: _Key | None, pace: _Pace
+    ) -> tuple[_Key | None, Rows]:
+        """Return the next rows; of many that are passed over, those that may match, and the end."""
+        while held is not None and pace.patterns is not None and pace.is_passing:
+            with suppress(DeadlineExceeded, InvalidParameter):
+                found = await exposed.candidates(
+                    pace.passed,
+                    _MOST_ROWS,
+                    pace.patterns,
+                    has_every=self._has_every,
+                    after=exposed.bound(held),
+                    below=self._within,
+                    within=min(self._left, _PASSING_S),
+                )
+                if found is not None:
+                    return found
+            pace.shorten()
+        return None, await self._texts(exposed, held, pace.count)
+
+    @property
+    def _left(self) -> float:
+        return max(self._until - time.monotonic(), 0.0)
 
     def _saw(self, count: int) -> None:
         self._has_got_on = self._has_got_on or count > 0
@@ -471,10 +593,13 @@ class _RowSearch:
     async def _texts(self, exposed: ExposedTable, held: _Key | None, count: int) -> Rows:
         """Return keys and searched texts of up to `count` rows; with `more` if fewer fit."""
         after = None if held is None else exposed.bound(held)
-        left = max(self._until - time.monotonic(), 0.0)
         try:
             return await exposed.texts(
-                count, containing=self._containing, after=after, below=self._within, within=left
+                count,
+                containing=self._containing,
+                after=after,
+                below=self._within,
+                within=self._left,
             )
         except InvalidParameter:
             if count > 1:

@@ -105,8 +105,9 @@ class TableOptions(Struct, frozen=True, kw_only=True):
     """An SQL condition; rows that do not match are hidden."""
     rows: bool = True
     """False exposes the table and its schema, but no rows."""
-    search: tuple[str, ...] = ()
-    """Columns that search looks into; hidden and masked ones are skipped."""
+    search: tuple[str, ...] | bool = True
+    """Columns that search looks into; by default those of text. Hidden and masked ones are
+    skipped."""
     change: ChangeHint | None = None
     """A column for cheap change detection."""
     listed: bool = True
@@ -116,7 +117,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
     option_checks: ClassVar[OptionChecks] = {
         "key": lambda names: _check_names("key", names),
-        "search": lambda names: _check_names("search", names),
+        "search": lambda given: given is not True and _check_names("search", given or ()),
         "where": lambda sql: _check_sql(sql, "leave it out, or write an SQL condition"),
     }
 

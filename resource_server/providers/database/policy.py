@@ -14,13 +14,14 @@ import msgspec
 from resource_server.providers.database.engines.contract import EngineName, ViewReads
 from resource_server.providers.database.engines.reflection import (
     Column,
+    ColumnKind,
     ForeignKey,
     Index,
     Key,
     Table,
     TableName,
-    backquoted,
     TableType,
+    backquoted,
 )
 from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
@@ -41,6 +42,8 @@ _STOPPED = (
 )
 _CLOSE = 0.8
 """Ratio of characters in common from which a part of a name, or an existing table, may be meant."""
+TEXTS: Collection[ColumnKind] = ("text", "json", "uuid", "any")
+"""Kinds of columns that are searched unless the manifest names others."""
 WITHHELD = (
     "The table is not served until this is right",
     "These tables are not served until this is right",
@@ -89,13 +92,23 @@ class TableView:
         """The columns allowed in comparisons, orders and completions."""
         return frozenset(self.table.column_names) - self.masked
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it shows the text of another table, where it is searched by default."""
+        return self.table.type == "virtual table" and not self.table.holds_text
+
     def searched(self, engine: str) -> tuple[str, ...]:
-        """Return the columns that search looks into, out of those that the manifest names."""
-        names = self.table.column_names
-        meant = {_find(name, names) for name in self.options.search} & self.searchable
-        return tuple(
-            [c.name for c in self.table.columns if c.name in meant and _has_text(c, engine)]
-        )
+        """Return the columns that search looks into: those that the manifest names, or of text.
+
+        There are none if the rows have no address.
+        """
+        if not (self.options.rows and self.table.key):
+            return ()
+        columns = [column for column in self.table.columns if column.name in self.searchable]
+        if self.options.search is True:
+            return () if self.is_copy else tuple([c.name for c in columns if c.kind in TEXTS])
+        meant = {_find(name, self.table.column_names) for name in _named(self.options)}
+        return tuple([c.name for c in columns if c.name in meant and _has_text(c, engine)])
 
     def mask(
         self, rows: Sequence[tuple[object, ...]], columns: Sequence[str]
@@ -193,6 +206,8 @@ class Policy:
         self._exact = frozenset(tables)
         self.refused: Mapping[TableName, str] = {}
         """Views that are hidden because of what they show, each with the reason."""
+        self._copies = set[TableName]()
+        """Virtual tables that may show the rows of other tables."""
         self.unprotected: Mapping[TableName, Problem] = {}
         """Tables that are hidden because a rule would not protect them, each with the problem."""
         self.unserved: Sequence[TableName] | None = ()
@@ -206,8 +221,6 @@ class Policy:
             rule.options is None or rule.options.columns.covered for rule in self._rules
         )
 
-        self._copies = set[TableName]()
-        """Virtual tables that may show the rows of other tables."""
     def digest(self, *more: object) -> str:
         """Return a digest of the rules that views of the policy carry, and of more."""
         rules = [
@@ -264,10 +277,12 @@ class Policy:
     ) -> None:
         """Hide the views that show hidden or masked columns, or tables that are unprotected.
 
-        A view whose own entry consents is not hidden. `reads` are the columns that each view reads,
-        not through other views.
+        So are virtual tables that show the rows of a table that hides any of them. A view whose own
+        entry consents is not hidden. `reads` are the columns that each view reads, not through
+        other views.
         """
         self.refused = {}
+        self._copies = {view for view, type in views.items() if type == "virtual table"}
         self.unexamined = [v for v in views if v not in reads and not self.consents(v)]
         self.refused = {
             view: f"it shows {_shown(column)} of '{table.name}', which"
@@ -283,7 +298,6 @@ class Policy:
         """Return a hidden or masked column that a view shows without consent, or None."""
         if view in seen or self.consents(view):
             return None
-        self._copies = {view for view, type in views.items() if type == "virtual table"}
         seen.add(view)
         for table, column in sorted(reads.get(view, ()), key=_qualified):
             if table in self.unprotected:
@@ -292,6 +306,8 @@ class Policy:
             covered = () if options is None else options.columns.covered
             if covered and (column == "*" or _has(covered, column)):
                 return table, column
+            if view in self._copies and (options is None or options.where is not None):
+                return table, "*"
             if table in reads and (found := self._revealed(table, reads, seen)) is not None:
                 return found
         return None
@@ -306,8 +322,6 @@ class Policy:
     def rule(self, name: TableName) -> str | None:
         """Return the option that applies to a table: `tables.audit_*`."""
         if name in self.unprotected:
-            if view in self._copies and (options is None or options.where is not None):
-                return table, "*"
             return self.unprotected[name].option
         if name in self.refused:
             return "views"
@@ -521,6 +535,10 @@ def _certain(token: SqlToken) -> str:
     return token.text if token.kind != "name" or name is None else backquoted(name)
 
 
+def _shown(column: str) -> str:
+    return "rows" if column == "*" else f"'{column}'"
+
+
 def _is_decided(options: TableOptions) -> bool:
     return bool(options.expose) or _is_restricted(options)
 
@@ -535,10 +553,6 @@ def _is_restricted(options: TableOptions) -> bool:
 
 
 def _same(written: str, name: str) -> bool:
-def _shown(column: str) -> str:
-    return "rows" if column == "*" else f"'{column}'"
-
-
     return written.casefold() == name.casefold()
 
 
@@ -673,7 +687,7 @@ def _column_problems(
     for option, columns in (
         ("key", options.key),
         ("change.column", change),
-        ("search", options.search),
+        ("search", _named(options)),
     ):
         for name in columns:
             if not any(_has(table.column_names, name) for table in tables):
@@ -707,11 +721,11 @@ def _search_problems(
 ) -> Iterable[Problem]:
     """Yield the columns that are never searched, with the reason."""
     option = f"tables.{pattern}.search"
-    if options.search and not options.rows:
+    if _named(options) and not options.rows:
         yield Problem(option, "rows are not exposed (`rows: false`), so none can be found")
         return
     covered = options.columns.covered
-    for name in options.search:
+    for name in _named(options):
         if _has(covered, name):
             yield Problem(option, f"'{name}' is hidden or masked, so it is never searched")
             continue
@@ -724,12 +738,17 @@ def _search_problems(
                     f"'{name}' of '{table.name.name}' is never searched: values of type "
                     f"'{column.type}' are not text",
                 )
-    for table in tables if options.search else ():
+    for table in tables if _named(options) else ():
         if not _keys(table, options, set()):
             yield Problem(
                 option,
                 f"rows of '{table.name.name}' have no key, so none can be found; declare a `key`",
             )
+
+
+def _named(options: TableOptions) -> tuple[str, ...]:
+    """Return the columns that the manifest names for search."""
+    return () if isinstance(options.search, bool) else options.search
 
 
 def _has_text(column: Column, engine: str) -> bool:

@@ -47,7 +47,7 @@ class Searched:
     async def hits(self, text: str, where: Where = "text", **options: Any) -> list[Hit]:
         """Return the results of all pages."""
         found: list[Hit] = []
-        after: str | None = None
+        after: str | None = options.pop("after", None)
         limit: int = options.get("limit", 100)
         for _ in range(MOST_PAGES):
             page = await self.page(text, where, after=after, **options)
@@ -58,6 +58,10 @@ class Searched:
             if after is None:
                 return found
         raise AssertionError("the search has no end")
+
+    def unsearched(self, page: SearchPage) -> dict[str, str]:
+        """Return the tables that were not searched whole, with what was not."""
+        return {gap.path[-1]: gap.why for gap in page.unsearched}
 
     def short(self, hit: Hit) -> str:
         """Return the path of a hit, without the schema."""

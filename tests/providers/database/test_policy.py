@@ -621,7 +621,15 @@ def test_only_visible_columns_named_by_the_manifest_are_searched() -> None:
         columns=ColumnOptions(hide=("Email",), mask={"total": "hash"}),
     )
     assert policy({"orders": covered}).view(ORDERS).searched("sqlite") == ("customer_id",)
-    assert policy({}).view(ORDERS).searched("sqlite") == ()
+    assert policy({"orders": TableOptions(search=False)}).view(ORDERS).searched("sqlite") == ()
+
+
+def test_visible_columns_of_text_are_searched_by_default() -> None:
+    assert policy({}).view(ORDERS).searched("sqlite") == ("email", "card_number")
+    covered = TableOptions(columns=ColumnOptions(hide=("Email",), mask={"card_number": "hash"}))
+    assert policy({"orders": covered}).view(ORDERS).searched("sqlite") == ()
+    assert policy({"orders": TableOptions(rows=False)}).view(ORDERS).searched("sqlite") == ()
+    assert policy({"orders": covered}).problems([ORDERS.name], [ORDERS]) == []
 
 
 def test_a_column_in_another_case_is_searched_only_if_unambiguous() -> None:

@@ -80,8 +80,40 @@ async def test_columns_that_are_not_named_are_not_searched(owner: Owner) -> None
     async with searched(owner, tables={"teas": NAME}) as it:
         assert await it.found("twinings") == []
         assert await it.found("earl") == ["teas/2"]
-    async with searched(owner) as it:
-        assert await it.found("earl") == []
+    for off in (False, ()):
+        async with searched(owner, tables={"teas": TableOptions(search=off)}) as it:
+            assert await it.found("earl") == []
+
+
+async def test_text_is_searched_by_default(owner: Owner) -> None:
+    blob = "bytea" if owner.engine == "postgresql" else "blob"
+    kind = {
+        "postgresql": "mood",
+        "duckdb": "mood",
+        "mariadb": "enum('happy', 'sad')",
+    }.get(owner.engine, "varchar(9)")
+    if kind == "mood":
+        await owner.run("create type mood as enum ('happy', 'sad')")
+    await owner.run(
+        f"create table t (id integer primary key, name varchar(50), j json, m {kind},"
+        f" n integer, d date, b {blob}, pin varchar(9), hid varchar(9))",
+        "insert into t values (4711, 'Earl Grey', '{\"leaf\": \"green\"}', 'happy', 42,"
+        " '2026-01-31', NULL, 'pin77', 'hid88')",
+        "create view short as select id, name from t where id > 0",
+    )
+    hidden = ColumnOptions(hide=("hid",), mask={"pin": "hash"})
+    tables = {"t": TableOptions(columns=hidden), "short": TableOptions(key=("id",))}
+    async with searched(owner, tables=tables) as it:
+        for text, found in (
+            ("earl", ["short/4711", "t/4711"]),
+            ("green", ["t/4711"]),
+            ("happy", ["t/4711"]),
+            *((text, []) for text in ("42", "2026", "4711", "pin77", "hid88")),
+        ):
+            assert await it.found(text) == found
+        page = await it.page("4711")
+        assert it.unsearched(page) == {"short": "column id", "t": "columns id, n, d, pin"}
+        assert it.unsearched(await it.page("nowhere")) == {"t": "column pin"}
 
 
 @pytest.mark.parametrize(
@@ -321,26 +353,26 @@ async def test_a_table_without_searched_columns_names_those_that_are_searched(ow
     hidden = ColumnOptions(hide=("maker",), mask={"name": "hash"})
     tables = {
         "teas": TableOptions(search=("note", "maker", "name"), columns=hidden),
+        "cups": TableOptions(search=False),
         "t1": TableOptions(search=("secret",), rows=False),
         "t2": False,
         "t3": TableOptions(search=("secret",), listed=False),
     }
     async with searched(owner, tables=tables) as it:
-        for below in (("cups",),):
-            with pytest.raises(NotSearchable) as caught:
-                await it.page("x", below=below)
-            said = "no column of cups can be searched; those that can be: teas (note)"
-            assert str(caught.value) == said
+        with pytest.raises(NotSearchable) as caught:
+            await it.page("x", below=("cups",))
+        said = "no column of cups can be searched; those that can be: teas (note)"
+        assert str(caught.value) == said
         page = await it.page("nowhere")
-        assert page.note == "Of tables, only these columns are searched: teas (note)"
-        assert (await it.page("bergamot")).note is None
+        assert it.unsearched(page) == {"cups": "search is off", "teas": "column name"}
+        assert page.looked_at == 4 + len(page.unsearched)
 
 
 async def test_where_no_column_is_searched_a_search_says_how_text_is_found(owner: Owner) -> None:
     await owner.run(*TEAS)
     how = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
-    async with searched(owner, tables={}) as it:
-        assert (await it.page("nowhere")).note == f"No column of a table is searched; {how}"
+    async with searched(owner, tables={"*": TableOptions(search=False)}) as it:
+        assert it.unsearched(await it.page("nowhere")) == {"teas": "search is off"}
         with pytest.raises(NotSearchable) as caught:
             await it.page("x", below=("teas",))
         assert str(caught.value) == f"no column of teas can be searched; {how}"
@@ -348,7 +380,8 @@ async def test_where_no_column_is_searched_a_search_says_how_text_is_found(owner
 
 async def test_a_table_of_other_scopes_is_not_named_as_searchable(owner: Owner) -> None:
     await owner.run(*TEAS, "create table cups (id integer primary key, note varchar(99))")
-    tables = {"teas": TableOptions(search=("note",), access=Access(scopes=("tea",)))}
+    tea = TableOptions(search=("note",), access=Access(scopes=("tea",)))
+    tables = {"teas": tea, "cups": TableOptions(search=False)}
     whole = Database(url=owner.url, tables=tables)
     for scopes, named in (
         (frozenset[str](), "a filter finds"),
@@ -391,7 +424,7 @@ async def test_hidden_and_masked_values_are_not_found(owner: Owner, options: Any
 
 
 def _lower(options: TableOptions) -> Sequence[str]:
-    return [name.lower() for name in options.search]
+    return [name.lower() for name in options.search or ()] if options.search is not True else []
 
 
 async def test_masked_values_are_neither_quoted_nor_revealed_by_row_counts(
@@ -409,7 +442,7 @@ async def test_masked_values_are_neither_quoted_nor_revealed_by_row_counts(
 async def test_a_row_filter_applies_to_searches(owner: Owner) -> None:
     await owner.run(*TEAS)
     for where, found in (("id <> 2", []), ("id > 0", ["teas/2"])):
-        options = TableOptions(search=("note",), where=where)
+        options = TableOptions(where=where)
         async with searched(owner, tables={"teas": options}) as it:
             assert await it.found("bergamot") == found
             page = await it.page("no such thing")
@@ -477,7 +510,7 @@ async def test_a_search_with_short_deadlines_progresses_and_finds_everything(own
         assert found == [f"t/{n}" for n in range(0, 700, 7)]
 
 
-async def test_a_search_that_times_out_returns_a_cursor_or_raises(owner: Owner) -> None:
+async def test_a_table_that_takes_too_long_is_named_and_hides_no_other(owner: Owner) -> None:
     slow = {
         "sqlite": "(with recursive c(x) as (select 1 union all select x + 1 from c"
         " where x < 100000000) select count(*) from c) > 0",
@@ -489,20 +522,27 @@ async def test_a_search_that_times_out_returns_a_cursor_or_raises(owner: Owner) 
     await owner.run("create table a (id integer primary key, name varchar(9))")
     await owner.run("create table b (id integer primary key, name varchar(9))")
     await owner.insert("a", (1, "tea"))
+    await owner.run("create table c (id integer primary key, name varchar(9))")
     await owner.insert("b", (1, "tea"))
+    await owner.insert("c", (1, "tea"))
     tables = {"a": NAME, "b": TableOptions(search=("name",), where=f"id = 1 and {slow}")}
     async with searched(owner, tables=tables) as it:
         page = await it.page("tea", within=1.0)
         assert [it.short(hit) for hit in page.hits] == ["a/1"]
         assert page.next is not None
         started = time.monotonic()
+        page = await it.page("tea", within=0.0, after=page.next)
+        assert (page.hits, it.unsearched(page)) == ([], {"b": "takes too long"})
+        found = await it.found("tea", within=0.0, after=page.next)
+        assert found == ["c/1"]
         with pytest.raises(DeadlineExceeded):
-            await it.page("tea", within=0.0, after=page.next)
-        assert time.monotonic() - started < 5
+            await it.page("tea", within=0.0, below=("b",))
+        assert time.monotonic() - started < 15
     limits = ReadLimits(query_timeout=Duration(0.1), timeout=Duration(30))
     async with searched(owner, tables={"b": tables["b"]}, limits=limits) as it:
         with pytest.raises(DeadlineExceeded):
-            await it.page("tea", within=60.0)
+            await it.page("tea", within=60.0, below=("b",))
+        assert await it.found("tea", within=60.0) == ["a/1", "c/1"]
 
 
 async def test_a_cancelled_search_does_not_block_others(owner: Owner) -> None:
@@ -603,6 +643,45 @@ async def test_keys_of_any_sqlite_type_can_continue_a_search(tmp_path: Path) -> 
 
 
 _NAMES = st.text(st.sampled_from("aAb%_!\\'é茶 "), max_size=5)
+
+
+async def test_rows_are_found_wherever_they_are_in_a_large_table(owner: Owner) -> None:
+    await owner.run(
+        "create table t (a integer, b varchar(20), name varchar(50), note varchar(50),"
+        " primary key (a, b))"
+    )
+    numbers = {
+        "sqlite": "(with recursive c(x) as (select 0 union all select x + 1 from c"
+        " where x < 39999) select x from c)",
+        "mariadb": "(select seq as x from seq_0_to_39999)",
+    }.get(owner.engine, "(select cast(x as integer) as x from generate_series(0, 39999) as g(x))")
+    text = {"mariadb": "char"}.get(owner.engine, "varchar(20)")
+    await owner.run(
+        f"insert into t select cast(x / 100 as {'signed' if text == 'char' else 'integer'}),"
+        f" cast(x as {text}), case when x % 9000 = 8999 then 'Earl GREY'"
+        f" when x >= 30000 and x < 30300 then 'dense' else 'name' end,"
+        f" case when x = 20000 then 'grey or earl' else 'plain' end from {numbers} n"
+    )
+    async with searched(owner, tables={"t": TableOptions(where="b <> '17999'")}) as it:
+
+        async def numbers_of(text: str, **asked: Any) -> list[int]:
+            return [int(path.rpartition("/")[2]) for path in await it.found(text, **asked)]
+
+        for limit in (1, 2, 100):
+            assert await numbers_of("grey", limit=limit) == [8999, 20000, 26999, 35999]
+        assert await numbers_of("dense", limit=70) == [*range(30000, 30300)]
+        assert await numbers_of("", words=("GREY", "earl")) == [8999, 20000, 26999, 35999]
+        assert await numbers_of("", words=("or", "name"), together="document") == [20000]
+        assert await numbers_of("", words=("or", "earl", "x"), together="most") == [20000]
+        page = await it.page("nothing")
+        assert (page.looked_at, page.next) == (39999, None)
+        looked_at, after = 0, None
+        while True:
+            page = await it.page("grey", limit=1, after=after)
+            looked_at, after = looked_at + page.looked_at, page.next
+            if after is None:
+                break
+        assert looked_at == 39999
 
 
 @settings(max_examples=30)

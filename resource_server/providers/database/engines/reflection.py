@@ -154,6 +154,8 @@ class Table(msgspec.Struct, frozen=True):
     """The CREATE statement, if the database keeps it."""
     strict: bool = False
     """SQLite: a STRICT table, whose values are certain to have the declared types."""
+    holds_text: bool = False
+    """SQLite: a full-text table with text of its own."""
     other_keys: tuple[Key, ...] = ()
     """Keys that replace a `key` with a hidden column, best first."""
     unread: tuple[str, ...] | None = ()

@@ -426,6 +426,50 @@ class ExposedTable:
         within = min(within, self._limits.query_timeout)
         return await self._engine.run_own(statement, limit=limit, within=within, slow=True)
 
+    async def candidates(
+        self,
+        count: int,
+        limit: int,
+        patterns: Sequence[str],
+        *,
+        has_every: bool,
+        after: Sequence[object],
+        below: Path,
+        within: float,
+    ) -> tuple[tuple[object, ...], Rows] | None:
+        """Return those of the next `count` rows that may match, and the key of the last of these.
+
+        As `Statements.candidates`. Returns None if there are fewer rows, or more than `limit` may
+        match. Raises as `Engine.run_own`.
+        """
+        deadline = time.monotonic() + within
+        prefix = self.key_of(below)
+        statement = self.statements.key_at(count - 1, after=after, within=prefix)
+        last = await self._engine.run_own(statement, limit=1, within=within, slow=True)
+        if not last.rows:
+            return None
+        statement = self.statements.candidates(
+            limit,
+            self.searched,
+            patterns,
+            has_every=has_every,
+            max_characters=self._limits.cell,
+            after=after,
+            until=self.bound(last.rows[0]),
+            within=prefix,
+        )
+        within = max(deadline - time.monotonic(), 0.0)
+        rows = await self._engine.run_own(statement, limit=limit, within=within, slow=True)
+        return None if rows.more or len(rows.rows) == limit else (last.rows[0], rows)
+
+    async def count(self, *, after: Sequence[object], until: Sequence[object], below: Path) -> int:
+        """Return the number of rows from one key to another. Raises as `Engine.run_own`."""
+        statement = self.statements.count_between(
+            self.bound(after), self.bound(until), within=self.key_of(below)
+        )
+        (found,) = (await self.run_own(statement, 1, slow=True)).rows[0]
+        return int(str(found))
+
     async def mark(self) -> object | None:
         """Return a value that differs after a change of rows, or None without a `change` column.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 LIKE_ESCAPE = "!"
 """Escapes `%`, `_` and itself in a LIKE pattern."""
 
 MAX_LENGTH = 200
 """Maximum characters of the text in a LIKE pattern; SQLite allows patterns of 1,000 bytes."""
+_MAX_CONDITIONS = 75
+"""Maximum comparisons of a search in one statement; SQLite allows expressions 200 deep."""
 _SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
 
 
@@ -21,6 +24,19 @@ def like_pattern(text: str) -> str | None:
     alike = "".join(c if _is_alike(c) else "\0" for c in text)
     longest = max(alike.split("\0"), key=len)[:MAX_LENGTH]
     return f"%{_SPECIAL.sub(_escaped, longest)}%" if longest else None
+
+
+def like_patterns(words: Sequence[str], columns: int, *, has_every: bool) -> Sequence[str] | None:
+    """Return LIKE patterns for texts that contain every word, or any, in one of some columns.
+
+    As `like_pattern`. Returns None if they would match anything, or would be too many.
+    """
+    found = [like_pattern(word) for word in sorted(words, key=len, reverse=True)]
+    most = _MAX_CONDITIONS // max(columns, 1)
+    if has_every:
+        return [pattern for pattern in found if pattern is not None][:most] or None
+    patterns = [pattern for pattern in found if pattern is not None]
+    return patterns if len(patterns) == len(found) <= most else None
 
 
 def _is_alike(character: str) -> bool:

@@ -411,6 +411,90 @@ class Statements:
         )
         return self._statement(shape, select, values)
 
+    def candidates(
+        self,
+        limit: int,
+        columns: Sequence[str],
+        patterns: Sequence[str],
+        *,
+        has_every: bool,
+        max_characters: int,
+        after: Sequence[object] | None,
+        until: Sequence[object],
+        within: Sequence[object] = (),
+    ) -> Statement:
+        """Select keys and texts as `texts`, up to a key, of rows that may match.
+
+        These are the rows in which some of `columns` matches each of the LIKE `patterns`, or any of
+        them without `has_every`.
+        """
+        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        ends = [self._rank(*pair) for pair in zip(self._key, until, strict=True)]
+        values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
+        values |= {**_values("u", ends), **_values("l", patterns)}
+
+        def select() -> _Select:
+            texts = [self._any_text(name, max_characters) for name in columns]
+            held = [self._column(name) for name in self._key]
+            labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *texts])]
+            bound = [self._compiler.bind(f"l{place}") for place in range(len(patterns))]
+            each = [sa.or_(*(self._may_be_like(name, one) for name in columns)) for one in bound]
+            selected = _select(*labelled).select_from(self._table)
+            selected = self._conditions(selected, len(within))
+            selected = selected.where(sa.and_(*each) if has_every else sa.or_(*each))
+            selected = selected.where(self._up_to(len(within)))
+            return self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
+
+        shape = ("candidates", tuple(columns), len(patterns), has_every, max_characters)
+        return self._statement((*shape, after is not None, len(within)), select, values)
+
+    def key_at(
+        self, place: int, *, after: Sequence[object] | None, within: Sequence[object] = ()
+    ) -> Statement:
+        """Select the key of one row: the first one after `after` has the place 0."""
+        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        values = {"limit": 1, "skip": place, **_values("w", within), **_values("k", beyond)}
+
+        def select() -> _Select:
+            selected = self._conditions(self._select(*self._key), len(within))
+            paged = self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
+            return paged.offset(self._compiler.bind("skip"))
+
+        return self._statement(("key at", after is not None, len(within)), select, values)
+
+    def count_between(
+        self, after: Sequence[object], until: Sequence[object], *, within: Sequence[object] = ()
+    ) -> Statement:
+        """Count the rows after a key, up to another."""
+        beyond = [self._rank(*pair) for pair in zip(self._key, after, strict=True)]
+        ends = [self._rank(*pair) for pair in zip(self._key, until, strict=True)]
+        values = {**_values("w", within), **_values("k", beyond), **_values("u", ends)}
+
+        def select() -> _Select:
+            counted = _select(sa.func.count()).select_from(self._table)
+            counted = self._addressed(self._conditions(counted, len(within)))
+            follows = self._follows(self.terms(()), (False,) * len(beyond), len(within))
+            return counted.where(follows).where(self._up_to(len(within)))
+
+        return self._statement(("count between", len(within)), select, values)
+
+    def _up_to(self, place: int) -> sa.ColumnElement[bool]:
+        """Return the condition that a row is no later than the bound key `u`, from a column on."""
+        name = self._key[place]
+        value, compared = self._bound(name, f"u{place}", ranked=True), self._ordered(name)
+        if place + 1 == len(self._key):
+            return compared <= value
+        return sa.and_(compared <= value, sa.or_(compared < value, self._up_to(place + 1)))
+
+    def _may_be_like(self, name: str, pattern: sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
+        """Return a condition that holds if the text of a column matches a pattern."""
+        if self._dialect.name != "sqlite":
+            return self._likes(self._any_text(name), pattern)
+        # Three times as fast as on the text that is shown, which differs for reals only.
+        column = self._column(name)
+        is_real = sa.func.typeof(column) == sa.literal_column("'real'")
+        return sa.or_(column.like(pattern, escape=LIKE_ESCAPE), is_real)
+
     def count(self, most: int | None = None) -> Statement:
         """Count the rows, up to `most`."""
 

@@ -36,6 +36,7 @@ from resource_server.providers.database.engines.sqlite.key_types import (
     StoredValues,
 )
 from resource_server.providers.database.engines.sqlite.schema_names import (
+    FULL_TEXT,
     SchemaEntry,
     SqliteSchema,
     is_utf8,
@@ -233,6 +234,7 @@ class SqliteCatalog:
             indexes=tuple(info.reflected for info in indexes),
             ddl=ddl,
             strict=strict,
+            holds_text=entry.module in FULL_TEXT and entry.source is None,
             rowid=None if rowid is None else _rowid(rowid.columns[0]),
         ).with_key(keys.find())
 
