@@ -312,6 +312,7 @@ async def search_mounts(
         options,
         files=files,
         below=below,
+        is_alone=below is not None and await _is_document(mounts[0], below),
         size=size,
         progress=progress,
         is_continued=bool(after),
@@ -325,6 +326,14 @@ async def search_mounts(
     if not state.steps:
         return page
     return msgspec.structs.replace(page, next_cursor=cursor.pack(state, scope=scope))
+
+
+async def _is_document(mount: Mount, path: Path) -> bool:
+    try:
+        await mount.start()
+        return (await mount.provider.metadata(path)).type == "document"
+    except ResourceServerError:
+        return False  # the search says why
 
 
 def _is_usable(names: SearchRequest, *, is_needed: bool) -> bool:
@@ -366,6 +375,7 @@ class _PageSearch:
         *,
         files: FileGlob | None,
         below: Path | None,
+        is_alone: bool,
         size: int,
         progress: Progress | None,
         is_continued: bool,
@@ -391,7 +401,8 @@ class _PageSearch:
         self._is_continued = is_continued
         self._walk_page = walk_page
         self._timing = timing
-        self._deadline = time.monotonic() + timing.search_s
+        self._is_alone = is_alone
+        self._deadline = time.monotonic() + (timing.search_alone_s if is_alone else timing.search_s)
         self._hits: list[SearchHit] = []
         self._unavailable: list[str] = []
         self._notes: list[str] = []
@@ -418,6 +429,8 @@ class _PageSearch:
                 break
             last = step
             await self._search_step(step, limit)
+            if not step.is_done:
+                break
         if last.step == "most" and self._has_two_words and self._hits:
             self._notes.insert(0, _ONE_OF_TWO)
         self._hits.sort(key=_tier)
@@ -463,7 +476,10 @@ class _PageSearch:
 
     async def _search_step(self, step: _StepState, limit: int) -> None:
         """Search until the page has `limit` hits, the time is over, or the step is done."""
+        found = len(self._hits)
         while not step.is_done and len(self._hits) < limit and self._has_time():
+            if self._is_alone and len(self._hits) > found:
+                return  # a large document, which has more: the lines of a page are quoted
             cursors = self._next_cursors(step)
             # A round of names takes as many hits from each mount: it needs room for one of each.
             if self._hits and limit - len(self._hits) < len(cursors):
@@ -595,6 +611,7 @@ class _PageSearch:
         mount = self._mounts[mount_cursor.mount]
         if step.step in ("names", "text"):
             # The later steps come to the same documents again.
+            self._gaps = [gap for gap in self._gaps if gap.count]
             self._gaps += [_gap(mount, each) for each in found.unsearched]
         if found.note is not None:
             self._notes.append(uris.display(found.note[:_MAX_LINE_LENGTH]))
@@ -731,7 +748,7 @@ def _check_found(found: SearchPage, mount_cursor: _MountCursor, below: Path, lim
     if any(hit.resource.path[: len(below)] != below for hit in found.hits):
         raise ResourceServerError("search() returned a resource that is not below `below`")
     gaps = found.unsearched
-    if len(gaps) > _MAX_GAPS or any(not 0 < gap.count < _MAX_UNSEARCHED for gap in gaps):
+    if len(gaps) > _MAX_GAPS or any(not 0 <= gap.count < _MAX_UNSEARCHED for gap in gaps):
         raise ResourceServerError("search() returned more in `unsearched` than it may")
     if any(gap.path[: len(below)] != below[: len(gap.path)] for gap in gaps):
         raise ResourceServerError("search() did not search a resource that is not below `below`")

@@ -100,7 +100,8 @@ class Unsearched(msgspec.Struct, frozen=True):
     by_itself: bool = False
     """Whether a search of this resource alone gets further."""
     count: int = 1
-    """Number of resources that this stands for; `path` is the first of them."""
+    """Number of resources that this stands for, `path` being the first; 0 for one that the next
+    page continues within."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     hosts wait a minute for the whole page."""
     search_s: float = 2.0
     """Time budget of one search page."""
+    search_alone_s: float = 15.0
+    """The same if one document is searched, which may be large or have to be converted."""
     search_count_s: float = 0.25
     """How long a search goes on after a full page, to count the other matches."""
     search_mount_grace_s: float = 1.5

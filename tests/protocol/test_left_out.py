@@ -195,7 +195,7 @@ async def test_a_search_says_how_many_documents_it_skipped(wire: Wire) -> None:
         assert ("; not searched: " in text.partition("\n")[0]) == (skipped > 0)
         cursor = structured.get("next")
         asked = {**asked, "cursor": cursor} if cursor else {}
-    assert skipped == 3  # binary, too large, not readable
+    assert skipped == 2  # binary, not readable
 
 
 async def test_a_search_that_runs_out_of_time_says_how_far_it_came() -> None:

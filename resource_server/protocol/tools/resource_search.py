@@ -50,6 +50,9 @@ async def search_resources(call: Call, arguments: SearchArguments) -> Result:
     while True:
         page = _ResultsPage(arguments, await _search(call, arguments, limit))
         page.show(limit, budget)
+        if page.is_cut_short:
+            limit = page.lines
+            continue
         if page.fits(budget) or limit == 1:
             break
         # A cursor continues after a whole page only: search again for a shorter one.
@@ -188,7 +191,8 @@ class _ResultsPage:
             uri = uris.readable(hit.entry.uri)
             file = files.setdefault(uri, _File(uri))
             if hit.matches:
-                file.lines, file.matches = hit.lines, hit.matches
+                # A large document may have several hits, one for each part of it.
+                file.lines, file.matches = (*file.lines, *hit.lines), file.matches + hit.matches
                 file.has_more, file.is_counted = hit.has_more_lines, hit.is_counted
                 file.best = hit.best
             else:
@@ -216,6 +220,19 @@ class _ResultsPage:
     def fits(self, budget: int) -> bool:
         """Return whether both forms are within the budget."""
         return self._size() <= budget
+
+    @property
+    def lines(self) -> int:
+        """Number of the matching lines that are shown."""
+        return sum(file.count for file in self._files)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the next page of the only document searched would pass over lines."""
+        is_alone = self._found.next_cursor is not None and len(self._files) == 1
+        file = self._files[0] if is_alone else None
+        asked = uris.readable(self._arguments.uri or "")
+        return file is not None and file.uri == asked and 0 < file.count < file.offered
 
     def shorter(self, budget: int) -> int:
         """Return about how many hits are within the budget, at most 3/4 of those found."""
@@ -260,7 +277,7 @@ class _ResultsPage:
         if found.stopped:
             members |= {"stopped": True, "lookedAt": found.looked_at}
             members |= {} if found.total is None else {"total": found.total}
-        if found.unsearched_count:
+        if self._gaps:
             members["unsearched"] = [_gap_json(gap) for gap in self._gaps]
             members["unsearchedCount"] = found.unsearched_count
         if found.notes:
@@ -293,7 +310,7 @@ class _ResultsPage:
             if len(self._arguments.query.split()) > 1:
                 head += " Nothing has most of these words: try fewer of them."
             return head
-        if found.stopped or found.unsearched_count:
+        if found.stopped or found.unsearched_count or self._gaps:
             head += self._coverage()
         return head
 
@@ -303,16 +320,17 @@ class _ResultsPage:
         searched = max(found.looked_at - found.unsearched_count, 0)
         total = found.looked_at if found.next_cursor is None else found.total
         said = str(searched) if total is None else f"{searched} of {total}"
-        said = f" in {said} {_SEARCHED[found.where]}"
+        said = (
+            "" if max(total or 0, found.looked_at) < 2 else f" in {said} {_SEARCHED[found.where]}"
+        )
         if found.stopped and self._files:
             said += " so far"
-        if not found.unsearched_count:
-            return said
         named = [_named(gap) for gap in gaps]
         others = found.unsearched_count - sum(gap.count for gap in gaps)
         if others:
-            named.append(f"{others} others")
-        said += f"; not searched: {', '.join(named)}"
+            named.append(f"{others} others" if gaps else f"{others}, named on earlier pages")
+        if named:
+            said += f"; not searched: {', '.join(named)}"
         if gaps and gaps[0].by_itself:
             said += f". Search it by {self._again(uri=uris.readable(gaps[0].uri), cursor=None)}"
         return said
@@ -334,13 +352,13 @@ class _ResultsPage:
 
 
 def _named(gap: SearchGap) -> str:
-    return f"{gap.name} ({gap.why})" if gap.count == 1 else f"{gap.count} {gap.why}"
+    return f"{gap.name} ({gap.why})" if gap.count < 2 else f"{gap.count} {gap.why}"
 
 
 def _gap_json(gap: SearchGap) -> dict[str, Any]:
     """Return a resource that was not searched, as an object."""
     members: dict[str, Any] = {"uri": uris.readable(gap.uri), "why": gap.why}
-    return members if gap.count == 1 else {**members, "count": gap.count}
+    return members if gap.count < 2 else {**members, "count": gap.count}
 
 
 def _largest(least: int, most: int, fits: Callable[[int], bool]) -> int:

@@ -12,7 +12,7 @@ import errno
 import os
 import stat as modes
 import time
-from collections.abc import Generator, Sized
+from collections.abc import Generator, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -37,15 +37,22 @@ from resource_server.providers.filesystem.file_tree import (
     ResourceFactory,
     TreeEntry,
 )
+from resource_server.providers.filesystem.large_document import (
+    LargeSearch,
+    OutOfTime,
+    Place,
+    next_data,
+)
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
+from resource_server.runtime.short_size import short_size
 from resource_server.runtime.timing import Timing
 from resource_server.search import ranking
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import NO_MATCHES, Check, LineQuery, Matches, lines_to_keep
-from resource_server.search.top_k import INVALID, TopK
+from resource_server.search.top_k import INVALID, TopK, to_path
 
 _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
@@ -58,6 +65,12 @@ _LOOK_AHEAD = 20
 _SMALL_BYTES = 64 * 1024
 """Maximum bytes that are read or decoded in one step, within which no other thread runs."""
 _BLOCK_BYTES = 1024 * 1024
+_FOLDER_BYTES = 4 * 1024**3
+"""Bytes of one document that the search of a folder looks into, page by page."""
+_WITHIN = "//"
+"""Prefix of a position within a document; no path begins with it."""
+_TOO_SLOW = "too slow to search"
+_NOT_UTF8 = "partly not UTF-8, and too large to guess its encoding"
 _NOT_CONVERTED = "not converted yet"
 _CUT = "too long: its beginning was searched"
 
@@ -162,10 +175,6 @@ class FileSearch:
         )
 
 
-class _OutOfTime(Exception):
-    """The time of the search is over, or its caller is gone."""
-
-
 class _TimeShare:
     """A search's share of the time until its deadline, which it divides with waiting searches.
 
@@ -193,9 +202,9 @@ class _TimeShare:
         return self.is_cancelled or time.monotonic() >= self._begun + share
 
     def check(self) -> None:
-        """Raise `_OutOfTime` once the time is spent; every document gets a minimum."""
+        """Raise `OutOfTime` once the time is spent; every document gets a minimum."""
         if self.is_cancelled or (time.monotonic() >= self._earliest and self.is_spent()):
-            raise _OutOfTime
+            raise OutOfTime
 
     def spare_until(self) -> float:
         """Return the deadline of optional work."""
@@ -251,7 +260,8 @@ class _LineSearch:
         self._request = request
         self._files = None if request.files is None else FileGlob(request.files)
         self._share = share
-        self._best = TopK[Hit](ranking.key, after, limit)
+        self._after = after if after is not None and after.startswith(_WITHIN) else None
+        self._best = TopK[Hit](ranking.key, None if self._after else after, limit)
         self._is_first = after is None
         self._looked_at = self._quoted = 0
         self._gaps = Gaps()
@@ -259,11 +269,19 @@ class _LineSearch:
         """Once the page is full: the end of its window."""
         self._is_exact = True
         """Whether all matching lines of all documents were counted."""
-        self._has_got_on = False
+        self._has_got_on = self._is_alone = False
         """Whether the page has passed anything: each one does, however late it is."""
+        self._within: str | None = None
+        """The position in the large document that the next page continues with."""
+        self._part: Sequence[Hit] = ()
+        """The hit in the part of it that was searched."""
+        self._beyond = 0
 
     def page(self, top: TreeEntry) -> SearchPage:
         """Return a page of hits: the best of its window."""
+        self._is_alone = top.directory is None
+        if self._after is not None:
+            return self._page_within(top, self._after)
         last: Path = ()
         total: int | None = None
         runs = _name_runs(self._tree, top, self._best)
@@ -276,16 +294,42 @@ class _LineSearch:
                     self._request.report_progress(done)
                 if done:
                     last = (*run.path, run.names[done - 1])
-                if done < len(run.names):
+                if done < len(run.names) or self._within is not None:
                     if self._is_first and not self._best.is_full:
                         counted = self._looked_at + (len(run.names) - done) * (not run.is_directory)
                         total = _count(runs, counted, self._share.spare_until())
+                    if self._within is not None:
+                        return self._part_page(self._within, total)
                     return self._page(last, total)
         except ResourceBusy:
             if not self._is_enough():
                 raise
             return self._page(last, None)
         return self._page(None, self._looked_at if self._is_first else None)
+
+    def _page_within(self, top: TreeEntry, after: str) -> SearchPage:
+        """Return a page of a large document that an earlier page has begun."""
+        place, _, rest = after.removeprefix(_WITHIN).partition("/")
+        path, begin = to_path(rest), Place.parse(place)
+        if not path or path[: len(top.path)] != top.path:
+            raise InvalidParameter(INVALID)
+        with suppress(ResourceNotFound):  # removed meanwhile
+            self._search_entry(self._tree.find(path), begin)
+        if self._within is None:
+            self._looked_at += 1
+            self._request.report_progress(1)
+        return self._part_page(self._within or (None if self._is_alone else "/".join(path)), None)
+
+    def _part_page(self, following: str | None, total: int | None) -> SearchPage:
+        return SearchPage(
+            hits=self._part,
+            next=following,
+            looked_at=self._looked_at,
+            total=total,
+            unsearched=self._gaps.entries(),
+            beyond=self._beyond,
+            is_counted=self._is_alone and self._is_exact,
+        )
 
     def _page(self, stopped_at: Path | None, total: int | None) -> SearchPage:
         hits, following, beyond = self._best.page(stopped_at)
@@ -326,8 +370,8 @@ class _LineSearch:
                     self._gaps.add((*run.path, name), NOT_READABLE)
             return len(run.names)
         for done in range(len(run.names)):
-            has_got_on = self._has_got_on or done > 0
-            if has_got_on and self._is_over():
+            self._has_got_on = self._has_got_on or done > 0
+            if self._has_got_on and self._is_over():
                 return done
             try:
                 is_done = (
@@ -339,7 +383,7 @@ class _LineSearch:
                 if not self._is_enough():
                     raise
                 return done
-            if has_got_on and not is_done:
+            if not is_done:
                 return done
         return len(run.names)
 
@@ -375,7 +419,7 @@ class _LineSearch:
             else:
                 os.close(fd)
 
-    def _search_entry(self, entry: TreeEntry) -> bool:
+    def _search_entry(self, entry: TreeEntry, place: Place | None = None) -> bool:
         """Search a document that is opened by its path: behind a link, or the only one.
 
         Returns False if it took too long.
@@ -387,34 +431,106 @@ class _LineSearch:
             return True
         with suppress(ResourceNotFound):
             fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
-            return self._search_open(fd, entry.path, entry.key, entry.rules)
+            return self._search_open(fd, entry.path, entry.key, entry.rules, place)
         return True
 
-    def _search_open(self, fd: int, path: Path, key: str, rules: DirectoryRules) -> bool:
-        """Search an open document and close it; return False if it took too long.
+    def _search_open(
+        self,
+        fd: int,
+        path: Path,
+        key: str,
+        rules: DirectoryRules,
+        place: Place | None = None,
+    ) -> bool:
+        """Search an open document and close it; return False if the page ends before its end.
 
-        `key` is its real path below the root.
+        `key` is its real path below the root. One that takes too long even for a page of its own
+        is passed.
         """
         try:
             status = os.fstat(fd)
             # The file may have been replaced.
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
+                if place is not None or self._documents.is_large(path[-1], status.st_size, rules):
+                    return self._search_large(fd, status, path, rules, place)
                 keep = lines_to_keep(self._request, self._quoted)
                 found = self._documents.matches(fd, status.st_size, path, rules, keep)
                 if isinstance(found, str):
                     self._gaps.add(path, found)
-                elif found.count:
-                    self._is_exact = self._is_exact and found.is_counted
-                    make = partial(self._hit, found, path, status, rules)
-                    if self._best.add(path, found.rank, make, found.count):
-                        self._quoted += found.shown
+                else:
+                    self._add(found, path, status, rules)
         except OSError as error:
             self._skip(path, error)
-        except _OutOfTime:
-            return False
+        except OutOfTime:
+            if self._has_got_on:
+                return False
+            self._gaps.add(path, _TOO_SLOW)
         finally:
             os.close(fd)
         return True
+
+    def _add(
+        self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
+    ) -> None:
+        if found.count:
+            self._is_exact = self._is_exact and found.is_counted
+            make = partial(self._hit, found, path, status, rules)
+            if self._best.add(path, found.rank, make, found.count):
+                self._quoted += found.shown
+
+    def _search_large(
+        self,
+        fd: int,
+        status: os.stat_result,
+        path: Path,
+        rules: DirectoryRules,
+        place: Place | None,
+    ) -> bool:
+        """Search a document in blocks, as `_search_open`; `place` is that of an earlier page.
+
+        One that does not end in time is a window of its own.
+        """
+        encoding = self._documents.encoding_of(fd, path[-1], rules)
+        if isinstance(encoding, str):
+            self._gaps.add(path, encoding)
+            return True
+        begin = (place or Place(after_line=self._request.after_line)).of(status)
+        keep = lines_to_keep(self._request, self._quoted)
+        search = LargeSearch(fd, begin, self._request, encoding, self._check, path=path)
+        found = search.stretch(keep, is_alone=self._is_alone)
+        following = found.next
+        if following is not None and self._has_got_on:
+            return False  # the next page begins with it
+        if following is None and not found.is_utf8:
+            self._gaps.add(path, _NOT_UTF8)
+        is_window = place is not None or (following is not None and not self._best.is_continued)
+        if not is_window:
+            self._add(found.matches, path, status, rules)
+            return True
+        if found.matches.count:
+            self._part = (self._hit(found.matches, path, status, rules),)
+        if following is None:
+            return True
+        far, size = f"{short_size(following.offset)}B", f"{short_size(status.st_size)}B"
+        if not self._is_alone and following.offset >= _FOLDER_BYTES:
+            self._gaps.add(path, f"{size}: its first {far} were searched", by_itself=True)
+            return True
+        self._gaps.add(path, f"{far} of {size} searched so far", count=0)
+        self._within = f"{_WITHIN}{following.text()}/{'/'.join(path)}"
+        self._is_exact = False
+        if self._is_alone and self._request.count_s:
+            self._window_s = time.monotonic() + self._request.count_s
+            rest = LargeSearch(fd, following, self._request, encoding, self._check)
+            with suppress(OutOfTime):
+                counted = rest.stretch(0, is_alone=False)
+                self._beyond = counted.matches.count
+                self._is_exact = counted.next is None and counted.matches.is_counted
+        return False
+
+    def _check(self) -> None:
+        self._share.check()
+        if self._window_s is not None and time.monotonic() >= self._window_s:
+            raise OutOfTime
 
     def _hit(
         self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
@@ -487,6 +603,26 @@ class DocumentSearcher:
             mime_type = media_types.of_content(data, None, decodes=True)
             return NOT_TEXT if media_types.is_binary(mime_type) else found
         return found
+
+    def is_large(self, name: str, size: int, rules: DirectoryRules) -> bool:
+        """Return whether a document of this size is searched block by block."""
+        return size > rules.max_size and not self.is_converted(name)
+
+    def encoding_of(self, fd: int, name: str, rules: DirectoryRules) -> TextEncoding | str:
+        """Return the encoding of a large document by its first bytes, or why it is not searched.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        head = os.pread(fd, _HEAD_BYTES, next_data(fd, 0))
+        encoding = TextEncoding.detect(head, rules.encoding)
+        mime_type = media_types.from_name(name, self._types)
+        if mime_type is not None and encoding.width == 1:
+            # What is called a log is one, though its hole is filled with NUL.
+            head = head.replace(b"\0", b"")
+        is_text = media_types.begins_as_text(head, encoding.codec)
+        mime_type = mime_type or media_types.of_content(head, None, decodes=is_text)
+        return NOT_TEXT if media_types.is_binary(mime_type) or not is_text else encoding
 
     def is_converted(self, name: str) -> bool:
         """Return whether a document of this name is searched in its conversion."""

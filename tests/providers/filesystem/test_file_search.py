@@ -23,6 +23,7 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceError,
     ResourceNotFound,
+    ResourceTooLarge,
 )
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
@@ -116,11 +117,25 @@ async def readable(folder: Filesystem) -> dict[str, str]:
                 is_text = media_types.is_text(resource.mime_type or "")
                 if is_text and isinstance(content.data, bytes) and content.data:
                     (content,) = await settle(folder.read(resource.path, {"format": "text"}))
+            except ResourceTooLarge:
+                found["/".join(resource.path)] = await in_ranges(folder, resource.path)
+                continue
             except (ResourceError, ConversionError):
                 continue
             if isinstance(content.data, str):
                 found["/".join(resource.path)] = content.data
     return found
+
+
+async def in_ranges(folder: Filesystem, path: Address) -> str:
+    """Return the text of a document that is too large to be read at once."""
+    text = ""
+    query: Mapping[str, str] | None = {"bytes": "0-"}
+    while query:
+        (content,) = await settle(folder.read(path, query))
+        text += str(content.data)
+        query = content.truncated.next if content.truncated else None
+    return text
 
 
 ZOO: Mapping[str, str | bytes] = {
@@ -488,13 +503,13 @@ async def test_too_many_open_files_do_not_cause_an_empty_result(
         await texts(folder)
 
 
-async def test_documents_over_the_limit_are_not_searched_whatever_their_claimed_size(
+async def test_documents_over_the_limit_are_searched_whatever_their_claimed_size(
     tmp_path: Path,
 ) -> None:
     make(tmp_path, {"a.txt": b"needle" * 100_000, "b.txt": "needle"})
     with (tmp_path / "sparse.txt").open("wb") as sparse:
         sparse.truncate(1 << 40)
-    assert await texts(Filesystem(tmp_path, max_size=ByteSize(1000))) == ["b.txt"]
+    assert await texts(Filesystem(tmp_path, max_size=ByteSize(1000))) == ["b.txt", "a.txt"]
     assert await texts(Filesystem(tmp_path)) == ["b.txt", "a.txt"]
 
 
