@@ -96,6 +96,10 @@ class _Term(Protocol):
         """Yield where the first match in each matching line begins."""
         ...
 
+    def count(self, data: bytes, /) -> int:
+        """Return about how often it matches in a small document."""
+        ...
+
 
 class LineQuery:
     """A search query for lines.
@@ -113,7 +117,9 @@ class LineQuery:
         else:
             # A long word is rare: it rules out most documents.
             words = sorted(request.words or (request.text,), key=len, reverse=True)
-            self._terms = [_word(word, exactly=bool(request.match_case)) for word in words]
+            fold = _Folding()
+            exactly = bool(request.match_case)
+            self._terms = [_word(word, fold, exactly=exactly) for word in words]
         is_ascii = request.text.isascii() and all(map(str.isascii, request.words))
         self.is_ascii = is_ascii and not request.is_pattern
         """Whether what is sought has the same bytes in nearly every encoding."""
@@ -155,6 +161,8 @@ class LineQuery:
         missing = 0
         if len(self._terms) == 1:
             count = self._with_term(data, check, kept)
+        elif self._together == "line" and len(data) <= _SLICE:
+            count = self._with_all(data, kept)
         else:
             count, missing = self._with_most(data, check, kept)
         if not count:
@@ -183,6 +191,23 @@ class LineQuery:
                 # The rest belongs to a long line that matches already.
                 following = _next_newline(data, at) + 1 or len(data)
             begin = following
+        return min(kept.count, MAX_COUNTED)
+
+    def _with_all(self, data: bytes, kept: _Kept) -> int:
+        """Keep the first lines with all words of a small document; return the number of all."""
+        rarest, *others = sorted(self._terms, key=lambda term: term.count(data))
+        for at in rarest.lines(data, 0, len(data)):
+            begin = data.rfind(b"\n", 0, at) + 1
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end + 1
+            first = at
+            for term in others:
+                place = term.first(data, begin, end)
+                if place < 0:
+                    break
+                first = min(first, place)
+            else:
+                kept.add(data, first)
         return min(kept.count, MAX_COUNTED)
 
     def _with_most(self, data: bytes, check: Check | None, kept: _Kept) -> tuple[int, int]:
@@ -305,6 +330,8 @@ def _start_of_line(data: bytes, passed: int) -> int:
 
 def _is_in(term: _Term, data: bytes, check: Check | None) -> bool:
     begin = 0
+    if len(data) <= _SLICE:
+        return term.first(data, 0, len(data)) >= 0
     while begin < len(data):
         end, following = _slice(data, begin, check)
         if term.first(data, begin, end) >= 0:
@@ -330,18 +357,30 @@ def _slice(data: bytes, begin: int, check: Check | None) -> tuple[int, int]:
     return (end, end - _OVERLAP) if newline < 0 else (newline + 1, newline + 1)
 
 
-def _word(text: str, *, exactly: bool) -> _Term:
+def _word(text: str, fold: _Folding, *, exactly: bool) -> _Term:
     if exactly:
-        return _Bytes(text.encode(), folds=False)
-    return _Bytes(text.lower().encode(), folds=True) if text.isascii() else _Letters(text)
+        return _Bytes(text.encode(), None)
+    return _Bytes(text.lower().encode(), fold) if text.isascii() else _Letters(text)
+
+
+class _Folding:
+    """The data in lower case: for several words, once."""
+
+    def __init__(self) -> None:
+        self._last = b"", b""
+
+    def __call__(self, data: bytes) -> bytes:
+        if data is not self._last[0]:
+            self._last = data, data.lower()
+        return self._last[1]
 
 
 class _Bytes:
     """A word of bytes that are alike in the data, apart from the case of ASCII letters."""
 
-    def __init__(self, part: bytes, *, folds: bool) -> None:
+    def __init__(self, part: bytes, fold: _Folding | None) -> None:
         self._part = part
-        self._folds = folds
+        self._fold = fold
 
     def first(self, data: bytes, begin: int, end: int) -> int:
         at = self._piece(data, begin, end).find(self._part)
@@ -355,9 +394,15 @@ class _Bytes:
             newline = piece.find(b"\n", at)
             at = -1 if newline < 0 else piece.find(part, newline)
 
+    def count(self, data: bytes) -> int:
+        return self._piece(data, 0, len(data)).count(self._part)
+
     def _piece(self, data: bytes, begin: int, end: int) -> bytes:
-        piece = data if begin == 0 and end == len(data) else data[begin:end]
-        return piece.lower() if self._folds else piece
+        is_whole = begin == 0 and end == len(data)
+        if self._fold is not None and is_whole:
+            return self._fold(data)
+        piece = data if is_whole else data[begin:end]
+        return piece if self._fold is None else piece.lower()
 
 
 class _Letters:
@@ -368,6 +413,9 @@ class _Letters:
 
     def first(self, data: bytes, begin: int, end: int) -> int:
         return next(self.lines(data, begin, end), -1)
+
+    def count(self, data: bytes) -> int:
+        return _folded(data.decode("utf-8", "ignore")).count(self._part)
 
     def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
         part = self._part
@@ -390,6 +438,9 @@ def _folded(text: str) -> str:
 class _Expression:
     def __init__(self, find: Find) -> None:
         self.first = find
+
+    def count(self, data: bytes) -> int:
+        return int(self.first(data, 0, len(data)) >= 0)
 
     def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
         at = self.first(data, begin, end)

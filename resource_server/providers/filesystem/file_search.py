@@ -71,6 +71,7 @@ _WITHIN = "//"
 """Prefix of a position within a document; no path begins with it."""
 _TOO_SLOW = "too slow to search"
 _NOT_UTF8 = "partly not UTF-8, and too large to guess its encoding"
+_MAX_NAMES = 1024
 _NOT_CONVERTED = "not converted yet"
 _CUT = "too long: its beginning was searched"
 
@@ -564,6 +565,8 @@ class DocumentSearcher:
         self._types = types
         self._check = check
         self._converted = converted
+        self._names: dict[str, bool] = {}
+        """Whether documents of these names are converted: many have the same."""
 
     def matches(
         self, fd: int, size: int, path: Path, rules: DirectoryRules, keep: int
@@ -577,7 +580,7 @@ class DocumentSearcher:
             OSError: it cannot be read.
         """
         name = path[-1]
-        if self._converted is not None and self._converted.is_for(name):
+        if self._converted is not None and self.is_converted(name):
             return self._in_conversion(self._converted, fd, path, keep)
         is_utf8 = rules.encoding == "utf-8"
         if size > _SMALL_BYTES and (
@@ -626,7 +629,14 @@ class DocumentSearcher:
 
     def is_converted(self, name: str) -> bool:
         """Return whether a document of this name is searched in its conversion."""
-        return self._converted is not None and self._converted.is_for(name)
+        if self._converted is None:
+            return False
+        known = self._names.get(name)
+        if known is None:
+            if len(self._names) >= _MAX_NAMES:
+                self._names.clear()
+            known = self._names[name] = self._converted.is_for(name)
+        return known
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document that is searched soon; `fd` is closed after it."""
