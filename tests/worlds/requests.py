@@ -368,7 +368,18 @@ class Conversation:
         await self._ask("resources/unsubscribe", uri=uri)
 
     async def search(self, uri: str, word: str, step: Step) -> None:
-        await self._call("search_resources", query=word, uri=uri)
+        for query, options in (
+            (word, {"uri": uri}),
+            (word[:3], {"limit": 2}),
+            (f"{word} n1 12", {}),
+        ):
+            found = await self._call("search_resources", query=query, **options)
+            for _ in range(MAX_PAGES):
+                if "next" not in found:
+                    break
+                found = await self._call(
+                    "search_resources", query=query, cursor=found["next"], **options
+                )
 
     async def search_pattern(self, uri: str, word: str, step: Step) -> None:
         await self._call("search_resources", query=f"/{word[:1]}.*/", uri=uri)

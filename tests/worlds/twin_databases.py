@@ -241,6 +241,30 @@ _WHERES = (
     "shown = 1 and id not in (select id from blocked)",
     None,
 )
+_TEXT_INDEXES = {
+    "sqlite": (
+        "create virtual table texts using fts5(note, secret, content='people')",
+        "create trigger added after insert on people begin"
+        " insert into texts(rowid, note, secret) values (new.rowid, new.note, new.secret); end",
+        "create trigger removed after delete on people begin insert into texts(texts, rowid, note,"
+        " secret) values ('delete', old.rowid, old.note, old.secret); end",
+        "create virtual table parts using fts5(name, note, content='people', tokenize='trigram')",
+        "create trigger parted after insert on people begin"
+        " insert into parts(rowid, name, note) values (new.rowid, new.name, new.note); end",
+    ),
+    "postgresql": (
+        "create extension pg_trgm",
+        "create index on people using gin (to_tsvector('simple', note))",
+        "create index on people using gin (to_tsvector('english', name || ' ' || secret))",
+        "create index on people using gin (name gin_trgm_ops, note gin_trgm_ops)",
+        "create index on people using gin (secret gin_trgm_ops)",
+    ),
+    "mariadb": (
+        "alter table people add fulltext (note)",
+        "alter table people add fulltext (name, secret)",
+    ),
+}
+"""Indexes of the words and parts of visible and hidden text."""
 _PRIMARY = ("primary key (id)", "primary key (name)", "primary key (num, name)", "", "")
 _UNIQUE = ("unique (num)", "unique (name)", "unique (num, name)", "unique (secret)", "unique (id)")
 _INDEXES = (
@@ -324,8 +348,10 @@ def database_twins(draw: st.DrawFn, engine: str) -> DatabaseTwins:
     options: dict[str, Any] = {"columns": columns}
     if where:
         options["where"] = where
-    if draw(st.booleans()):
-        options["search"] = ["name", "note", "secret", "pin"]
+    # Mostly the default, which is all that is text.
+    search = draw(st.sampled_from((None, None, ["name", "note", "secret", "pin"], False)))
+    if search is not None:
+        options["search"] = search
     if draw(st.sampled_from((False, False, True))):
         options["key"] = draw(st.sampled_from((["num"], ["id"], ["name"], ["secret"])))
     if draw(st.sampled_from((False, False, True))):
@@ -405,6 +431,7 @@ def _schema(draw: st.DrawFn, engine: str, hide: set[str], declared: list[str] | 
         "create table orders (id integer primary key, person integer, amount integer)",
         "create view seen as select max(id) as id, max(name) as name from people where shown = 1",
         *sorted(draw(st.sets(st.sampled_from(_INDEXES)))),
+        *draw(st.sampled_from(((), _TEXT_INDEXES.get(engine, ())))),
     ]
     # Rows without a key have no order of their own, but for SQLite's rowids.
     ordered = engine == "sqlite" or _has_key(keys, required, hide, declared)
