@@ -2,7 +2,8 @@
 
 Rows are searched in their columns of text, in key order. The engine filters with LIKE on a part of
 the text that all engines compare alike; the final match is decided here, so that all engines find
-the same. Where few rows match, one statement passes over many. For a regular expression all texts
+the same. Where few rows match, one statement passes over many, or an index of trigrams finds them.
+An index of words would miss parts of words, and is not used. For a regular expression all texts
 are fetched, because the syntaxes of engines differ and some expressions can run for years.
 """
 
@@ -53,7 +54,7 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
-from resource_server.providers.database.reading.like_patterns import like_patterns
+from resource_server.providers.database.reading.like_patterns import like_patterns, trigram_query
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
@@ -69,14 +70,14 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _COLUMNS = "~columns"
 """Prefix of a continuation inside the search for columns; no path begins with it."""
 
-_LEAST_S = 0.4
+_LEAST_S = 0.8
 """Minimum time for the first rows, however late a search begins."""
 _SHARE = 4
 """A page of a whole database ends after this part of its time: other mounts wait for theirs."""
 _FIRST_ROWS, _MOST_ROWS = 64, 1024
 """Initial and maximum number of rows that one statement returns."""
-_FIRST_PASSED, _MOST_PASSED = 4096, 2**20
-"""Initial and maximum number of rows that one statement passes over."""
+_FIRST_PASSED, _LEAST_PASSED, _MOST_PASSED = 2**14, 2**12, 2**20
+"""Initial, minimum and maximum number of rows that one statement passes over."""
 _PASSING_S = 0.5
 """Timeout of such a statement; where it is too slow, fewer rows are next."""
 _QUICK_S, _LONG_S = 0.05, 0.2
@@ -357,9 +358,11 @@ class _Match(NamedTuple):
 class _Pace:
     """How many rows the next statement returns, or passes over."""
 
-    def __init__(self, patterns: Sequence[str] | None) -> None:
+    def __init__(self, patterns: Sequence[str] | None, query: str | None) -> None:
         self.patterns = patterns
         """LIKE patterns of rows that may match; None if there are none to pass over others with."""
+        self.query = query
+        """The query of an index of trigrams that finds these rows; None if there is no such."""
         self.count = _FIRST_ROWS
         self.passed = _FIRST_PASSED
         self.is_passing = False
@@ -371,13 +374,14 @@ class _Pace:
         elif seconds > _LONG_S or size > _LARGE:
             self.count = max(self.count // 4, 1)
         elif seconds < _QUICK_S:
-            self.is_passing = self.count == _MOST_ROWS and self.patterns is not None
+            can_pass = self.patterns is not None and self.query is None
+            self.is_passing = self.count == _MOST_ROWS and can_pass
             self.count = min(self.count * 4, _MOST_ROWS)
 
     def shorten(self) -> None:
         """Pass over fewer rows: those were too many, or too many of them may match."""
         self.passed //= 4
-        if self.passed < _FIRST_PASSED:
+        if self.passed < _LEAST_PASSED:
             # At the end of the table, or where most rows may match.
             self.patterns, self.is_passing = None, False
 
@@ -509,6 +513,8 @@ class _RowSearch:
         """Return what is not searched of a table and may hold what is sought, in words."""
         if exposed.options.search in (False, ()):
             return "search is off"
+        if exposed.view.is_copy and exposed.options.search is True:
+            return None  # its text is searched where it comes from
         if not exposed.key:
             return "its rows have no key"
         names = [
@@ -517,7 +523,7 @@ class _RowSearch:
             if column.name not in exposed.searched
             and (column.kind in TEXTS or (self._may_be_number and column.kind != "blob"))
         ]
-        if not names or exposed.view.is_copy:
+        if not names:
             return None
         more = f" and {n} more" if (n := len(names) - _MAX_COLUMNS) > 0 else ""
         shown = ", ".join(names[:_MAX_COLUMNS])
@@ -525,11 +531,9 @@ class _RowSearch:
 
     async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
         held = None if cursor is None else _decoded(cursor, exposed)
-        pace = _Pace(
-            like_patterns(self._words, len(exposed.searched), has_every=self._has_every)
-            if self._words
-            else None
-        )
+        pace, before = self._pace_of(exposed), self._looked_at
+        # Where an earlier page has begun, matches are likely few.
+        pace.is_passing = held is not None and pace.patterns is not None and pace.query is None
         while True:
             begun = time.monotonic()
             try:
@@ -541,30 +545,74 @@ class _RowSearch:
             seconds, size = time.monotonic() - begun, _size(rows, len(exposed.key))
             done, matches = await self._matching(exposed, rows, size)
             await self._describe(exposed, matches)
+            held = await self._reached(exposed, held, (last, pace.passed), rows.rows, done=done)
             is_whole = done == len(rows.rows)
-            passed = done
-            if last is None or not is_whole:
-                is_passing = last is not None
-                last = tuple(rows.rows[done - 1][: len(exposed.key)]) if done else None
-                if is_passing and held is not None and last is not None:
-                    passed = await exposed.count(after=held, until=last, below=self._within)
-            else:
-                passed = pace.passed
-            self._saw(passed)
-            if last is not None:
-                if held is not None:
-                    exposed.check_progress(held, [last])
-                held = last
-            if is_whole and not pace.is_passing and done < pace.count and not rows.more:
+            if is_whole and last is None and done < pace.count and not rows.more:
+                if pace.query is not None and cursor is None:
+                    await self._count_others(exposed, self._looked_at - before)
                 return None
             if self._is_enough:
                 return _place(exposed, held)
             pace.adapt(seconds, size)
 
+    async def _reached(
+        self,
+        exposed: ExposedTable,
+        held: _Key | None,
+        end: tuple[_Key | None, int],
+        rows: Sequence[tuple[object, ...]],
+        *,
+        done: int,
+    ) -> _Key | None:
+        """Return the last key that was passed, after `done` of the rows returned after `held`.
+
+        With the key `end`, they are those that may match of so many rows up to this key.
+        """
+        last, passed = end
+        if last is None or done < len(rows):
+            is_passing = last is not None
+            last = tuple(rows[done - 1][: len(exposed.key)]) if done else held
+            passed = done
+            if is_passing and held is not None and last is not None and done:
+                passed = await exposed.count(after=held, until=last, below=self._within)
+        self._saw(passed)
+        if held is not None and last is not None and last is not held:
+            exposed.check_progress(held, [last])
+        return last
+
+    def _pace_of(self, exposed: ExposedTable) -> _Pace:
+        names, query = exposed.searched, None
+        if not self._words:
+            return _Pace(None, None)
+        if set(names) <= set(exposed.table.trigrams):
+            query = trigram_query(self._words, names, has_every=self._has_every)
+        return _Pace(like_patterns(self._words, len(names), has_every=self._has_every), query)
+
+    async def _count_others(self, exposed: ExposedTable, seen: int) -> None:
+        """Count the rows that an index has passed over, if this is quick."""
+        if self._is_counting or self._within:
+            return
+        with suppress(DeadlineExceeded, ResourceBusy):
+            count = await exposed.row_count(min(self._left, _PASSING_S))
+            self._saw(max(count - seen, 0))
+
     async def _following(
         self, exposed: ExposedTable, held: _Key | None, pace: _Pace
     ) -> tuple[_Key | None, Rows]:
         """Return the next rows; of many that are passed over, those that may match, and the end."""
+        if pace.query is not None and pace.patterns is not None:
+            try:
+                return None, await exposed.indexed_candidates(
+                    pace.count,
+                    pace.patterns,
+                    pace.query,
+                    has_every=self._has_every,
+                    after=None if held is None else exposed.bound(held),
+                    below=self._within,
+                    within=min(self._left, _PASSING_S),
+                )
+            except (DeadlineExceeded, InvalidParameter):
+                pace.query = None  # too slow: most rows may match
         while held is not None and pace.patterns is not None and pace.is_passing:
             with suppress(DeadlineExceeded, InvalidParameter):
                 found = await exposed.candidates(
@@ -583,7 +631,9 @@ class _RowSearch:
 
     @property
     def _left(self) -> float:
-        return max(self._until - time.monotonic(), 0.0)
+        """The seconds left; enough for a first statement, whatever came before it."""
+        is_first = not (self._has_got_on or self._is_counting)
+        return max(self._until - time.monotonic(), _LEAST_S if is_first else 0.0)
 
     def _saw(self, count: int) -> None:
         self._has_got_on = self._has_got_on or count > 0

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ _NUMBERED = (
     "insert into numbered values (9007199254740992, 1.10), (9007199254740993, 1.10),"
     " (1, 12345678901234.1235), (2, 12345678901234.1236)",
 )
-_TABLES: dict[str, Any] = {"orders": {"search": ["note"]}, "numbered": {}}
+_TABLES: dict[str, Any] = {"orders": {}, "numbered": {}}
 
 
 _HOST = """
@@ -165,6 +166,40 @@ def test_id_9007199254740993_is_exact_in_a_javascript_host(manifest: Path) -> No
         timeout=PATIENCE_S,
     )
     assert done.stdout.strip() == "9007199254740993"
+
+
+def test_a_database_without_a_manifest_is_searched(url: str) -> None:
+    with connected(url) as client:
+        tool = {"name": "search_resources", "arguments": {"query": "number 10000002"}}
+        result = client.request("tools/call", **tool)["result"]
+        assert "10000002" in json.dumps(result)
+        arguments = {"query": "no such text"}
+        result = client.request("tools/call", name="search_resources", arguments=arguments)
+        assert result["result"]["content"][0]["text"].startswith("Nothing was found")
+
+
+def test_full_text_tables_of_a_file_without_a_manifest_are_searched(tmp_path: Path) -> None:
+    path = tmp_path / "crm.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            """
+            create table people (id integer primary key, name text, phone text);
+            insert into people values (1, 'Ada Lovelace', '555'), (2, 'Alan Turing', '777');
+            create virtual table notes using fts5(subject, body);
+            insert into notes values ('Call', 'Ask Turing about the machine'), ('Tea', 'Earl Grey');
+            """
+        )
+    with connected(path) as client:
+
+        def found(query: str) -> list[str]:
+            arguments = {"query": query, "in": "text"}
+            result = client.request("tools/call", name="search_resources", arguments=arguments)
+            return [file["uri"] for file in result["result"]["structuredContent"]["files"]]
+
+        assert found("turing") == ["sqlite://crm/notes/1", "sqlite://crm/people/2"]
+        assert found("earl") == ["sqlite://crm/notes/2"]
+        assert found("555") == ["sqlite://crm/people/1"]
+        assert found("nobody") == []
 
 
 def _called(client: Client, tool: str, arguments: object) -> str:

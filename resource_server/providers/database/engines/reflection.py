@@ -156,6 +156,9 @@ class Table(msgspec.Struct, frozen=True):
     """SQLite: a STRICT table, whose values are certain to have the declared types."""
     holds_text: bool = False
     """SQLite: a full-text table with text of its own."""
+    trigrams: tuple[str, ...] = ()
+    """Columns with an index that finds every part of their text, of three characters and more, in
+    any case of ASCII letters: `pg_trgm`, or FTS5 with trigrams."""
     other_keys: tuple[Key, ...] = ()
     """Keys that replace a `key` with a hidden column, best first."""
     unread: tuple[str, ...] | None = ()

@@ -462,6 +462,39 @@ class ExposedTable:
         rows = await self._engine.run_own(statement, limit=limit, within=within, slow=True)
         return None if rows.more or len(rows.rows) == limit else (last.rows[0], rows)
 
+    async def indexed_candidates(
+        self,
+        limit: int,
+        patterns: Sequence[str],
+        query: str,
+        *,
+        has_every: bool,
+        after: Sequence[object] | None,
+        below: Path,
+        within: float,
+    ) -> Rows:
+        """Return the next rows that may match, by an index of trigrams.
+
+        `query` is as of `trigram_query`. Raises as `Engine.run_own`.
+        """
+        statement = self.statements.candidates(
+            limit,
+            self.searched,
+            patterns,
+            has_every=has_every,
+            max_characters=self._limits.cell,
+            after=after,
+            trigrams=query,
+            within=self.key_of(below),
+        )
+        return await self._engine.run_own(statement, limit=limit, within=within, slow=True)
+
+    async def row_count(self, within: float) -> int:
+        """Return the number of rows. Raises as `Engine.run_own`."""
+        statement = self.statements.count()
+        found = await self._engine.run_own(statement, limit=1, within=within, slow=True)
+        return int(str(found.rows[0][0]))
+
     async def count(self, *, after: Sequence[object], until: Sequence[object], below: Path) -> int:
         """Return the number of rows from one key to another. Raises as `Engine.run_own`."""
         statement = self.statements.count_between(

@@ -10,6 +10,9 @@ LIKE_ESCAPE = "!"
 
 MAX_LENGTH = 200
 """Maximum characters of the text in a LIKE pattern; SQLite allows patterns of 1,000 bytes."""
+_HAS_TRIGRAMS = re.compile(r"(?=.*\w{3})\D{3,}", re.DOTALL)
+"""Text that an index of trigrams finds. Digits may be those of a number, which is spelt otherwise
+in it."""
 _MAX_CONDITIONS = 75
 """Maximum comparisons of a search in one statement; SQLite allows expressions 200 deep."""
 _SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
@@ -21,9 +24,26 @@ def like_pattern(text: str) -> str | None:
     The pattern has only the longest part that all engines compare alike, so it may match more.
     Returns None if there is no such part.
     """
-    alike = "".join(c if _is_alike(c) else "\0" for c in text)
-    longest = max(alike.split("\0"), key=len)[:MAX_LENGTH]
+    longest = _alike_part(text)
     return f"%{_SPECIAL.sub(_escaped, longest)}%" if longest else None
+
+
+def _alike_part(text: str) -> str:
+    alike = "".join(c if _is_alike(c) else "\0" for c in text)
+    return max(alike.split("\0"), key=len)[:MAX_LENGTH]
+
+
+def trigram_query(words: Sequence[str], columns: Sequence[str], *, has_every: bool) -> str | None:
+    """Return the FTS5 query for rows that may contain every word, or any, in some of the columns.
+
+    Returns None if a table with trigrams may miss one.
+    """
+    parts = [part for part in map(_alike_part, words) if _HAS_TRIGRAMS.fullmatch(part)]
+    if not parts or (len(parts) < len(words) and not has_every):
+        return None
+    quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
+    names = " ".join('"' + name.replace('"', '""') + '"' for name in columns)
+    return f"{{{names}}} : ({(' AND ' if has_every else ' OR ').join(quoted)})"
 
 
 def like_patterns(words: Sequence[str], columns: int, *, has_every: bool) -> Sequence[str] | None:

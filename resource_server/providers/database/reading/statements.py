@@ -420,33 +420,41 @@ class Statements:
         has_every: bool,
         max_characters: int,
         after: Sequence[object] | None,
-        until: Sequence[object],
+        until: Sequence[object] | None = None,
+        trigrams: str | None = None,
         within: Sequence[object] = (),
     ) -> Statement:
-        """Select keys and texts as `texts`, up to a key, of rows that may match.
+        """Select keys and texts as `texts` of rows that may match, up to the key `until` if given.
 
         These are the rows in which some of `columns` matches each of the LIKE `patterns`, or any of
-        them without `has_every`.
+        them without `has_every`. With `trigrams`, an FTS5 query, an index finds them.
         """
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
-        ends = [self._rank(*pair) for pair in zip(self._key, until, strict=True)]
+        ends = [self._rank(*pair) for pair in zip(self._key, until or (), strict=False)]
         values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
-        values |= {**_values("u", ends), **_values("l", patterns)}
+        values |= {**_values("u", ends), **_values("l", patterns), "t": trigrams}
+        is_indexed = trigrams is not None
 
         def select() -> _Select:
             texts = [self._any_text(name, max_characters) for name in columns]
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *texts])]
             bound = [self._compiler.bind(f"l{place}") for place in range(len(patterns))]
-            each = [sa.or_(*(self._may_be_like(name, one) for name in columns)) for one in bound]
+            like = self._may_be_like if not is_indexed else self._is_like
+            each = [sa.or_(*(like(name, one) for name in columns)) for one in bound]
             selected = _select(*labelled).select_from(self._table)
             selected = self._conditions(selected, len(within))
             selected = selected.where(sa.and_(*each) if has_every else sa.or_(*each))
-            selected = selected.where(self._up_to(len(within)))
+            if is_indexed and self._dialect.name == "sqlite":
+                table: sa.ColumnElement[Any] = _column(self._name.name)
+                selected = selected.where(table.op("MATCH")(self._compiler.bind("t")))
+            if until is not None:
+                selected = selected.where(self._up_to(len(within)))
             return self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
 
         shape = ("candidates", tuple(columns), len(patterns), has_every, max_characters)
-        return self._statement((*shape, after is not None, len(within)), select, values)
+        bounds = (after is None, until is None, is_indexed, len(within))
+        return self._statement((*shape, *bounds), select, values)
 
     def key_at(
         self, place: int, *, after: Sequence[object] | None, within: Sequence[object] = ()
@@ -485,6 +493,12 @@ class Statements:
         if place + 1 == len(self._key):
             return compared <= value
         return sa.and_(compared <= value, sa.or_(compared < value, self._up_to(place + 1)))
+
+    def _is_like(self, name: str, pattern: sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
+        """Return that a column matches a pattern, in the form that its index of trigrams knows."""
+        column = self._column(name)
+        has_ilike = self._dialect.name == "postgresql"
+        return (column.ilike if has_ilike else column.like)(pattern, escape=LIKE_ESCAPE)
 
     def _may_be_like(self, name: str, pattern: sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
         """Return a condition that holds if the text of a column matches a pattern."""

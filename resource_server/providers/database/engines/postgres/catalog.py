@@ -167,6 +167,17 @@ SELECT pg_catalog.json_build_object(
     ) ORDER BY i.relname)
     FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
     WHERE x.indrelid = c.oid AND x.indislive),
+  'trigrams', (
+    SELECT pg_catalog.json_agg(DISTINCT a.attname)
+    FROM pg_catalog.pg_index x
+    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(x.indkey::int2[]),
+      pg_catalog.unnest(x.indclass::oid[])) k (number, class)
+    JOIN pg_catalog.pg_opclass o ON o.oid = k.class AND o.opcname ~ '^g(in|ist)_trgm_ops$'
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
+      AND a.attcollation = 'pg_catalog."default"'::pg_catalog.regcollation
+    -- Turkish has another lower case of I, which a search in any language must not have.
+    WHERE x.indrelid = c.oid AND x.indisvalid AND x.indpred IS NULL
+      AND pg_catalog.lower('ABCDEFGHIJKLMNOPQRSTUVWXYZ') = 'abcdefghijklmnopqrstuvwxyz'),
   'foreign_keys', (
     SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
       'schema', rn.nspname,
@@ -369,6 +380,7 @@ class _CatalogTable(msgspec.Struct):
     columns: tuple[_CatalogColumn, ...] | None
     unread: tuple[str, ...] | None
     indexes: tuple[_CatalogIndex, ...] | None
+    trigrams: tuple[str, ...] | None
     foreign_keys: tuple[_CatalogForeignKey, ...] | None
 
 
@@ -403,6 +415,7 @@ def postgres_table(name: TableName, text: str) -> Table:
         comment=row.comment,
         ddl=row.definition,
         unread=row.unread or (),
+        trigrams=row.trigrams or (),
     ).with_key(keys)
     if found.type != "table":
         return found

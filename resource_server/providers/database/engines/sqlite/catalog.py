@@ -49,6 +49,10 @@ _MAX_TABLES = 1024
 _ROWIDS = ("rowid", "_rowid_", "oid")
 _HIDDEN, _GENERATED = 1, (2, 3)
 """Values of `hidden` in `PRAGMA table_xinfo`: arguments of virtual tables; generated columns."""
+_TRIGRAMS = re.compile(
+    r"""[(,]\s*tokenize\s*=\s*(?:trigram|'trigram'|"trigram")\s*[,)]""", re.IGNORECASE
+)
+_LESS_THAN_ALL = re.compile(r"\b(?:unindexed|detail|content)\b", re.IGNORECASE)
 _EXPRESSION = -2
 """The column number of an indexed expression."""
 
@@ -234,6 +238,7 @@ class SqliteCatalog:
             indexes=tuple(info.reflected for info in indexes),
             ddl=ddl,
             strict=strict,
+            trigrams=_trigrams(entry, ddl, visible),
             holds_text=entry.module in FULL_TEXT and entry.source is None,
             rowid=None if rowid is None else _rowid(rowid.columns[0]),
         ).with_key(keys.find())
@@ -357,6 +362,19 @@ class _KeyChoice:
         if is_virtual:
             numbered = self._entry.module in ("fts3", "fts4", "fts5", "geopoly")
         return Key("rowid", (free,)) if numbered and free is not None else None
+
+
+def _trigrams(
+    entry: SchemaEntry, ddl: str | None, columns: Sequence[_ColumnInfo]
+) -> tuple[str, ...]:
+    """Return the columns of a full-text table with trigrams of its own text, none of them left out.
+
+    An index of another table's text may be out of date.
+    """
+    has_trigrams = entry.module == "fts5" and entry.source is None
+    if not has_trigrams or not _TRIGRAMS.search(ddl or "") or _LESS_THAN_ALL.search(ddl or ""):
+        return ()
+    return tuple([column.name for column in columns])
 
 
 def _rowid(name: str) -> Column:
