@@ -663,6 +663,8 @@ class _PageSearch:
             if left <= 0:
                 return
             await asyncio.wait(pending, timeout=min(left, self._timing.search_progress_s))
+            if self._is_alone:
+                self._looked_at += 1  # progress of a single document is that of the clock
             if self._progress is not None and self._looked_at > self._reported:
                 self._reported = self._looked_at
                 self._progress(self._reported, None)

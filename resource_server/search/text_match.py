@@ -11,6 +11,7 @@ may be missed; `^` and `$` still match at the ends of the line.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,36 @@ class Matches(msgspec.Struct, frozen=True):
     def is_counted(self) -> bool:
         """Whether `count` are all."""
         return self.count < MAX_COUNTED
+
+    def first(self, count: int, context: int) -> Matches:
+        """Return the matches with the first `count` lines of `lines`, and those around them."""
+        numbers = [line.number for line in self.lines if not line.is_context][: max(count, 0)]
+        last = numbers[-1] if numbers else -context
+        lines = [
+            line if line.number <= last else msgspec.structs.replace(line, is_context=True)
+            for line in self.lines
+            if line.number <= last + context
+        ]
+        has_more = self.has_more or self.shown > len(numbers)
+        return msgspec.structs.replace(
+            self, lines=tuple(lines), shown=len(numbers), has_more=has_more
+        )
+
+    def after(self, earlier: Matches, lines_before: int) -> Matches:
+        """Return the matches of `earlier` text together with these, of text that follows it."""
+        lines = [
+            msgspec.structs.replace(line, number=line.number + lines_before) for line in self.lines
+        ]
+        best = None if self.best is None else self.best + lines_before
+        ranks = [each.rank for each in (earlier, self) if each.count]
+        return Matches(
+            (*earlier.lines, *lines),
+            min(earlier.count + self.count, MAX_COUNTED),
+            earlier.shown + self.shown,
+            earlier.has_more or self.has_more,
+            earlier.best or (best if best in [line.number for line in lines] else None),
+            min(ranks, default=0),
+        )
 
     def hit(self, resource: Resource) -> Hit:
         """Return the hit of a document."""
@@ -127,6 +158,12 @@ class LineQuery:
         self._together = request.together
         self._context = request.context
         self._after_line = request.after_line
+
+    def after(self, line: int) -> LineQuery:
+        """Return this query for text in which lines are quoted after a line."""
+        query = copy.copy(self)
+        query._after_line = max(line, 0)
+        return query
 
     def may_be_in(self, data: bytes, check: Check | None = None) -> bool:
         """Return whether a line may match; `data` need not be text."""

@@ -10,11 +10,12 @@ import functools
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from resource_server import media_types
 from resource_server.conversion import registry
@@ -41,17 +42,30 @@ from resource_server.providers.filesystem.conversion_query import (
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh, stamp
 from resource_server.runtime import markdown
 from resource_server.runtime.document_range import Range
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.search.text_match import Check
 
 _MAX_CACHED = 32 * 1024 * 1024
 """Maximum characters of conversions kept in memory."""
 _MAX_FAILURES = 256 * 1024
 """Maximum characters of failures kept in memory."""
-_SEARCH_S = 1.0
-"""Maximum time of one conversion for a search or a completion, which answer within seconds."""
+_NAMES_S = 1.0
+"""Maximum time to find the names of sheets, which a completion waits for."""
+_LONG_S = 15.0
+"""Maximum time of one that goes on behind a search."""
+_POLL_S = 0.05
+_MAX_BEHIND = 20
+"""Maximum conversions that go on, or wait, behind searches."""
+_PARTS = 100
+"""Pages or slides converted at a time of a document that is too long for one conversion."""
 _WEIGHT = 1000
 _MAX_WINDOWS = 1000
 """Maximum windows of long texts whose places are kept, and of one text."""
 _WINDOWS = 8
+
+
+class NotConvertedYet(Exception):
+    """A document is being converted, or is still to be: a later search has it."""
 
 
 class ConvertedDocuments:
@@ -74,10 +88,13 @@ class ConvertedDocuments:
         """Where the windows begin that were read last of long texts."""
         self._running: dict[tuple[object, ...], Future[Conversion]] = {}
         self._lock = threading.Lock()
+        self._behind = 0
 
-    def text_of(self, types: tuple[tuple[str, str], ...]) -> ConvertedText:
+    def text_of(
+        self, types: tuple[tuple[str, str], ...], timing: Timing = DEFAULT_TIMING
+    ) -> ConvertedText:
         """Return the text of documents for a search; `types` are those of the folder's options."""
-        return ConvertedText(self, types)
+        return ConvertedText(self, types, timing)
 
     def wanted(self, query: Mapping[str, str], media_type: str | None, name: str = "") -> Wanted:
         """Return the conversion that URI parameters ask for of a document of a type and a name.
@@ -155,7 +172,7 @@ class ConvertedDocuments:
             return ()
         inside = converter.inside or media_type or ""
         request = ConversionRequest(media_type=inside, format=registry.SHEET_NAMES)
-        found = self.convert(fd, Wanted(converter.of(request.format), request), time_s=_SEARCH_S)
+        found = self.convert(fd, Wanted(converter.of(request.format), request), time_s=_NAMES_S)
         return [str(part.data) for part in found.parts]
 
     def convert(
@@ -238,13 +255,12 @@ class ConvertedDocuments:
                 is_one=wanted.is_picture,
             )
         except ConversionTooSlow as error:
-            # Without a shorter limit, another try may be in time.
-            if is_lasting and time_s is not None:
-                self._failures.put((time_s, *key), str(error))
             parts = wanted.converter.parameters
-            raise ConversionError(
-                f"{error}; read a part: {parts}" if parts else str(error)
-            ) from None
+            said = f"{error}; read a part: {parts}" if parts else str(error)
+            # Without a limit, or with a short one, another try may be in time.
+            if is_lasting and time_s is not None and time_s >= _LONG_S:
+                self._failures.put((time_s, *key), said)
+            raise ConversionTooSlow(said) from None
         except ConversionError as error:
             if is_lasting:
                 self._failures.put((time_s, *key), str(error))
@@ -254,6 +270,46 @@ class ConvertedDocuments:
             if self._disk is not None:
                 self._disk.put(key, found)
         return found
+
+    def soon(self, fd: int, wanted: Wanted, time_s: float) -> Conversion:
+        """Return a conversion made within `time_s`; a longer one goes on behind the search.
+
+        Raises:
+            NotConvertedYet: it takes longer, or too many others do.
+            ConversionError, ResourceBusy: as `ConverterPool.convert`.
+        """
+        key = self._key(os.fstat(fd), wanted)
+        found = self._kept(key, _LONG_S)
+        if found is not None:
+            return found
+        with self._lock:
+            is_running = (_LONG_S, *key) in self._running
+            is_full = self._behind >= _MAX_BEHIND
+        if is_running or is_full:
+            raise NotConvertedYet
+        try:
+            return self.convert(fd, wanted, time_s=time_s)
+        except ConversionTooSlow:
+            with self._lock:
+                self._behind += 1
+            self.begin(fd, wanted).add_done_callback(self._ended_behind)
+            raise NotConvertedYet from None
+
+    def _ended_behind(self, _: Future[Conversion]) -> None:
+        with self._lock:
+            self._behind -= 1
+
+    def begin(self, fd: int, wanted: Wanted, *, is_awaited: bool = False) -> Future[Conversion]:
+        """Begin a conversion in another thread; those that are awaited do not wait for others."""
+        own = os.dup(fd)
+
+        def work() -> Conversion:
+            try:
+                return self.convert(own, wanted, time_s=_LONG_S)
+            finally:
+                os.close(own)
+
+        return (self._awaited if is_awaited else self._ahead).submit(work)
 
     def prepare(self, fd: int, wanted: Wanted, *, time_s: float) -> None:
         """Begin a conversion in another thread, and close `fd` after it."""
@@ -271,6 +327,10 @@ class ConvertedDocuments:
     def _ahead(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS - 1, thread_name_prefix="conversion")
 
+    @functools.cached_property
+    def _awaited(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(WORKERS, thread_name_prefix="awaited conversion")
+
 
 class PlacedText(msgspec.Struct, frozen=True):
     """The text of a converted document, in UTF-8, and where its parts begin."""
@@ -281,7 +341,8 @@ class PlacedText(msgspec.Struct, frozen=True):
     names: Sequence[str]
     """What each part is called."""
     is_cut: bool = False
-    """Whether the document goes on."""
+    """Whether the document goes on, and no other text follows."""
+    lines_before: int = 0
 
     def placed(self, line: int, text: str) -> str:
         """Return a line with the name of the part that it is in."""
@@ -292,24 +353,99 @@ class PlacedText(msgspec.Struct, frozen=True):
 class ConvertedText:
     """The text of documents that are no text themselves. Any thread may call any method."""
 
-    def __init__(self, documents: ConvertedDocuments, types: tuple[tuple[str, str], ...]) -> None:
+    def __init__(
+        self, documents: ConvertedDocuments, types: tuple[tuple[str, str], ...], timing: Timing
+    ) -> None:
         self._documents = documents
         self._types = types
+        self._time_s = timing.search_convert_s
 
     def is_for(self, name: str) -> bool:
         """Return whether a document of this name is searched in its conversion."""
         return self._wanted(name) is not None
 
-    def text(self, fd: int, name: str) -> PlacedText:
-        """Return the text of an open document. Blocks.
+    def texts(self, fd: int, name: str, check: Check | None) -> Iterator[PlacedText]:
+        """Yield the text of an open document, or its beginning without `check`. Blocks.
+
+        With `check`, which may raise, it waits for conversions as long as they take, and goes on
+        after the first one of a long text.
 
         Raises:
+            NotConvertedYet: it is to be converted, which is not awaited.
             ConversionError, ResourceBusy: as `ConverterPool.convert`.
         """
         wanted = self._wanted(name)
         if wanted is None:
             raise ConversionError("there is no converter for this document")
-        conversion = self._documents.convert(fd, wanted, time_s=_SEARCH_S)
+        return self._texts(fd, wanted, check)
+
+    def recoded(self, fd: int, check: Check | None) -> Iterator[PlacedText]:
+        """Yield the text of a document in another encoding, by a guess; as `texts`."""
+        return self._texts(fd, RECODED, check)
+
+    def _texts(self, fd: int, wanted: Wanted, check: Check | None) -> Iterator[PlacedText]:
+        has_parts = wanted.converter.unit not in (None, "parts")
+        try:
+            whole = self._conversion(fd, wanted, check)
+        except ConversionTooSlow:
+            if check is None or not has_parts:
+                raise
+            whole = None
+        if whole is not None and (check is None or not whole.is_cut):
+            yield self._placed(whole, wanted, 0)
+        elif has_parts:
+            yield from self._part_by_part(fd, wanted, check)
+        else:
+            yield from self._window_by_window(fd, wanted, check)
+
+    def _conversion(self, fd: int, wanted: Wanted, check: Check | None) -> Conversion:
+        if check is None:
+            return self._documents.soon(fd, wanted, self._time_s)
+        running = self._documents.begin(fd, wanted, is_awaited=True)
+        while True:
+            with suppress(TimeoutError):
+                return running.result(_POLL_S)
+            check()
+
+    def _part_by_part(self, fd: int, wanted: Wanted, check: Check | None) -> Iterator[PlacedText]:
+        first, lines = 1, 0
+        while True:
+            some = replace(wanted.request, first=first, last=first + _PARTS - 1)
+            found = self._conversion(fd, replace(wanted, request=some), check)
+            is_last = len(found.parts) == 1
+            if found.is_cut and not is_last:
+                found = Conversion(found.parts[:-1])  # the last is not whole
+            if not found.parts:
+                return
+            yield self._placed(found, wanted, lines)
+            lines += converted_range.joined_text(found).count(b"\n")
+            lines += between(found.parts[0].mime_type).count("\n")
+            first = found.parts[-1].number + 1
+
+    def _window_by_window(
+        self, fd: int, wanted: Wanted, check: Check | None
+    ) -> Iterator[PlacedText]:
+        lines = 0
+        while True:
+            start = Range("lines", lines + 1)
+            found = self._conversion(fd, replace(wanted, start=start), check)
+            data = converted_range.joined_text(found)
+            place = found.place
+            # At the end of the text, a window begins earlier.
+            begin = 0
+            for _ in range(lines - place.lines_before):
+                begin = data.find(b"\n", begin) + 1
+            data = data[begin:]
+            is_stuck = found.is_cut and b"\n" not in data
+            if found.is_cut and not is_stuck:
+                data = data[: data.rfind(b"\n") + 1]
+            yield PlacedText(data, (), (), is_cut=is_stuck, lines_before=lines)
+            if not found.is_cut or is_stuck:
+                return
+            lines += data.count(b"\n")
+
+    @staticmethod
+    def _placed(conversion: Conversion, wanted: Wanted, lines_before: int) -> PlacedText:
         unit = wanted.converter.unit
         begins: list[int] = []
         names: list[str] = []
@@ -322,7 +458,7 @@ class ConvertedText:
         data = converted_range.joined_text(conversion)
         if not wanted.converter.is_verbatim:
             data = markdown.with_plain_cells(data)
-        return PlacedText(data, begins, names, is_cut=conversion.is_cut)
+        return PlacedText(data, begins, names, conversion.is_cut, lines_before)
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""
@@ -330,15 +466,7 @@ class ConvertedText:
         if wanted is None:
             os.close(fd)
         else:
-            self._documents.prepare(fd, wanted, time_s=_SEARCH_S)
-
-    def recoded(self, fd: int) -> PlacedText:
-        """Return the text of an open document in another encoding, by a guess. Blocks.
-
-        Raises as `text`.
-        """
-        found = self._documents.convert(fd, RECODED, time_s=_SEARCH_S)
-        return PlacedText(converted_range.joined_text(found), (), (), is_cut=found.is_cut)
+            self._documents.prepare(fd, wanted, time_s=self._time_s)
 
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)

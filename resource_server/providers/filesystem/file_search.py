@@ -12,10 +12,10 @@ import errno
 import os
 import stat as modes
 import time
-from collections.abc import Generator, Sequence, Sized
+from collections.abc import Callable, Generator, Iterator, Sequence, Sized
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -28,7 +28,11 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
-from resource_server.providers.filesystem.converted import ConvertedText, PlacedText
+from resource_server.providers.filesystem.converted import (
+    ConvertedText,
+    NotConvertedYet,
+    PlacedText,
+)
 from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
@@ -48,7 +52,7 @@ from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.short_size import short_size
 from resource_server.runtime.timing import Timing
 from resource_server.search import ranking
-from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
+from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import NO_MATCHES, Check, LineQuery, Matches, lines_to_keep
@@ -73,6 +77,7 @@ _TOO_SLOW = "too slow to search"
 _NOT_UTF8 = "partly not UTF-8, and too large to guess its encoding"
 _MAX_NAMES = 1024
 _NOT_CONVERTED = "not converted yet"
+_GROWN = "has grown meanwhile"
 _CUT = "too long: its beginning was searched"
 
 
@@ -113,7 +118,11 @@ class FileSearch:
                 if request.where == "names":
                     return self._search_names(request, top, after, limit=limit, share=share)
                 documents = DocumentSearcher(
-                    LineQuery(request), self._types, share.check, self._converted
+                    request,
+                    self._types,
+                    share.check,
+                    self._converted,
+                    is_alone=top.directory is None,
                 )
                 search = _LineSearch(
                     self._tree,
@@ -456,10 +465,10 @@ class _LineSearch:
                     return self._search_large(fd, status, path, rules, place)
                 keep = lines_to_keep(self._request, self._quoted)
                 found = self._documents.matches(fd, status.st_size, path, rules, keep)
-                if isinstance(found, str):
-                    self._gaps.add(path, found)
-                else:
-                    self._add(found, path, status, rules)
+                if isinstance(found, Missed):
+                    self._gaps.add(path, found.why, by_itself=found.by_itself)
+                    found = found.matches
+                self._add(found, path, status, rules)
         except OSError as error:
             self._skip(path, error)
         except OutOfTime:
@@ -547,6 +556,15 @@ class _LineSearch:
             self._gaps.add(path, NOT_READABLE if error.errno in _DENIED else FAILED)
 
 
+class Missed(NamedTuple):
+    """Why a document is not searched, or not to its end, with what was found in it."""
+
+    why: str
+    by_itself: bool = False
+    """As in `Unsearched`."""
+    matches: Matches = NO_MATCHES
+
+
 class DocumentSearcher:
     """Finds matching lines in open documents; calls `check` between blocks of large ones.
 
@@ -556,12 +574,16 @@ class DocumentSearcher:
 
     def __init__(
         self,
-        query: LineQuery,
+        request: SearchRequest,
         types: tuple[tuple[str, str], ...],
         check: Check,
         converted: ConvertedText | None = None,
+        *,
+        is_alone: bool = False,
     ) -> None:
-        self._query = query
+        self._request = request
+        self._query = LineQuery(request)
+        self._is_alone = is_alone
         self._types = types
         self._check = check
         self._converted = converted
@@ -570,41 +592,47 @@ class DocumentSearcher:
 
     def matches(
         self, fd: int, size: int, path: Path, rules: DirectoryRules, keep: int
-    ) -> Matches | str:
+    ) -> Matches | Missed:
         """Return the matching lines of a document of this size and path, `keep` of them quoted.
 
-        Returns the reason if it cannot be searched: it is binary, does not decode or is over
-        `max_size`. A small document is known to be binary only if its bytes match.
+        Returns the reason if it cannot be searched, or not to its end. A small document is known to
+        be binary only if its bytes match.
 
         Raises:
             OSError: it cannot be read.
         """
         name = path[-1]
-        if self._converted is not None and self.is_converted(name):
-            return self._in_conversion(self._converted, fd, path, keep)
+        patience = self._check if self._is_alone else None
+        if self.is_converted(name):
+            if not self._is_alone:
+                self._check()
+            return self._in_texts(lambda text: text.texts(fd, name, patience), path, size, keep)
         is_utf8 = rules.encoding == "utf-8"
         if size > _SMALL_BYTES and (
             self._is_binary(name) or (is_utf8 and _has_nul(os.pread(fd, _HEAD_BYTES, 0)))
         ):
-            return NOT_TEXT
-        data = None if size > rules.max_size else self._read(fd, size, rules.max_size)
+            return Missed(NOT_TEXT)
+        data = self._read(fd, size, rules.max_size)
         if data is None:
-            return TOO_LARGE
+            return Missed(_GROWN, by_itself=True)
         if not data or not self._may_match(data, is_utf8=is_utf8):
             return NO_MATCHES
         if self._is_binary(name):
-            return NOT_TEXT
-        text, is_cut = self._decoded(data, TextEncoding.detect(data, rules.encoding)), False
-        if text is None and (recoded := self._recoded(fd)) is not None:
-            text, is_cut = recoded.data, recoded.is_cut
-        if text is None:
-            return NOT_TEXT
-        found = self._query.matches(text, self._check, keep, path)
-        if is_cut and not found.count:
-            return _CUT
+            return Missed(NOT_TEXT)
+        text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
+        if text is not None:
+            found = self._query.matches(text, self._check, keep, path)
+        elif self._converted is None:
+            found = Missed(NOT_TEXT)
+        else:
+            found = self._in_texts(lambda text: text.recoded(fd, patience), path, size, keep)
+        return found if isinstance(found, Missed) else self._if_text(found, data, name)
+
+    def _if_text(self, found: Matches, data: bytes, name: str) -> Matches | Missed:
+        """Return what was found if the document is text by its name, or by its content."""
         if found.count and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
-            return NOT_TEXT if media_types.is_binary(mime_type) else found
+            return Missed(NOT_TEXT) if media_types.is_binary(mime_type) else found
         return found
 
     def is_large(self, name: str, size: int, rules: DirectoryRules) -> bool:
@@ -643,21 +671,44 @@ class DocumentSearcher:
         if self._converted is not None:
             self._converted.prepare(fd, name)
 
-    def _in_conversion(
-        self, converted: ConvertedText, fd: int, path: Path, keep: int
-    ) -> Matches | str:
+    def _in_texts(
+        self,
+        texts: Callable[[ConvertedText], Iterator[PlacedText]],
+        path: Path,
+        size: int,
+        keep: int,
+    ) -> Matches | Missed:
         """Return the matching lines of a document as text, each with the place where it is."""
-        self._check()
+        found, missed = NO_MATCHES, ""
+        is_begun = False
         try:
-            text = converted.text(fd, path[-1])
-        except (ConversionError, ResourceBusy):
-            return _NOT_CONVERTED
-        data = text.data
+            for text in texts(self._converted) if self._converted is not None else ():
+                more = self._in_text(text, keep - found.shown, path)
+                found = more.after(found, text.lines_before) if is_begun else more
+                is_begun = True
+                missed = _CUT if text.is_cut else missed
+        except (NotConvertedYet, ResourceBusy, OutOfTime) as error:
+            if isinstance(error, OutOfTime) and not self._is_alone:
+                raise
+            said = f"{short_size(size)}B, "
+            said += "its beginning was searched so far" if is_begun else _NOT_CONVERTED
+            return Missed(said, by_itself=True, matches=found)
+        except ConversionError as error:
+            said = str(error).removeprefix("this document ").removeprefix("cannot be converted: ")
+            return Missed(f"cannot be converted: {said}", matches=found)
+        return Missed(missed, not self._is_alone, found) if missed else found
+
+    def _in_text(self, text: PlacedText, keep: int, path: Path) -> Matches:
+        """Return the matching lines of a part of a document, with their places."""
+        data, before = text.data, text.lines_before
         if not data or not self._query.may_be_in(data, self._check):
-            return _CUT if text.is_cut else NO_MATCHES
-        found = self._query.matches(data, self._check, keep, path)
-        if text.is_cut and not found.count:
-            return _CUT
+            return NO_MATCHES
+        if before:
+            query = self._query.after(self._request.after_line - before)
+            found = query.matches(data, self._check, max(keep, 0) + 1, path)
+            found = found.first(keep, self._request.context)
+        else:
+            found = self._query.matches(data, self._check, keep, path)
         lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]
         return replace(found, lines=tuple(lines))
 
@@ -670,16 +721,6 @@ class DocumentSearcher:
             return True
         is_guessed = self._converted is not None and not self._query.is_ascii
         return is_guessed and not _is_utf8(data)
-
-    def _recoded(self, fd: int) -> PlacedText | None:
-        """Return the text in another encoding than the folder's; None if it is none."""
-        self._check()
-        if self._converted is None:
-            return None
-        try:
-            return self._converted.recoded(fd)
-        except (ConversionError, ResourceBusy):
-            return None
 
     def _is_binary(self, name: str) -> bool:
         mime_type = media_types.from_name(name, self._types)

@@ -158,11 +158,11 @@ class LargeSearch:
         if query.may_be_in(text, self._check):
             # One more than is quoted: the last may be the best line instead of the next.
             found = query.matches(text, self._check, max(room, 0) + 1, self._path)
-            found = self._trimmed(found, room)
+            found = found.first(room, self._request.context)
         end = len(data) if data.endswith(self._newline) else max(len(data) - _OVERLAP, 1)
         if len(data) < _OVERLAP * 2:
             end = len(data)
-        has_more = found.has_more
+        has_more = found.has_more and room >= 0
         if has_more and is_alone:
             numbers = [line.number for line in found.lines if not line.is_context]
             if not numbers:
@@ -183,30 +183,13 @@ class LargeSearch:
         )
         return self._has_more and (is_alone or self._count >= MAX_COUNTED)
 
-    def _trimmed(self, found: Matches, room: int) -> Matches:
-        """Return the matches with the first lines that there is room for."""
-        numbers = [line.number for line in found.lines if not line.is_context][: max(room, 0)]
-        last = numbers[-1] if numbers else 0
-        end = last + self._request.context if numbers else 0
-        lines = [
-            line if line.number <= last else msgspec.structs.replace(line, is_context=True)
-            for line in found.lines
-            if line.number <= end
-        ]
-        return msgspec.structs.replace(
-            found,
-            lines=tuple(lines),
-            shown=len(numbers),
-            has_more=room >= 0 and (found.has_more or found.shown > len(numbers)),
-        )
-
     def _query_after(self, line: int, newlines: int, room: int) -> tuple[LineQuery, int]:
         """Return the query of a block, and how many lines to quote; below 0 before all of them."""
         if line <= 0:
             return self._query, room
         if line > newlines:
             return self._query, -1
-        return LineQuery(msgspec.structs.replace(self._request, after_line=line)), room
+        return self._query.after(line), room
 
     def _add(self, found: Matches, text: bytes) -> None:
         """Add the lines of a block; a line of several blocks matches once."""

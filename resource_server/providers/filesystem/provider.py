@@ -584,7 +584,9 @@ class Filesystem:
         # Imported here: most folders are never searched.
         from resource_server.providers.filesystem.file_search import FileSearch
 
-        text = self.converted.text_of(self._types) if self._converters else None
+        text = None
+        if self._converters:
+            text = self.converted.text_of(self._types, self.timing)
         return FileSearch(self._tree, self, self._types, self.timing, text)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:

@@ -42,13 +42,14 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.converted import ConvertedDocuments
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
+from resource_server.runtime.timing import Timing
 from tests.cases import for_each
 from tests.conversion.formats.zipped import zipped
 from tests.conversion.portable import pdf, xlsx
 from tests.conversion.samples import SAMPLES
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, PATIENT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -322,7 +323,9 @@ async def test_converted_text_is_searched_with_the_place_of_each_line(
     )
     lines = [(hit.resource.name, line.text) for hit in found.hits for line in hit.lines]
     assert lines == ([("report.pdf", "[page 2] The margin is 17 %")] if word == "margin" else [])
-    assert [gap.why for gap in found.unsearched] == ["not converted yet"]
+    (gap,) = found.unsearched
+    assert (gap.path, gap.by_itself) == (("broken.pdf",), False)
+    assert gap.why == "cannot be converted: it is damaged, or no PDF"
 
 
 async def test_the_tool_reads_the_text_of_what_is_no_text(folder: Path) -> None:
@@ -572,7 +575,8 @@ def test_a_document_that_was_prepared_is_not_converted_again(folder: Path) -> No
         text = ConvertedDocuments(pool, Converters()).text_of(())
         text.prepare(os.open(folder / "report.pdf", os.O_RDONLY), "report.pdf")
         with (folder / "report.pdf").open("rb") as file:
-            assert b"margin" in text.text(file.fileno(), "report.pdf").data
+            (whole,) = text.texts(file.fileno(), "report.pdf", None)
+            assert b"margin" in whole.data
         assert pool.counts.converted == 1
     finally:
         pool.close()
@@ -841,6 +845,97 @@ async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(lo
         )
     )
     assert (found.hits, [gap.path for gap in found.unsearched]) == ([], [("latin.txt",)])
+
+
+@for_each(
+    ("name", "query", "line"),
+    [
+        ("log.txt.gz", "row 249999", 249_999),
+        ("latin.txt", "Ende für heute", 250_001),
+        ("log.html", "über and out", 250_001),
+    ],
+)
+async def test_a_document_searched_alone_is_searched_to_its_end(
+    long: Path, name: str, query: str, line: int
+) -> None:
+    found = await settle(
+        Filesystem(long).search(
+            SearchRequest(text=query, where="text"),
+            below=(name,),
+            after=None,
+            limit=5,
+            deadline=time.monotonic() + PATIENCE_S,
+        )
+    )
+    assert [each.number for hit in found.hits for each in hit.lines] == [line]
+    assert (found.next, found.unsearched) == (None, ())
+
+
+INVOICES = pdf(*[f"INV-{number:05}" for number in range(300)])
+
+
+async def test_page_251_of_300_is_found_in_the_folder_and_in_the_document(tmp_path: Path) -> None:
+    (tmp_path / "manual.pdf").write_bytes(INVOICES)
+    os.utime(tmp_path / "manual.pdf", (1, 1))
+    wire = Wire(await server_of(Filesystem(tmp_path), timing=PATIENT), LATEST)
+    for uri in ({"uri": "test://one/manual.pdf"}, {}):
+        result = await called(wire, "search_resources", LATEST, query="INV-00250", **uri)
+        assert words(result).splitlines()[2].endswith(": [page 251] INV-00250")
+        assert result["structuredContent"]["complete"] is True
+
+
+async def test_a_slow_document_of_a_folder_is_named_and_the_next_search_has_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "manual.pdf").write_bytes(INVOICES)
+    os.utime(tmp_path / "manual.pdf", (1, 1))
+    provider = Filesystem(tmp_path)
+    provider.timing = Timing(search_convert_s=0.0)
+    wire = Wire(await server_of(provider), LATEST)
+    asked = {"query": "INV-00250"}
+    result = await called(wire, "search_resources", LATEST, **asked)
+    expected = "0 matches; not searched: manual.pdf (111KB, not converted yet). Search it by "
+    assert words(result).startswith(expected)
+    again = json.loads(words(result).removeprefix(expected))
+    assert again == {**asked, "uri": "test://one/manual.pdf"}
+
+    async def is_found() -> bool:
+        result = await called(wire, "search_resources", LATEST, **asked)
+        return "[page 251] INV-00250" in words(result)
+
+    await until(is_found)
+
+
+async def test_a_document_that_is_searched_alone_is_converted_within_the_call(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "manual.pdf").write_bytes(INVOICES)
+    provider = Filesystem(tmp_path)
+    provider.timing = Timing(search_convert_s=0.0)
+    wire = Wire(await server_of(provider), LATEST)
+    asked = {"query": "INV-00250", "uri": "test://one/manual.pdf"}
+    result = await called(wire, "search_resources", LATEST, **asked)
+    assert words(result).splitlines()[0] == "1 match"
+
+
+async def test_a_document_that_is_not_converted_in_time_is_named_with_the_call_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "manual.pdf").write_bytes(INVOICES)
+    os.utime(tmp_path / "manual.pdf", (1, 1))
+    provider = Filesystem(tmp_path)
+    provider.timing = Timing(search_document_s=0.0)
+    timing = Timing(search_alone_s=0.0)
+    wire = Wire(await server_of(provider, timing=timing), LATEST)
+    asked = {"query": "INV-00250", "uri": "test://one/manual.pdf", "in": "text"}
+    result = await called(wire, "search_resources", LATEST, **asked)
+    assert "manual.pdf (111KB, not converted yet). Search it by " in words(result)
+
+    async def is_found() -> bool:
+        result = await called(wire, "search_resources", LATEST, **asked)
+        return words(result).startswith("1 match\n")
+
+    await until(is_found)
 
 
 async def test_a_workbook_as_csv_is_its_first_sheet_with_the_way_to_the_next(

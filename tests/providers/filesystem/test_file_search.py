@@ -682,11 +682,11 @@ async def test_a_cancelled_search_ends_its_thread(
     looked: list[str] = []
     matches = file_search.DocumentSearcher.matches
 
-    def slowly(self: Any, fd: int, size: int, name: str, *rest: Any) -> Any:
-        looked.append(name)
+    def slowly(self: Any, fd: int, size: int, path: Address, *rest: Any) -> Any:
+        looked.append(path[-1])
         begun.set()
         go_on.wait(10)
-        return matches(self, fd, size, name, *rest)
+        return matches(self, fd, size, path, *rest)
 
     # Patched: the cancellation has to fall into the search of a document.
     monkeypatch.setattr(file_search.DocumentSearcher, "matches", slowly)
