@@ -423,6 +423,27 @@ async def test_hits_outside_the_searched_uri_and_cyclic_cursors_fail_the_mount()
     assert page.unavailable == ("m0",)
 
 
+async def test_a_mount_that_ends_its_page_early_gives_way_to_the_others() -> None:
+    begun: list[str | None] = []
+
+    async def in_parts(request: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
+        begun.append(after)
+        part = int(after or 0)
+        found = [hit(f"part{part}")] if request.where == "text" else []
+        going_on = request.where == "text" and part < 3
+        return SearchPage(hits=found, looked_at=1, next=str(part + 1) if going_on else None)
+
+    parts = {f"part{n}": "x" for n in range(4)}
+    searched = catalog(Searching(parts, in_parts), Tree({"a": "hello"}), Tree({"b": "hello"}))
+    found = await everything(searched, "hello", where="text")
+    assert found == ["m0/part0", "m1/a:1", "m2/b:1", "m0/part1", "m0/part2", "m0/part3"]
+    assert begun == [None, "1", "2", "3"]
+    page = await catalog(Searching(parts, in_parts), Tree({"a": "hello"}), timing=NO_TIME).search(
+        "hello", where="text"
+    )
+    assert (names(page), page.next_cursor is None) == (["m0/part0"], False)
+
+
 async def test_the_best_hit_of_each_mount_is_on_the_first_page() -> None:
     trees = [Tree({f"xa{at}": "", "a": ""}) for at in range(20)]
     searched = catalog(*trees, size=10)
