@@ -97,9 +97,9 @@ def _data_file_name(path: pathlib.PurePath) -> str | None:
     if path.suffix.lower() in SUFFIXES:
         return None
     # Imported here: folders and manifests do not need it.
-    from resource_server.providers.database.engines.duckdb import data_files
+    from resource_server.providers.database.engines.duckdb import data_sources
 
-    return None if data_files.kind_of(path.name) is None else data_files.stem(path.name)
+    return None if data_sources.kind_of(path.name) is None else data_sources.stem(path.name)
 
 
 def _exists(argument: str) -> bool:
