@@ -202,6 +202,20 @@ def test_full_text_tables_of_a_file_without_a_manifest_are_searched(tmp_path: Pa
         assert found("nobody") == []
 
 
+def test_a_data_file_without_a_manifest_is_searched(tmp_path: Path) -> None:
+    path = tmp_path / "teas.csv"
+    path.write_text("name,city,number\nEarl Grey,London,17\nSencha,Uji,18\n", "utf-8")
+    with connected(path) as client:
+        for query, found in (("GREY", [1]), ("uji", [2]), ("nobody", [])):
+            arguments = {"query": query, "in": "text"}
+            result = client.request("tools/call", name="search_resources", arguments=arguments)
+            files = result["result"]["structuredContent"]["files"]
+            assert [file["uri"] for file in files] == [f"duckdb://teas/teas/{n}" for n in found]
+        arguments = {"query": "17"}
+        result = client.request("tools/call", name="search_resources", arguments=arguments)
+        assert "teas (column number)" in result["result"]["content"][0]["text"]
+
+
 def _called(client: Client, tool: str, arguments: object) -> str:
     result = client.request("tools/call", name=tool, arguments=arguments)["result"]
     assert not result.get("isError"), result
