@@ -75,13 +75,6 @@ def code(text: str, *, in_table: bool = False) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def block(text: str, language: str = "") -> str:
-    """Return text as a code block with a fence longer than any inside."""
-    text = uris.display(text).strip("\r\n")
-    fence = _fence(text, 3)
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
 def _fence(text: str, least: int) -> str:
     longest = max(map(len, _BACKTICKS.findall(text)), default=0)
     return "`" * max(least, longest + 1)

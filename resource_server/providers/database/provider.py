@@ -568,8 +568,9 @@ def _templates(prefix: str) -> Sequence[Template]:
             description="A page of rows in the order of the key. Optional URI parameters: "
             "where.COLUMN or where.COLUMN.OPERATOR (eq, ne, lt, le, gt, ge, in, like, null); sort "
             "(names separated by commas, -name descending); count (only the number of rows); "
-            "limit; after (a cursor); columns (names separated by commas); format (json, columns, "
-            "csv or markdown), as in orders/~rows?where.status=paid&sort=-total&limit=20",
+            "limit; after (a cursor); columns (names separated by commas); cell (characters of a "
+            "value, at most); format (json, columns, csv or markdown), as in "
+            "orders/~rows?where.status=paid&sort=-total&limit=20",
             type="document",
             optional=(*PAGE_PARAMETERS, FILTERS),
         ),

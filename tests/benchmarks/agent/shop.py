@@ -50,8 +50,8 @@ QUESTIONS = (
         "the keys of a table",
         [
             r"(?i)primary key\W+order_id\W+line",
-            r"references orders|order_id.{1,9}orders",
-            r"references products|sku.{1,9}products",
+            r"references orders|order_id.{1,30}orders",
+            r"references products|sku.{1,30}products",
         ],
         ours=[_reading("order_lines/~schema")],
         peer=[_definition("order_lines")],

@@ -71,7 +71,7 @@ async def test_the_schema_of_a_table_names_columns_and_key(owner: Owner) -> None
         assert [column["nullable"] for column in schema["columns"]] == [False, True]
         assert [column["kind"] for column in schema["columns"]] == ["integer", "text"]
         words = await it.text("t/~schema")
-        assert "Primary key" in words
+        assert "not null, primary key\n" in words
 
 
 async def test_any_table_or_column_name_is_served(owner: Owner) -> None:

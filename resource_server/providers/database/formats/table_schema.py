@@ -5,7 +5,7 @@ The tables given here are already reduced to their visible parts, without DDL if
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -33,6 +33,8 @@ _KEYS: Mapping[KeyKind, str] = {
     "number": "Rows are addressed by their number, from 1",
     "none": "No key: rows have neither order nor address",
 }
+_AUTOMATIC = "sqlite_autoindex_"
+"""Begins the names of the indexes that SQLite makes for constraints."""
 
 
 class _ColumnJson(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -110,7 +112,7 @@ def schema_json(
         columns=[_column(column) for column in table.columns],
         key=_KeyJson(table.key_kind, _names(table.key_names)),
         foreign_keys=[_foreign_key(key, links.get(key.table)) for key in table.foreign_keys],
-        indexes=[_index(index) for index in table.indexes],
+        indexes=[_index(index) for index in _named(table)],
         ddl=_text(table.ddl),
     )
     return msgspec.json.encode(document).decode()
@@ -158,6 +160,15 @@ def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKeyJson:
     return _ForeignKeyJson(_names(key.columns), table, _names(key.referred), uri)
 
 
+def _named(table: Table) -> Sequence[Index]:
+    """Return the indexes that say more than the key, without the names SQLite makes for them."""
+    return [
+        msgspec.structs.replace(index, name="") if index.name.startswith(_AUTOMATIC) else index
+        for index in table.indexes
+        if not (index.unique and not index.partial and index.columns == table.key)
+    ]
+
+
 def _index(index: Index) -> _IndexJson:
     name = uris.display(index.name) if index.name else UNSET
     return _IndexJson(tuple(map(_text, index.columns)), index.unique, name)
@@ -170,17 +181,16 @@ def schema_markdown(
     title: str | None = None,
     description: str | None = None,
 ) -> str:
-    """Return Markdown; `links` are the URIs of the tables that foreign keys reference."""
+    """Return Markdown with each fact once, one line per column; `links` as for `schema_json`."""
     name = _qualified(table.name)
+    links = dict(links or {})  # each is given once
     sections = [
         markdown.heading(title or name),
-        f"{_type(table)} {markdown.code(name)}",
+        f"{_type(table)} {markdown.code(name)}" if title else _type(table),
         markdown.paragraph(description or table.comment or ""),
-        _columns(table),
-        _key(table),
-        _foreign_keys(table, links or {}),
-        _indexes(table),
-        f"## DDL\n\n{markdown.block(table.ddl, 'sql')}" if table.ddl else "",
+        _columns(table, links),
+        "\n".join([*_key(table), *_foreign_keys(table, links), *_indexes(table)]),
+        "DDL: format=json" if table.ddl else "",
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 
@@ -197,71 +207,77 @@ def _codes(names: Sequence[str | None]) -> str:
     return ", ".join("*expression*" if name is None else markdown.code(name) for name in names)
 
 
-def _columns(table: Table) -> str:
-    keys = {name: place for place, name in enumerate(table.key, 1)}
-    referring = {name for key in table.foreign_keys for name in key.columns}
-    rows: list[Sequence[str]] = []
+def _columns(table: Table, links: dict[TableName, str]) -> str:
+    unique = {index.columns for index in _named(table) if _is_fact_of_column(index)}
+    lines: list[str] = []
     for column in table.columns:
-        role: list[str] = []
-        if column.name in keys:
-            role.append(f"key {keys[column.name]}" if len(keys) > 1 else "key")
-        if column.name in referring:
-            role.append("foreign key")
-        rows.append(
-            (
-                markdown.code(column.name, in_table=True),
-                markdown.code(column.type, in_table=True),
-                "yes" if column.nullable else "no",
-                _default(column),
-                ", ".join(role),
-                _comment(column),
-            )
-        )
-    names = ("column", "type", "null", "default", "key", "comment")
-    head = markdown.table_head(names)
-    shown = f"## Columns\n\n{head}{markdown.table_rows(list(zip(*rows, strict=True)))}".rstrip("\n")
+        facts = [_typed(column)]
+        if table.key_names == (column.name,):
+            facts.append(_KEYS[table.key_kind].lower())
+        if (column.name,) in unique:
+            facts.append("unique")
+        shown = [markdown.code(column.name), ", ".join(facts)]
+        shown += [
+            _reference(key, links) for key in table.foreign_keys if key.columns == (column.name,)
+        ]
+        lines.append(f"- {' '.join(filter(None, shown))}{_comment(column)}")
     may_be_text = any("string" in _json_types(column) for column in table.columns)
-    return f"{shown}\n\nIn JSON: {RULE.lower()}." if may_be_text else shown
+    return "\n".join([*lines, *([f"\nIn JSON: {RULE.lower()}."] if may_be_text else [])])
 
 
-def _default(column: Column) -> str:
-    shown = "" if column.default is None else markdown.code(column.default, in_table=True)
-    return f"generated {shown}".rstrip() if column.generated else shown
+def _typed(column: Column) -> str:
+    """Return the type of a column with its constraints, as a definition in SQL has them."""
+    default = "" if column.default is None else markdown.code(column.default)
+    words = [
+        markdown.code(column.type),
+        "" if column.nullable else "not null",
+        f"generated {default}" if column.generated else f"default {default}" if default else "",
+    ]
+    return " ".join(filter(None, words)).rstrip()
+
+
+def _is_fact_of_column(index: Index) -> bool:
+    """Whether an index says only that one column is unique."""
+    is_plain = index.unique and not index.partial and not index.name
+    return is_plain and len(index.columns) == 1 and None not in index.columns
 
 
 def _comment(column: Column) -> str:
-    shown = "" if column.comment is None else markdown.escape(column.comment)
+    shown = "" if column.comment is None else f": {markdown.escape(column.comment)}"
     if not column.values:
         return shown
-    values = ", ".join(markdown.code(value, in_table=True) for value in column.values)
     # A SET of MariaDB holds any number of its members.
     which = "Any of" if column.type.lower().startswith("set") else "One of"
-    return f"{shown} {which} {values}".lstrip()
+    return f"{shown or ':'} {which} {_codes(column.values)}"
 
 
-def _key(table: Table) -> str:
+def _key(table: Table) -> Iterator[str]:
+    """Yield the key, unless it is a column, which says so."""
     words = _KEYS[table.key_kind]
-    return f"{words}: {_codes(table.key_names)}" if table.key_names else words
+    if not table.key_names:
+        yield words
+    elif len(table.key_names) > 1 or not {*table.key_names} <= {*table.column_names}:
+        yield f"{words}: {_codes(table.key_names)}"
 
 
-def _foreign_keys(table: Table, links: Mapping[TableName, str]) -> str:
-    if not table.foreign_keys:
-        return ""
-    lines = ["## Foreign keys\n"]
+def _foreign_keys(table: Table, links: dict[TableName, str]) -> Iterator[str]:
+    """Yield the foreign keys of several columns; each other stands at its column."""
     for key in table.foreign_keys:
-        uri = links.get(key.table)
-        referred = markdown.code(_qualified(key.table))
-        shown = referred if uri is None else f"[{referred}](<{uri}>)"
-        lines.append(f"- {_codes(key.columns)} → {shown} ({_codes(key.referred)})")
-    return "\n".join(lines)
+        if len(key.columns) != 1 or key.columns[0] not in table.column_names:
+            yield f"Foreign key: {_codes(key.columns)} {_reference(key, links)}"
 
 
-def _indexes(table: Table) -> str:
-    if not table.indexes:
-        return ""
-    lines = ["## Indexes\n"]
-    for index in table.indexes:
-        unique = ", unique" if index.unique else ""
-        name = f"{markdown.code(index.name)}: " if index.name else ""
-        lines.append(f"- {name}{_codes(index.columns)}{unique}")
-    return "\n".join(lines)
+def _reference(key: ForeignKey, links: dict[TableName, str]) -> str:
+    uri = links.pop(key.table, None)
+    referred = markdown.code(_qualified(key.table))
+    shown = referred if uri is None else f"[{referred}](<{uri}>)"
+    return f"→ {shown} ({_codes(key.referred)})" if key.referred else f"→ {shown}"
+
+
+def _indexes(table: Table) -> Iterator[str]:
+    """Yield the indexes, except those that a column has said."""
+    for index in _named(table):
+        if not _is_fact_of_column(index):
+            kind = "Unique index" if index.unique else "Index"
+            name = f"{markdown.code(index.name)}: " if index.name else ""
+            yield f"{kind} {name}{_codes(index.columns)}"

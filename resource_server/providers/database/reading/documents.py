@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations, islice
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
@@ -26,6 +28,7 @@ from resource_server.providers.database.addressing.page_cursor import (
     decode_row_count,
     encode_row_count,
 )
+from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Engine, Rows
 from resource_server.providers.database.engines.reflection import Column, ForeignKey, TableName
 from resource_server.providers.database.formats import pages
@@ -50,13 +53,15 @@ _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
 _COUNT = Column("count", "", "integer")
 _NextQuery: TypeAlias = Callable[[int], dict[str, str] | None]
 """Returns the URI parameters of the page after a number of rows."""
+_MAX_SPELLINGS = 8
+"""Maximum keys that one with plain slashes may mean."""
 _MARGIN = 256
 """Characters of a query's result around its rows."""
 _CELL = "~cell"
 """URI parameter of one value of a query's result: no parameter of SQL has such a name."""
 REST = "Values that end early have more: select a part of them, such as substr(note, 10001, 10000)."
 """The way to the rest of a value without an address."""
-PAGE_PARAMETERS = ("after", "limit", "columns", "sort", "count", "format")
+PAGE_PARAMETERS = ("after", "limit", "columns", "cell", "sort", "count", "format")
 """URI parameters of pages, besides filters."""
 SUMMARY_PARAMETERS = ("by", *AGGREGATES, "sort", "after", "limit", "format")
 """URI parameters of summaries, besides filters."""
@@ -130,15 +135,15 @@ class Documents:
     # -- rows
 
     async def row(self, table: TableName, key: Path) -> TableRow:
-        """Return a row by its key.
+        """Return a row by its key; a key with slashes may be written in several segments.
 
         Raises:
             ResourceNotFound: no row has this key.
         """
         exposed = await self._exposed.get(table)
-        if not exposed.has_rows or not exposed.key or len(key) != len(exposed.key):
+        if not exposed.has_rows or not exposed.key or len(key) < len(exposed.key):
             raise ResourceNotFound
-        found = await exposed.row(key)
+        found = await _only_row(exposed, key)
         held = exposed.segments(exposed.key_in(found.rows[0]))
         return TableRow(exposed, exposed.shown(found)[0], held)
 
@@ -170,7 +175,7 @@ class Documents:
         value = row.values[names.index(address.column)]
         cell = await _whole(value, row.exposed.columns[address.column])
         resource = Resource(
-            path=address_path(address),
+            path=address_path(CellAddress(address.table, row.key, address.column)),
             name=address.column,
             mime_type=cell.mime_type,
             version=version_of([value]),
@@ -275,7 +280,8 @@ class Documents:
         # Subscribers watch the page without parameters by its version, others by their content.
         version = version_of([*shown, more]) if query.keys() <= {"format"} else None
         resource = self.page_resource(address.table, exposed.options, version)
-        return self._written(resource, page, format, next_query, query.get("limit"))
+        asked, cell = query.get("limit"), self._cell(query)
+        return self._written(resource, page, format, next_query, asked, cell=cell)
 
     def _next_uri(
         self, path: Path, query: Mapping[str, str], next_query: _NextQuery
@@ -299,10 +305,12 @@ class Documents:
         format: FormatName,
         next_query: _NextQuery | None = None,
         asked: str | None = None,
+        *,
+        cell: int | None = None,
     ) -> FetchedDocument:
         """Return the document of rows within the limits; `asked` is the number asked for."""
         written = pages.write_page(
-            page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
+            page, format, max_bytes=self._limits.bytes, cell=cell or self._limits.cell
         )
         truncated = None
         if written.more:
@@ -319,7 +327,7 @@ class Documents:
         """Return the number of rows that match, as a page of one row."""
         if query["count"] not in ("", "true"):
             raise InvalidParameter("count has no value; write ~rows?count")
-        for name in ("after", "limit", "columns", "sort"):
+        for name in ("after", "limit", "columns", "cell", "sort"):
             if name in query:
                 raise InvalidParameter(f"count counts all rows that match; leave out {name}")
         selection = parse_selection(exposed.view, query)
@@ -372,6 +380,15 @@ class Documents:
             raise InvalidParameter("limit must be a number of rows, at least 1")
         return min(int(given), self._limits.max_rows)
 
+    def _cell(self, query: Mapping[str, str]) -> int:
+        """Return the maximum characters of a value, which `cell` may lower."""
+        given = query.get("cell")
+        if given is None:
+            return self._limits.cell
+        if not (given.isascii() and given.isdigit() and len(given) < 9 and int(given) >= 16):
+            raise InvalidParameter("cell must be a number of characters, at least 16")
+        return min(int(given), self._limits.cell)
+
     # -- definitions
 
     async def _read_definition(
@@ -385,11 +402,14 @@ class Documents:
         format = query.get("format", "markdown")
         if format not in ("markdown", "json"):
             raise InvalidParameter("format must be markdown or json")
-        write = schema_json if format == "json" else schema_markdown
-        text = write(exposed.table, links, title=options.title, description=options.description)
-        mime_type = "application/json" if format == "json" else "text/markdown"
+        described = {"title": options.title, "description": options.description}
+        text = schema_json(exposed.table, links, **described)
+        # Its version is that of all of it: Markdown leaves out the DDL.
         resource = self.definition_resource(address.table, version_of(text))
-        return FetchedDocument(resource, Content(text, mime_type))
+        if format == "json":
+            return FetchedDocument(resource, Content(text, "application/json"))
+        shown = schema_markdown(exposed.table, links, **described)
+        return FetchedDocument(resource, Content(shown, "text/markdown"))
 
     async def definition(self, table: TableName) -> Resource:
         """Describe the `~schema` document of a table with its version."""
@@ -549,6 +569,26 @@ class Documents:
             formats=_PAGE_FORMATS,
             version=version,
         )
+
+
+async def _only_row(exposed: ExposedTable, segments: Path) -> Rows:
+    """Return the row of a key, or the only one whose key may be written in more segments.
+
+    Raises:
+        ResourceNotFound: there is none, or there are several.
+    """
+    if len(segments) == len(exposed.key):
+        return await exposed.row(segments)
+    found: list[Rows] = []
+    breaks = combinations(range(1, len(segments)), len(exposed.key) - 1)
+    for places in islice(breaks, _MAX_SPELLINGS):
+        parts = zip((0, *places), (*places, len(segments)), strict=True)
+        key = tuple([encode_text("/".join(segments[first:last])) for first, last in parts])
+        with suppress(ResourceNotFound):
+            found.append(await exposed.row(key))
+    if len(found) != 1:
+        raise ResourceNotFound
+    return found[0]
 
 
 async def _whole(value: object, column: Column) -> CellDocument:

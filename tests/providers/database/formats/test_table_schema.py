@@ -40,34 +40,16 @@ def test_the_schema_is_readable_markdown() -> None:
         "\\# One row  \n"
         "per order\n"
         "\n"
-        "## Columns\n"
-        "\n"
-        "| column | type | null | default | key | comment |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-        "| `id` | `INTEGER` | no |  | key |  |\n"
-        "| `customer_id` | `INTEGER` | yes |  | foreign key |  |\n"
-        "| `status` | `TEXT` | yes | `'new' \\|\\| '\\|'` |  | One of `new`, `a\\|b` |\n"
-        "| `total` | `NUMERIC(10, 2)` | yes | generated |  | With \\| tax<br>and all |\n"
+        "- `id` `INTEGER` not null, primary key\n"
+        "- `customer_id` `INTEGER` → [`customers`](<sqlite://shop/customers>) (`id`)\n"
+        "- `status` `TEXT` default `'new' || '|'`: One of `new`, `a|b`\n"
+        "- `total` `NUMERIC(10, 2)` generated: With \\| tax<br>and all\n"
         "\n"
         "In JSON: decimals, and integers beyond ±9007199254740991, are text.\n"
         "\n"
-        "Primary key: `id`\n"
+        "Unique index `by_status`: `status`, *expression*\n"
         "\n"
-        "## Foreign keys\n"
-        "\n"
-        "- `customer_id` → [`customers`](<sqlite://shop/customers>) (`id`)\n"
-        "\n"
-        "## Indexes\n"
-        "\n"
-        "- `by_status`: `status`, *expression*, unique\n"
-        "\n"
-        "## DDL\n"
-        "\n"
-        "```sql\n"
-        "CREATE TABLE orders (\n"
-        "  id INTEGER PRIMARY KEY\n"
-        ")\n"
-        "```\n"
+        "DDL: format=json\n"
     )
 
 
@@ -134,10 +116,9 @@ def test_a_minimal_view_has_no_empty_sections() -> None:
         "key": {"kind": "none", "columns": []},
     }
     text = schema_markdown(view)
-    assert text.startswith("# public.v\n\nMaterialized view `public.v`\n\n## Columns\n")
-    assert "No key" in text
-    assert "DDL" not in text
-    assert "Foreign" not in text
+    assert text == (
+        "# public.v\n\nMaterialized view\n\n- `a`\n\nNo key: rows have neither order nor address\n"
+    )
 
 
 def test_the_description_of_the_manifest_overrides_the_comment() -> None:
@@ -160,12 +141,60 @@ def test_a_key_of_several_columns_shows_their_order() -> None:
         key_kind="primary",
     )
     text = schema_markdown(table)
-    assert "| `a` | `TEXT` | yes |  | key 2 |  |" in text
-    assert "Primary key: `b`, `a`" in text
+    assert text.count("key") == 1
+    assert text.endswith("\n\nPrimary key: `b`, `a`\n")
 
 
-def test_a_table_without_columns_has_an_empty_column_list() -> None:
-    assert schema_markdown(Table(TableName(None, "t"), "table", ())).count("|") == 14
+def test_each_fact_stands_once() -> None:
+    table = Table(
+        TableName(None, "t"),
+        "table",
+        (
+            Column("a", "TEXT", "text", nullable=False),
+            Column("b", "TEXT", "text"),
+            Column("c", "TEXT", "text"),
+        ),
+        key=("a",),
+        key_kind="primary",
+        foreign_keys=(
+            ForeignKey(("b",), CUSTOMERS, ("name",)),
+            ForeignKey(("c",), CUSTOMERS, ("name",)),
+            ForeignKey(("b", "c"), CUSTOMERS, ("name", "mail")),
+        ),
+        indexes=(
+            Index("sqlite_autoindex_t_1", ("a",), unique=True),
+            Index("sqlite_autoindex_t_2", ("b",), unique=True),
+            Index("sqlite_autoindex_t_3", ("b", "c"), unique=True),
+            Index("t_pkey", ("a",), unique=True),
+            Index("some_a", ("a",), unique=True, partial=True),
+            Index("c_by_hand", ("c",)),
+        ),
+    )
+    lines = schema_markdown(table, LINKS).split("\n\n", 2)[2].strip("\n").split("\n")
+    assert lines == [
+        "- `a` `TEXT` not null, primary key",
+        "- `b` `TEXT`, unique → [`customers`](<sqlite://shop/customers>) (`name`)",
+        "- `c` `TEXT` → `customers` (`name`)",
+        "",
+        "Foreign key: `b`, `c` → `customers` (`name`, `mail`)",
+        "Unique index `b`, `c`",
+        "Unique index `some_a`: `a`",
+        "Index `c_by_hand`: `c`",
+    ]
+    indexes = json.loads(schema_json(table))["indexes"]
+    assert [index.get("name") for index in indexes] == [None, None, "some_a", "c_by_hand"]
+
+
+def test_a_table_without_columns_is_described() -> None:
+    text = schema_markdown(Table(TableName(None, "t"), "table", ()))
+    assert text.startswith("# t\n\nTable\n\nNo key")
+
+
+def test_a_rowid_is_a_key_beside_the_columns() -> None:
+    column = Column("a", "TEXT", "text")
+    table = Table(TableName(None, "t"), "table", (column,), key=("rowid",), key_kind="rowid")
+    text = schema_markdown(table)
+    assert text.endswith("\nRow number, which the database may change: `rowid`\n")
 
 
 def test_a_set_holds_any_of_its_members() -> None:
