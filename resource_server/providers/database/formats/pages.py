@@ -4,7 +4,7 @@
 * `columns`: `{"columns": ["id", …], "rows": [[1, …], …], "next": …, "more": …}`
 * `csv`: RFC 4180 with a header. NULL and empty text are both empty fields (`""` in a single
   column, so that no line is empty). Blobs are base64, at most the first KiB. Truncated values
-  end in `… [70000 characters: URI]` or `… [4096 bytes: URI]`. Arrays, composites and JSON are JSON.
+  begin with `[70000 characters: URI]` or `[4096 bytes: URI]`. Arrays, composites and JSON are JSON.
   Text that a spreadsheet would evaluate (`=1+1`, `@x`) is not altered, since that would falsify the
   data for every other reader of CSV; import it as text there.
 * `markdown`: a table for people and models. NULL is `*NULL*`, a blob `*blob, 4096 bytes*`. Blobs
@@ -513,9 +513,9 @@ class _CsvWriter:
             case None:
                 return self._empty
             case Blob(base64=text, bytes=size):
-                return f"{text}… [{_size(size, 'bytes', value.uri)}]" if value.truncated else text
+                return f"[{_size(size, 'bytes', value.uri)}] {text}…" if value.truncated else text
             case TruncatedText(text=text, characters=count):
-                return self._quoted(f"{text}… [{_size(count, 'characters', value.uri)}]")
+                return self._quoted(f"[{_size(count, 'characters', value.uri)}] {text}…")
             case _:
                 return self._quoted(_text(value))
 
@@ -623,7 +623,7 @@ def _markdown_cell(value: object) -> str:
         case Blob(bytes=size, uri=uri):
             return _link(f"blob, {size} bytes", uri)
         case TruncatedText(text=text, characters=count, uri=uri):
-            return f"{markdown.escape(text)} {_link(f'… {count} characters', uri)}"
+            return f"{_link(f'{count} characters', uri)} {markdown.escape(text)}…"
         case _:
             return markdown.escape(_text(value))
 

@@ -9,7 +9,7 @@
 | decimal | string of its digits, with its scale: `"1.10"` |
 | boolean; 0 and 1 in a boolean column | `true`, `false`; any other number unchanged |
 | text, enumeration | string |
-| text over the cell limit | `{"$text": "start", "characters": n, "truncated": true, "uri": …}` |
+| text over the cell limit | `{"uri": …, "$text": "start", "characters": n, "truncated": true}` |
 | text that is not Unicode | as its bytes, like a blob |
 | blob | `{"$blob": "base64", "bytes": n}` |
 | blob over 1 KiB | the same with its first KiB, `"truncated": true` and `"uri"` |
@@ -86,23 +86,23 @@ _MARKS = frozenset(("$blob", "$text", "$json"))
 class Blob(msgspec.Struct, frozen=True, gc=False):
     """A blob, or the beginning of one."""
 
+    uri: str | UnsetType
+    """URI of the whole value, if it is truncated and has one: first, since a reader may cut."""
     base64: str = msgspec.field(name="$blob")
     bytes: int
     """Size of the whole blob."""
     truncated: Literal[True] | UnsetType = UNSET
-    uri: str | UnsetType = UNSET
-    """URI of the whole value, if it is truncated and has one."""
 
 
 class TruncatedText(msgspec.Struct, frozen=True, gc=False):
     """The beginning of a text over the cell limit."""
 
+    uri: str | UnsetType
+    """URI of the whole value, if it has one: first, since a reader may cut."""
     text: str = msgspec.field(name="$text")
     characters: int
     """Length of the whole text."""
     truncated: Literal[True] = True
-    uri: str | UnsetType = UNSET
-    """URI of the whole value, if it has one."""
 
 
 class JsonText(msgspec.Struct, frozen=True, gc=False):
@@ -177,8 +177,8 @@ def _parsed(value: object) -> object:
 
 def _beginning(value: TruncatedValue, cell: int) -> TruncatedText | Blob:
     if isinstance(value.data, str):
-        return TruncatedText(uris.display(value.data[:cell]), value.size)
-    return Blob(_base64(value.data, cell), value.size, truncated=True)
+        return TruncatedText(UNSET, uris.display(value.data[:cell]), value.size)
+    return Blob(UNSET, _base64(value.data, cell), value.size, truncated=True)
 
 
 def _is_bit(column: Column) -> bool:
@@ -208,7 +208,7 @@ def _is_ambiguous(text: str) -> bool:
 def _text(text: str, cell: int) -> object:
     if not text.isascii() and not is_unicode(text):
         return _blob(_bytes(text), cell)
-    return text if len(text) <= cell else TruncatedText(text[:cell], len(text))
+    return text if len(text) <= cell else TruncatedText(UNSET, text[:cell], len(text))
 
 
 def _bytes(text: str) -> bytes:
@@ -221,7 +221,7 @@ def _bytes(text: str) -> bytes:
 def _blob(data: Any, cell: int) -> Blob:
     view = memoryview(data).cast("B")
     cut = len(view) > min(INLINE_BLOB_BYTES, cell)
-    return Blob(_base64(view, cell), len(view), True if cut else UNSET)
+    return Blob(UNSET, _base64(view, cell), len(view), True if cut else UNSET)
 
 
 def _base64(data: bytes | memoryview, cell: int) -> str:

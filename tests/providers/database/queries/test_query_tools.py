@@ -276,7 +276,7 @@ async def test_long_values_are_truncated_in_both_forms(owner: Owner) -> None:
         "truncated": True,
         "uri": uri,
     }
-    assert f"{'x' * 20} [… 90 characters](<{uri}>)" in words
+    assert f"[90 characters](<{uri}>) {'x' * 20}…" in words
 
 
 async def test_results_exclude_everything_hidden_from_the_query(owner: Owner) -> None:
