@@ -236,7 +236,7 @@ async def test_a_resource_whose_metadata_cannot_be_sent_is_listed_and_found() ->
     _, structured = await tool(wire, "search_resources", query="d")
     assert structured["files"] == [{"uri": f"{BASE}/bad"}, {"uri": f"{BASE}/good"}]
     _, structured = await tool(wire, "list_resources", uri=BASE)
-    assert structured["items"] == [["bad"], ["good"]]
+    assert structured["items"] == ["bad", "good"]
 
 
 async def test_a_hit_says_how_many_lines_match_and_a_line_that_it_is_shortened(wire: Wire) -> None:

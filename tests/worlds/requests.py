@@ -198,7 +198,8 @@ class Known:
             if isinstance(cursor := found.get("nextCursor"), str):
                 self.cursors.append(cursor)
             if "base" in found and "items" in found:
-                for path, *_ in found["items"]:
+                for item in found["items"]:
+                    path = item if isinstance(item, str) else item[0]
                     self.see(f"{found['base']}{path}".rstrip("/"))
 
 

@@ -16,6 +16,8 @@ from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools.budget import Budget, characters
 from resource_server.protocol.tools.results import tool_result
+from resource_server.runtime.near_name import as_typed
+from resource_server.search.path_glob import is_glob
 
 _MAX_MATCHES = 1000
 """Maximum resources of a page that match a glob."""
@@ -43,6 +45,8 @@ class _ListingPage(msgspec.Struct):
     unavailable: Sequence[str] = ()
     stopped: bool = False
     """Whether the time was over before the page was full."""
+    name: str = ""
+    """The whole name that was looked for."""
 
     def json(self) -> bytes:
         """Return the structured content."""
@@ -59,6 +63,9 @@ class _ListingPage(msgspec.Struct):
     def text(self) -> str:
         """Return the rows as lines, with notices."""
         text = "Nothing is listed here." if self.next is None else "Nothing yet."
+        if self.name and self.next is None:
+            part = _encode({"pattern": f"*{self.name}*"}).decode()
+            text = f"Nothing has this name. For parts of names: {part}"
         if self.rows:
             head = f"Below {self.base} (path, bytes):" if self.base else "URI, bytes:"
             text = "\n".join([head, *(text_row(*row) for row in self.rows)])
@@ -80,7 +87,7 @@ def text_row(path: str, size: int | None) -> str:
 
 
 def _json_row(path: str, size: int | None) -> bytes:
-    return _encode([path] if size is None else [path, size])
+    return _encode(path if size is None else [path, size])
 
 
 async def list_resources(call: Call, arguments: ListArguments) -> Result:
@@ -141,13 +148,24 @@ def row(entry: CatalogEntry, base: str) -> tuple[str, int | None]:
     return uri.removeprefix(base), entry.resource.size
 
 
+def _whole_name(pattern: str) -> str:
+    """Return a glob that a name, or the end of a path, matches as a whole."""
+    pattern = as_typed(pattern)
+    if is_glob(pattern) or len(pattern) > MAX_QUERY_LENGTH // 2:
+        return pattern
+    for at, letter in enumerate(pattern.partition("[")[0]):
+        if letter.isalnum() and len(letter.casefold()) == 1:
+            return f"{pattern[:at]}[{letter}]{pattern[at + 1 :]}"
+    return pattern
+
+
 async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _ListingPage:
     """Return the resources at or below `uri` whose name or path matches a glob, best first."""
     catalog, limit = call.server.catalog, call.server.toolbox.settings.budget
     depth = arguments.depth
     if depth is not None and not 1 <= depth <= MAX_DEPTH:
         raise InvalidParameter(f"depth is a number from 1 to {MAX_DEPTH}")
-    query = phrase(pattern)
+    query = phrase(_whole_name(pattern))
     if len(query) > MAX_QUERY_LENGTH:
         raise InvalidParameter(
             f"`pattern` is too long: it has {len(pattern)} characters; at most "
@@ -156,6 +174,7 @@ async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _List
     listing = await catalog.tree(arguments.uri or None, depth=1, after=None)
     base = uris.readable(listing.base)
     count = max(1, min(_MAX_MATCHES, limit // _SHORT_ROW))
+    name = "" if is_glob(pattern) or "/" in pattern else pattern
     while True:
         found = await catalog.search(
             query,
@@ -166,7 +185,7 @@ async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _List
             progress=call.progress,
         )
         rows = [row(hit.entry, base) for hit in found.hits]
-        page = _ListingPage(base, rows, found.next_cursor, found.unavailable, found.stopped)
+        page = _ListingPage(base, rows, found.next_cursor, found.unavailable, found.stopped, name)
         if count == 1 or page.fits(limit):
             break
         # A cursor continues after a whole page only: search again for a shorter one.

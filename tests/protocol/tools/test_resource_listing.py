@@ -47,10 +47,14 @@ async def paths(wire: Wire, **arguments: object) -> list[str]:
         budget = wire.connection.server.toolbox.settings.budget
         assert len(page["items"]) == 1 or len(words(result)) <= budget
         assert len(page["items"]) == 1 or len(compact(page)) <= budget
-        found += [each[0] for each in page["items"]]
+        found += map(path_of, page["items"])
         if "next" not in page:
             return found
         arguments["cursor"] = page["next"]
+
+
+def path_of(item: str | list[Any]) -> str:
+    return item if isinstance(item, str) else item[0]
 
 
 def compact(value: object) -> str:
@@ -71,7 +75,7 @@ async def test_the_top_is_listed_as_lines_and_as_pairs(revision: str, tree: type
     if revision in STRUCTURED:
         assert result["structuredContent"] == {
             "base": "test://one/",
-            "items": [["folder/"], ["a%20b.txt", 8], ["read%20me.md", 9]],
+            "items": ["folder/", ["a%20b.txt", 8], ["read%20me.md", 9]],
         }
 
 
@@ -99,7 +103,7 @@ async def test_several_mounts_are_listed_before_their_children() -> None:
     wire = Wire(server, LATEST)
     page = await listed(wire)
     assert page["base"] == "test://"
-    assert [each[0] for each in page["items"]] == ["one/", "two/", "one/b/", "one/a", "two/c"]
+    assert [path_of(each) for each in page["items"]] == ["one/", "two/", "one/b/", "one/a", "two/c"]
 
 
 async def test_unlisted_resources_are_left_out_of_the_top_only() -> None:
@@ -198,12 +202,42 @@ async def test_braces_are_alternatives_of_a_glob() -> None:
     assert "more than 64 alternatives" in told
 
 
-@for_each("pattern", ["back\\", "k\\s", "\\", 'quote"', '"\\'])
+@for_each("pattern", ["back\\slash.md", 'quote"\\slash.md', 'quote".md', "\\"])
 async def test_a_pattern_of_quotes_and_backslashes_is_found_as_it_stands(pattern: str) -> None:
     nodes = ["back\\slash.md", 'quote"\\slash.md', 'quote".md']
     wire = Wire(await server_of(Tree(dict.fromkeys(nodes, ""))), LATEST)
     found = [unquote(each) for each in await paths(wire, pattern=pattern)]
-    assert sorted(found) == sorted(name for name in nodes if pattern in name)
+    assert sorted(found) == sorted(
+        name for name in nodes if pattern == name or (pattern == "\\" and pattern in name)
+    )
+
+
+@for_each(
+    ("pattern", "names"),
+    [
+        ("main.py", ["main.py", "src/main.py"]),
+        ("MAIN.py", ["main.py", "src/main.py"]),
+        ("src/main.py", ["src/main.py"]),
+        ("src", ["src/"]),
+        ("main", []),
+        ("[x.py", ["[x.py"]),
+        ("x]y.md", ["x]y.md"]),
+        ("e\u0301t\u00e9.md", ["\u00e9t\u00e9.md"]),
+        ("straße.md", ["straße.md"]),
+        ("説明.md", ["中文/説明.md"]),
+    ],
+)
+async def test_a_pattern_without_wildcards_is_a_whole_name(pattern: str, names: list[str]) -> None:
+    nodes: dict[str, Any] = {"main.py": "", "test_main.py": "", "src": {"main.py": "", "x": ""}}
+    nodes |= {"[x.py": "", "x]y.md": "", "été.md": "", "mété.md": "", "straße.md": ""}
+    nodes |= {"中文": {"説明.md": "", "新説明.md": ""}}
+    wire = Wire(await server_of(Tree(nodes)), LATEST)
+    assert sorted(unquote(each) for each in await paths(wire, pattern=pattern)) == names
+    if pattern == "main":
+        result = await called(wire, "list_resources", LATEST, pattern=pattern)
+        _, _, hint = words(result).partition("For parts of names: ")
+        assert hint == '{"pattern":"*main*"}'
+        assert len(await paths(wire, **json.loads(hint))) == 3
 
 
 @for_each("pattern", ["*" * 999, '"' * 500, "*" * 1_000_000])
