@@ -1,4 +1,4 @@
-"""Visible resources whose URIs are near one that does not exist: "did you mean".
+"""Visible resources that a text may mean which is no URI of one: "did you mean".
 
 Everything comes from listings and searches as the caller sees them, so nothing hidden is named.
 """
@@ -37,8 +37,9 @@ async def near_resources(catalog: Catalog, uri: str, *, elsewhere: bool = False)
     `suggest_s` is left out.
     """
     found: dict[str, None] = {}
-    for search in (_siblings, _in_any_mount, _elsewhere) if elsewhere else (_siblings,):
-        if len(found) < MAX_SUGGESTIONS:
+    further = (_in_any_mount, _near_mounts, _elsewhere, _above) if elsewhere else ()
+    for search in (_unescaped, _siblings, *further):
+        if len(found) < MAX_SUGGESTIONS and not (found and search is _above):
             try:
                 found |= dict.fromkeys(await within(catalog.timing.suggest_s, search(catalog, uri)))
             except ResourceServerError:
@@ -51,17 +52,66 @@ async def near_resources(catalog: Catalog, uri: str, *, elsewhere: bool = False)
     return [*found][:MAX_SUGGESTIONS]
 
 
-async def _siblings(catalog: Catalog, uri: str) -> Sequence[str]:
-    """Return resources of the same mount whose path differs in one segment."""
-    mount, path, _ = catalog.route(uri)
+async def meant_uri(catalog: Catalog, text: str) -> str | None:
+    """Return the URI of the only visible resource that a path names, or a key with plain slashes.
+
+    A path is that below a mount, perhaps after its name: `docs/index.md`. Takes a look at every
+    mount, for at most `suggest_s`.
+    """
+    bare, mark, parameters = text.partition("?")
+    found: Sequence[str] = ()
+    search = _unescaped if ":" in bare.partition("/")[0] else _in_any_mount
+    with suppress(ResourceServerError):
+        found = await within(catalog.timing.suggest_s, search(catalog, bare))
+    return found[0] + mark + parameters if len(found) == 1 else None
+
+
+def _has_tables(mount: Mount) -> bool:
+    return "limit" in mount.provider.parameters
+
+
+def _split(uri: str) -> str:
+    """Return a URI in which an encoded slash is one, as people write it in the key of a row."""
+    return uri.replace("%2F", "/").replace("%2f", "/")
+
+
+async def _unescaped(catalog: Catalog, uri: str) -> Sequence[str]:
+    """Return the row that a URI names if its encoded slashes are plain ones."""
+    if (split := _split(uri)) == uri:
+        return ()
+    mount, path, _ = catalog.route(split)
+    if not _has_tables(mount):
+        return ()
+    await mount.start()
+    found = await _found(mount, path)
+    return [] if found is None else [mount.uri(found.path)]
+
+
+async def _known(mount: Mount, path: Path) -> int:
+    """Return the number of the first segments of a path that name a resource."""
     await mount.start()
     known = 0
     while known < min(len(path), _MAX_DEPTH) and await _found(mount, path[: known + 1]):
         known += 1
+    return known
+
+
+async def _above(catalog: Catalog, uri: str) -> Sequence[str]:
+    """Return the nearest collection above a missing resource, except the mount."""
+    mount, path, _ = catalog.route(uri)
+    above = path[: await _known(mount, path)]
+    found = await _found(mount, above) if above and above != path else None
+    return [mount.uri(above)] if found is not None and found.type == "collection" else []
+
+
+async def _siblings(catalog: Catalog, uri: str) -> Sequence[str]:
+    """Return resources of the same mount whose path differs in one segment."""
+    mount, path, _ = catalog.route(uri)
+    known = await _known(mount, path)
     if known == len(path):
         return ()
     parent, name, rest = path[:known], path[known], path[known + 1 :]
-    names = [child.path[-1] for child in await _children(mount, parent)]
+    names = [child.path[-1] for child in await _children(mount, parent, name)]
     found: list[str] = []
     for near in await _near(name, names):
         whole = (*parent, near, *rest)
@@ -70,29 +120,57 @@ async def _siblings(catalog: Catalog, uri: str) -> Sequence[str]:
 
 
 async def _in_any_mount(catalog: Catalog, uri: str) -> Sequence[str]:
-    """Return what a path without a base URI names, or the base URIs that are near."""
+    """Return what a path without a base URI names."""
     with suppress(ResourceNotFound):
         catalog.route(uri)
         return ()
-    mounts = [mount for mount in catalog.visibility.current().mounts if mount.listed]
-    path = tuple(each for each in uri.removeprefix("file://").split("/") if each not in ("", "."))
-    if path and len(path) <= _MAX_DEPTH and all(map(uris.is_segment, path)):
-        found: list[str] = []
-        for mount in mounts:
-            try:
-                found += await _in_mount(mount, path)
-            except Exception as error:  # it must not hide what others have
-                log_failure(error, "looking for similar resources failed")
-        if found:
-            return found
-    roots = {mount.uri(()): mount for mount in mounts}
-    return await _near(uri, [*roots])
+    text = uri.removeprefix("file://")
+    found: list[str] = []
+    for mount in _listed(catalog):
+        written = (_split(text) if _has_tables(mount) else text).split("/")
+        path = tuple(each for each in written if each not in ("", "."))
+        if len(path) > _MAX_DEPTH or not all(map(uris.is_segment, path)):
+            continue
+        try:
+            found += await _in_mount(mount, path)
+        except Exception as error:  # it must not hide what others have
+            log_failure(error, "looking for similar resources failed")
+    return found
+
+
+def _listed(catalog: Catalog) -> list[Mount]:
+    return [mount for mount in catalog.visibility.current().mounts if mount.listed]
+
+
+async def _near_mounts(catalog: Catalog, uri: str) -> Sequence[str]:
+    """Return the base URIs near a URI of no mount."""
+    with suppress(ResourceNotFound):
+        catalog.route(uri)
+        return ()
+    return await _near(uri, [mount.uri(()) for mount in _listed(catalog)])
 
 
 async def _in_mount(mount: Mount, path: Path) -> Sequence[str]:
-    """Return what a path names in a mount, whose own name may be its first segment."""
+    """Return what a path names in a mount, whose own name may be its first segment.
+
+    Its segments are as tools print them, percent-encoded, or plain.
+    """
     await mount.start()
-    return [mount.uri(below) for below in (path, path[1:]) if below and await _found(mount, below)]
+    below = [path, path[1:]] if path and path[0] in (mount.name, _last_name(mount)) else [path]
+    found: dict[str, None] = {}
+    for each in filter(None, below):
+        decoded = tuple(map(uris.unquote_segment, each))
+        for spelled in dict.fromkeys((decoded, each)):
+            resource = await _found(mount, spelled) if all(map(uris.is_segment, spelled)) else None
+            if resource is not None:
+                found[mount.uri(resource.path)] = None
+                break
+    return [*found]
+
+
+def _last_name(mount: Mount) -> str:
+    """Return the last name of the base URI of a mount."""
+    return mount.uri(()).rpartition("/")[2]
 
 
 async def _elsewhere(catalog: Catalog, uri: str) -> Sequence[str]:
@@ -116,13 +194,17 @@ async def _found(mount: Mount, path: Path) -> Resource | None:
         return None
 
 
-async def _children(mount: Mount, parent: Path) -> Sequence[Resource]:
-    """Return the first listed children; rows of a table are not listed."""
+async def _children(mount: Mount, parent: Path, name: str) -> Sequence[Resource]:
+    """Return the first listed children; of a table, the first rows, too, unless keys are numbers.
+
+    Rows are not listed.
+    """
     found: list[Resource] = []
     after: Path | None = None
+    with_rows = _has_tables(mount) and not name.isdecimal()
     while len(found) < _MAX_NAMES:
         page = await mount.provider.list(parent, after=after, limit=_PAGE)
-        found += [child for child in page if child.listed]
+        found += [child for child in page if child.listed or with_rows]
         if len(page) < _PAGE or not page[-1].listed:
             break
         after = page[-1].path

@@ -10,7 +10,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.catalog.mount import CatalogEntry
-from resource_server.catalog.near_resources import near_resources
+from resource_server.catalog.near_resources import meant_uri, near_resources
 from resource_server.errors import ResourceNotFound
 from resource_server.protocol import content_blocks, params, revisions, serialization
 from resource_server.protocol.call import Call, Result
@@ -143,7 +143,16 @@ async def _call_builtin(call: Call, tool: Tool, raw_arguments: bytes) -> Result:
         arguments = _DECODERS[tool.name].decode(raw_arguments)
     except UNPARSABLE as error:
         return error_result(f"Invalid arguments: {_problem(tool, raw_arguments) or error}")
-    return await _HANDLERS[tool.name][1](call, arguments)
+    handler, uri = _HANDLERS[tool.name][1], getattr(arguments, "uri", None)
+    try:
+        return await handler(call, arguments)
+    except ResourceNotFound as error:
+        if type(error) is not ResourceNotFound or not uri:
+            raise
+        meant = await meant_uri(call.server.catalog, uri)
+        if meant is None:
+            raise
+    return await handler(call, msgspec.structs.replace(arguments, uri=meant))
 
 
 def _problem(tool: Tool, raw_arguments: bytes) -> str | None:
