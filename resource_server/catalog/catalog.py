@@ -28,6 +28,7 @@ from resource_server.catalog.read_result import (
     ReadItem,
     ReadResult,
     next_uri,
+    table_facts,
     text_format,
 )
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
@@ -429,13 +430,15 @@ class Catalog:
             time_limit=time_limit,
             links_to_binary=self.limits.links_to_binary,
         )
-        items = await reading.items(children[:limit], progress)
+        is_table = table_facts(resource) is not None
+        shown = [child for child in children if child.listed or not is_table]
+        items = await reading.items(shown[:limit], progress)
         return ReadResult(
             items,
-            complete=len(items) == len(children) and time_limit.left_s() > 0,
+            complete=len(items) == len(shown) and time_limit.left_s() > 0,
             collection=uris.join(mount.base, resource.path),
             children=children[: limit + 1],
-            total=len(children) if len(children) <= limit else None,
+            total=len(shown) if len(shown) <= limit else None,
             itself=ReadItem(uri, mount.entry(resource), None),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -30,7 +31,8 @@ class ReadResult(msgspec.Struct, frozen=True):
 
     For a collection, `collection` is its canonical URI, `itself` the item for the collection,
     `children` its first children, one more than a read returns, and `total` their number, if these
-    are all; for a document they are None and empty.
+    are all; for a document they are None and empty. Of a table, only listed children are read and
+    counted: its rows are in one of them.
     """
 
     items: Sequence[ReadItem]
@@ -53,6 +55,11 @@ def next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) ->
         return None
     kept = {name: value for name, value in query.items() if name == "format"}
     return uris.with_query(entry.uri, {**kept, **content.truncated.next})
+
+
+def table_facts(resource: Resource) -> Mapping[str, Any] | None:
+    """Return what is known of a table, such as its key; None for any other resource."""
+    return (resource.details or {}).get("table")
 
 
 def text_format(resource: Resource) -> Format | None:

@@ -214,7 +214,7 @@ def _blocks(call: Call, uri: str, reading: ReadResult) -> Sequence[bytes]:
     blocks = serialization.each(
         partial(content_blocks.document_block, revision=call.revision), reading.items
     )
-    if len(blocks) < len(reading.children) or not reading.complete:
+    if len(blocks) < len(reading.items) or not reading.complete:
         total = "" if reading.total is None else f" of {reading.total}"
         text = f"There is more in {uri} than the {len(blocks)}{total} above."
         if not blocks:

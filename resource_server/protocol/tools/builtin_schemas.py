@@ -54,10 +54,10 @@ _PARTS: Mapping[str, tuple[Set[str], _Json]] = {
 """Arguments, each with the URI parameters of the same meaning."""
 
 
-def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
+def read_tool(parameters: Set[str]) -> Tool:
     """Return the definition of `read_resource`, with the arguments that served resources take.
 
-    `parameters` are URI parameters that providers declare; `ranges` are cut from any text.
+    `parameters` are URI parameters that providers declare; ranges are cut from any text.
     """
     parts = {
         argument: schema
@@ -65,7 +65,8 @@ def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
         if not names.isdisjoint(parameters)
     }
     tables = (
-        " A table's rows are at …/~rows (…/~rows?columns=a,b), its columns at …/~schema."
+        " A table is read as its columns and first rows; all rows are at …/~rows "
+        "(…/~rows?columns=a,b)."
         if "limit" in parameters
         else ""
     )
@@ -74,7 +75,7 @@ def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
         title="Read a resource",
         description="Read a document, whole or in part, or all documents of a collection. A long "
         f"result is truncated, and ends with the arguments to read on.{tables}",
-        input_schema=_object(("uri",), uri=_TEXT, **(_RANGES if ranges else {}), **parts),
+        input_schema=_object(("uri",), uri=_TEXT, **_RANGES, **parts),
     )
 
 
@@ -90,14 +91,14 @@ TOOLS = (
             depth={**_NUMBER, "minimum": 1, "maximum": 5, "description": "Levels; default 1"},
             pattern={
                 **_TEXT,
-                "description": "Only names, at any depth, that match a glob: *.py, docs/**/*.md",
+                "description": "Only these names, at any depth: main.py, *.py, docs/**/*.md",
             },
             cursor=_CURSOR,
         ),
         output_schema=_object(
             ("base", "items"),
             base=_TEXT,
-            items=_list({"type": "array", "description": "[path, bytes?]"}),
+            items={"type": "array", "description": "path, or [path, bytes]"},
             next=_TEXT,
             unavailable=_list(_TEXT),
         ),
@@ -192,9 +193,9 @@ QUERY_TABLE_TOOL = Tool(
 """Offered where tables are served."""
 
 
-def builtin_tools(parameters: Set[str], *, ranges: bool, search: bool) -> Sequence[Tool]:
+def builtin_tools(parameters: Set[str], *, search: bool) -> Sequence[Tool]:
     """Return the definitions in the order of `tools/list`; see `read_tool`."""
     first, *others = TOOLS
     searching = [search_tool(has_expressions=has_expressions())] if search else []
     querying = [QUERY_TABLE_TOOL] if {"sort", "by"} <= parameters else []
-    return [first, read_tool(parameters, ranges=ranges), *others, *searching, *querying]
+    return [first, read_tool(parameters), *others, *searching, *querying]

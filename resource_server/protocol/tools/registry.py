@@ -134,8 +134,6 @@ class _Outline(NamedTuple):
     """The visible mounts that have tools of their own."""
     parameters: frozenset[str] = frozenset()
     """URI parameters of visible mounts."""
-    ranges: bool = False
-    """Whether documents of visible mounts may be read in ranges."""
 
 
 class Toolbox:
@@ -167,7 +165,6 @@ class Toolbox:
                 if "tools" in mount.provider.abilities and mount.name not in self.settings.without
             ),
             frozenset[str]().union(*declared),
-            any(not names or "lines" in names for names in declared),
         )
 
     async def page(self, after: str | None = None) -> ToolPage:
@@ -217,9 +214,7 @@ class Toolbox:
         """Yield the tools under unique names."""
         prefix = self.settings.prefix
         taken = set[str]()
-        for tool in builtin_schemas.builtin_tools(
-            outline.parameters, ranges=outline.ranges, search=self.settings.search
-        ):
+        for tool in builtin_schemas.builtin_tools(outline.parameters, search=self.settings.search):
             taken.add(prefix + tool.name)
             yield OfferedTool(prefix + tool.name, tool, settings=self.settings, definitions={})
         for mount in outline.mounts:

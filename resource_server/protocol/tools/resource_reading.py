@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from resource_server import media_types, uris
-from resource_server.catalog.read_result import ReadItem, ReadResult, content_size
+from resource_server.catalog.read_result import ReadItem, ReadResult, content_size, table_facts
 from resource_server.errors import (
     ConversionError,
     InvalidParameter,
@@ -23,6 +23,7 @@ from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools import resource_listing
 from resource_server.protocol.tools.budget import Budget, characters
 from resource_server.protocol.tools.results import tool_result
+from resource_server.protocol.tools.table_overview import ROWS, table_overview
 from resource_server.protocol.tools.text_range import (
     WHOLE,
     TextPart,
@@ -41,8 +42,10 @@ _BLOCK_CHARACTERS = 400
 """Characters of an embedded resource, without its metadata and data."""
 _NUMBER = re.compile(r"0*[1-9][0-9]{0,14}", re.ASCII)
 _INTERVAL = re.compile(rf"{_NUMBER.pattern}(-[0-9]{{0,9}})?", re.ASCII)
-_MAX_ATTEMPTS = 6
+_MAX_ATTEMPTS = 12
 """Maximum reads of a page whose rows do not fit."""
+_SHORTEST_CELL = 16
+"""Characters to which the values of a row are shortened at most."""
 
 _OF_DOCUMENTS = {
     "lines": "lines",
@@ -82,7 +85,7 @@ async def read_resource(call: Call, arguments: ReadArguments) -> Result:
     reading = await reader.read()
     call.note_read(reading)
     if reading.collection is not None:
-        content = _collection(call, reading)
+        content = await table_overview(call, reading) or _collection(call, reading)
     else:
         content = await reader.blocks(reading)
     if reading.items and not content:
@@ -126,6 +129,8 @@ class _Reader:
         elif rows is not None:
             self._add("rows", rows if "-" in rows else f"1-{rows}")
         self._asks_for_rows = rows is not None
+        self._fitting_rows: int | None = None
+        """Number of rows of a page that was read again since more do not fit."""
         if self._numbered and self._range is not None and self._range.unit == "bytes":
             raise InvalidParameter("number counts lines; give lines instead of bytes")
         self._bare = arguments.uri.partition("?")[0]
@@ -162,7 +167,11 @@ class _Reader:
         except InvalidParameter:
             entry = await self._catalog.metadata(self._bare)
             if entry.resource.type == "collection":
-                raise self._of_documents() from None
+                if table_facts(entry.resource) is None or not self._parameters:
+                    raise self._of_documents() from None
+                self._bare = f"{entry.uri}/{ROWS}"
+                self._uri = self._with(self._parameters)
+                return await self._fetch(self._range)
             if self._asks_for_rows and not entry.resource.formats:
                 way = (
                     "rows are those of a page of a table, …/~rows" if self._pages else "give lines"
@@ -262,10 +271,24 @@ class _Reader:
             return ""
         if item.next_uri is not None:
             is_at_end = part.next is None and item.next_uri not in part.text
-            return _read_on(content.truncated, item.next_uri) if is_at_end else ""
+            return self._rest_of_page(item, content.truncated) if is_at_end else ""
         total = content.truncated.total
         of = "" if total is None else f" of {total} {content.truncated.unit}"
         return f"[Truncated: a part{of}; there is no way to the rest.]"
+
+    def _rest_of_page(self, item: ReadItem, truncation: Truncation) -> str:
+        """Return the notice of the rows that follow; none after all that were asked for."""
+        if self._fitting_rows is None:
+            is_asked_for = truncation.unit == "rows" and truncation.reason == "requested"
+            return "" if is_asked_for else _read_on(truncation, item.next_uri or "")
+        given = {name: each for name, each in self._parameters.items() if name != "after"}
+        if "limit" in given:
+            left = int(given["limit"]) - self._fitting_rows
+            if left <= 0:
+                return ""
+            given["limit"] = str(left)
+        following = {**given, "after": (truncation.next or {})["after"]}
+        return _read_on(Truncation("limit", "rows"), uris.with_query(item.entry.uri, following))
 
     def _part(self, content: Content, text: str) -> TextPart:
         """Return what was read as a part of the document."""
@@ -422,13 +445,22 @@ class _Reader:
     async def _fewer_rows(
         self, item: ReadItem, content: Content, text: str
     ) -> tuple[ReadItem, Content, str]:
-        """Read a page again with fewer rows, until it fits; as it is if it has no rows."""
-        count = int(self._parameters.get("limit", "1000"))
+        """Read a page again with fewer rows, or one with shorter values, until it fits.
+
+        Returns a document without rows as it is.
+        """
+        count, cell = int(self._parameters.get("limit", "1000")), self._limit
+        parameters = {**self._parameters}
         for _ in range(_MAX_ATTEMPTS):
-            if len(text) <= self._limit or count == 1:
+            if len(text) <= self._limit or cell == _SHORTEST_CELL:
                 break
-            count = max(1, min(count - 1, count * (self._limit - 200) // len(text)))
-            page = self._with({**self._parameters, "limit": str(count)})
+            if count > 1:
+                count = max(1, min(count - 1, count * (self._limit - 200) // len(text)))
+                parameters["limit"] = str(count)
+            else:
+                cell = max(_SHORTEST_CELL, min(cell // 2, cell * self._limit // len(text)))
+                parameters["cell"] = str(cell)
+            page = self._with(parameters)
             try:
                 reading = await self._catalog.read(page)
             except InvalidParameter:
@@ -437,6 +469,8 @@ class _Reader:
             if found is None or not isinstance(found.data, str):
                 break
             item, content, text = reading.items[0], found, found.data
+            if content.truncated is None or content.truncated.reason == "requested":
+                self._fitting_rows = count
         return item, content, text
 
     # -- other data

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from resource_server import uris
 from resource_server.catalog.mount import log_failure
 from resource_server.errors import (
@@ -21,6 +23,8 @@ from resource_server.protocol import content_blocks, error_mapping
 from resource_server.protocol.call import Call, Result
 
 _MAX_ERROR_CHARACTERS = 8 * 1024
+
+_encode = msgspec.json.Encoder().encode
 
 
 def tool_result(call: Call, content: Sequence[bytes], structured: bytes | None = None) -> Result:
@@ -67,7 +71,8 @@ def failure_result(call: Call, error: BaseException, uri: str | None) -> Result:
 def _advice(error: BaseException, uri: str | None) -> str:
     match error:
         case ResourceTooLarge(next=query) if uri is not None:
-            return f"Read a part: uri={uris.with_query(uri.partition('?')[0], query)}"
+            part = uris.with_query(uri.partition("?")[0], query)
+            return f"Read a part: {_encode({'uri': part}).decode()}"
         case (
             ResourceUnreadable()
             | ResourceBusy(is_temporary=False)

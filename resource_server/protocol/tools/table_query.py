@@ -11,10 +11,10 @@ from resource_server import uris
 from resource_server.errors import InvalidParameter
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools.resource_reading import ReadArguments, read_resource
+from resource_server.protocol.tools.table_overview import ROWS, SCHEMA
 
-_ROWS = "~rows"
 _SUMMARY = "~summary"
-_DOCUMENTS = (_ROWS, _SUMMARY, "~schema")
+_DOCUMENTS = (ROWS, _SUMMARY, SCHEMA)
 _FORMAT = "csv"
 """The shortest format."""
 
@@ -66,7 +66,7 @@ async def query_table(call: Call, arguments: TableQueryArguments) -> Result:
         name, text = _filter(*each)
         if parameters.setdefault(name, text) != text:
             raise InvalidParameter(f"{name} is given twice, with other values; write one")
-    document = _SUMMARY if groups else _ROWS
+    document = _SUMMARY if groups else ROWS
     if arguments.count:
         parameters["count"] = ""
     parameters |= groups
@@ -78,7 +78,7 @@ async def query_table(call: Call, arguments: TableQueryArguments) -> Result:
     try:
         return await read_resource(call, ReadArguments(uri))
     except InvalidParameter as error:
-        raise InvalidParameter(f"{error} (columns: {table}/~schema)") from None
+        raise InvalidParameter(f"{error} (columns: {table}/{SCHEMA})") from None
 
 
 def _table(uri: str) -> str:

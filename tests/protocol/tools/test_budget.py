@@ -177,8 +177,7 @@ async def test_only_arguments_that_something_served_takes_are_offered(tmp_path: 
     assert await arguments(Filesystem(tmp_path, convert="off")) == ranges
     assert await arguments(Filesystem(tmp_path)) == ranges | {"format", "pages", "rows"}
     assert await arguments(Tree({})) == ranges
-    assert await arguments(WithPages({})) == {"uri", "rows", "format"}
-    assert await arguments(WithPages({}), Tree({})) == ranges | {"rows", "format"}
+    assert await arguments(WithPages({})) == ranges | {"rows", "format"}
 
 
 async def test_hidden_mounts_do_not_show_in_the_arguments() -> None:

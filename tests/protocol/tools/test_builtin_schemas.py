@@ -28,29 +28,29 @@ TABLES = {"sort", "by", "limit", "format"}
 def test_tools_are_those_that_what_is_served_can_use(
     parameters: set[str], names: list[str], *, search: bool
 ) -> None:
-    found = builtin_tools(parameters, ranges=True, search=search)
+    found = builtin_tools(parameters, search=search)
     assert [tool.name for tool in found] == names
 
 
 @pytest.mark.parametrize(
-    ("parameters", "ranges", "arguments"),
+    ("parameters", "arguments"),
     [
-        (set[str](), False, {"uri"}),
-        (set[str](), True, {"uri", "lines", "tail", "bytes", "number"}),
-        ({"limit"}, False, {"uri", "rows"}),
-        ({"rows", "pages", "format", "other"}, False, {"uri", "rows", "pages", "format"}),
+        (set[str](), set[str]()),
+        ({"limit"}, {"rows"}),
+        ({"rows", "pages", "format", "other"}, {"rows", "pages", "format"}),
     ],
 )
 def test_a_read_takes_the_arguments_that_resources_take(
-    parameters: set[str], arguments: set[str], *, ranges: bool
+    parameters: set[str], arguments: set[str]
 ) -> None:
-    tool = read_tool(parameters, ranges=ranges)
-    assert tool.input_schema["properties"].keys() == arguments
+    tool = read_tool(parameters)
+    ranges = {"lines", "tail", "bytes", "number"}
+    assert tool.input_schema["properties"].keys() == {"uri", *ranges, *arguments}
     assert ("~rows" in (tool.description or "")) == ("limit" in parameters)
 
 
 def test_every_schema_is_one_and_knows_its_required_members() -> None:
-    for tool in builtin_tools(TABLES, ranges=True, search=True):
+    for tool in builtin_tools(TABLES, search=True):
         for schema in (tool.input_schema, tool.output_schema):
             if schema is not None:
                 Draft202012Validator.check_schema(schema)

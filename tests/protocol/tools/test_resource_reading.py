@@ -483,7 +483,7 @@ async def test_what_a_plugin_cannot_give_whole_is_read_as_it_says() -> None:
     error = ResourceTooLarge(size=5000, limit=10, next={"page": "1"})
     wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), LATEST)
     told = refusal(await called(wire, "read_resource", LATEST, uri="test://one/x"))
-    assert told.endswith("Read a part: uri=test://one/x?page=1")
+    assert told.endswith('Read a part: {"uri":"test://one/x?page=1"}')
 
 
 # -- collections

@@ -25,7 +25,7 @@ async def test_a_resource_too_large_without_ranges_names_a_readable_part() -> No
     wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), "2025-11-25")
     told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/x"))
     assert "Resource has 5000 bytes" in told
-    assert told.endswith("Read a part: uri=test://one/x?page=1")
+    assert told.endswith('Read a part: {"uri":"test://one/x?page=1"}')
 
 
 async def test_data_over_the_limit_of_a_result_is_refused() -> None:
