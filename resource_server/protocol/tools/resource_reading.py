@@ -20,7 +20,7 @@ from resource_server.errors import (
 )
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.tools import resource_listing
+from resource_server.protocol.tools import builtin_schemas, resource_listing
 from resource_server.protocol.tools.budget import Budget, characters
 from resource_server.protocol.tools.results import tool_result
 from resource_server.protocol.tools.table_overview import ROWS, table_overview
@@ -61,6 +61,13 @@ _OF_DOCUMENTS = {
 _encode = msgspec.json.Encoder().encode
 
 
+class _Rows(msgspec.Struct):
+    rows: list[msgspec.Raw]
+
+
+_decode_rows = msgspec.json.Decoder(_Rows).decode
+
+
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `read_resource`; some models write numbers as text, and ranges as numbers."""
 
@@ -74,14 +81,17 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: bool | None = None
 
 
-async def read_resource(call: Call, arguments: ReadArguments) -> Result:
+async def read_resource(call: Call, arguments: ReadArguments, *, via_other: bool = False) -> Result:
     """Read a document, a part of it, or the documents of a collection, within the budget.
+
+    `via_other` tool, the calls that go on name this one.
 
     Raises:
         InvalidParameter: arguments that cannot be used, or not together; says what is right.
         ResourceError: as `Catalog.read`.
     """
-    reader = _Reader(call, arguments)
+    name = f"{call.server.toolbox.settings.prefix}{builtin_schemas.READ} " if via_other else ""
+    reader = _Reader(call, arguments, name)
     reading = await reader.read()
     call.note_read(reading)
     if reading.collection is not None:
@@ -99,8 +109,10 @@ class _Reader:
     Ranges are read by the provider if it has them (`native`), otherwise cut from the whole text.
     """
 
-    def __init__(self, call: Call, arguments: ReadArguments) -> None:
+    def __init__(self, call: Call, arguments: ReadArguments, name: str) -> None:
         self._call = call
+        self._name = name
+        """Name of the tool that goes on, unless it is the one that was called."""
         self._arguments = arguments
         self._catalog = call.server.catalog
         self._limit = call.server.toolbox.settings.budget
@@ -280,7 +292,7 @@ class _Reader:
         """Return the notice of the rows that follow; none after all that were asked for."""
         if self._fitting_rows is None:
             is_asked_for = truncation.unit == "rows" and truncation.reason == "requested"
-            return "" if is_asked_for else _read_on(truncation, item.next_uri or "")
+            return "" if is_asked_for else self._read_on(truncation, item.next_uri or "")
         given = {name: each for name, each in self._parameters.items() if name != "after"}
         if "limit" in given:
             left = int(given["limit"]) - self._fitting_rows
@@ -288,7 +300,13 @@ class _Reader:
                 return ""
             given["limit"] = str(left)
         following = {**given, "after": (truncation.next or {})["after"]}
-        return _read_on(Truncation("limit", "rows"), uris.with_query(item.entry.uri, following))
+        shortened = Truncation("limit", "rows")
+        return self._read_on(shortened, uris.with_query(item.entry.uri, following))
+
+    def _read_on(self, truncation: Truncation, uri: str) -> str:
+        """Return the notice of what follows; all that was asked for is not truncated."""
+        words = "More follows" if truncation.reason == "requested" else "Truncated"
+        return f"[{words}. Read on: {self._name}{_json({'uri': uri})}]"
 
     def _part(self, content: Content, text: str) -> TextPart:
         """Return what was read as a part of the document."""
@@ -438,7 +456,7 @@ class _Reader:
         more: dict[str, Any] = {"uri": self._uri, following.unit: value}
         if self._numbered and following.unit == "lines":
             more["number"] = True
-        return f"[Truncated: {what}. {words}: {_json(more)}]"
+        return f"[Truncated: {what}. {words}: {self._name}{_json(more)}]"
 
     # -- rows
 
@@ -449,28 +467,29 @@ class _Reader:
 
         Returns a document without rows as it is.
         """
-        count, cell = int(self._parameters.get("limit", "1000")), self._limit
+        count, cell, size = _most_rows(text), self._limit, len(text)
         parameters = {**self._parameters}
         for _ in range(_MAX_ATTEMPTS):
-            if len(text) <= self._limit or cell == _SHORTEST_CELL:
+            if size <= self._limit or cell == _SHORTEST_CELL:
                 break
             if count > 1:
-                count = max(1, min(count - 1, count * (self._limit - 200) // len(text)))
+                count = max(1, min(count - 1, count * (self._limit - 200) // size))
                 parameters["limit"] = str(count)
             else:
-                cell = max(_SHORTEST_CELL, min(cell // 2, cell * self._limit // len(text)))
+                cell = max(_SHORTEST_CELL, min(cell // 2, cell * self._limit // size))
                 parameters["cell"] = str(cell)
-            page = self._with(parameters)
             try:
-                reading = await self._catalog.read(page)
+                reading = await self._catalog.read(self._with(parameters))
             except InvalidParameter:
                 break  # a document without rows
             found = reading.items[0].content
             if found is None or not isinstance(found.data, str):
                 break
-            item, content, text = reading.items[0], found, found.data
-            if content.truncated is None or content.truncated.reason == "requested":
-                self._fitting_rows = count
+            size = len(found.data)
+            if size < len(text):  # with addresses, short values are longer
+                item, content, text = reading.items[0], found, found.data
+                if content.truncated is None or content.truncated.reason == "requested":
+                    self._fitting_rows = count
         return item, content, text
 
     # -- other data
@@ -494,7 +513,7 @@ class _Reader:
             following = Range("bytes", first + room, last)
             notice = self._notice(f"bytes {first}-{first + room - 1}{of}", following)
         elif content.truncated is not None and item.next_uri is not None:
-            notice = _read_on(content.truncated, item.next_uri)
+            notice = self._read_on(content.truncated, item.next_uri)
         is_part = len(shown) < len(data) or len(data) != content_size(content) or is_media
         if is_part and content.truncated is None:
             content = Content(shown, content.mime_type, Truncation("limit", "bytes", total))
@@ -526,10 +545,12 @@ class _Reader:
         return range.first, range.last, len(data), cut
 
 
-def _read_on(truncation: Truncation, uri: str) -> str:
-    """Return the notice of what follows; all that was asked for is not truncated."""
-    words = "More follows" if truncation.reason == "requested" else "Truncated"
-    return f"[{words}. Read on: {_json({'uri': uri})}]"
+def _most_rows(text: str) -> int:
+    """Return the number of rows of a page as JSON; of another format at least that."""
+    try:
+        return len(_decode_rows(text).rows)
+    except msgspec.MsgspecError:
+        return count_lines(text)
 
 
 def _json(arguments: Mapping[str, Any] | str) -> str:

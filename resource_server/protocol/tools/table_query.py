@@ -76,7 +76,7 @@ async def query_table(call: Call, arguments: TableQueryArguments) -> Result:
     parameters["format"] = arguments.format or _FORMAT
     uri = uris.with_query(f"{table}/{document}", parameters)
     try:
-        return await read_resource(call, ReadArguments(uri))
+        return await read_resource(call, ReadArguments(uri), via_other=True)
     except InvalidParameter as error:
         raise InvalidParameter(f"{error} (columns: {table}/{SCHEMA})") from None
 
