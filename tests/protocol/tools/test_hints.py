@@ -37,6 +37,7 @@ create table notes (id integer primary key, title text not null unique, note tex
 create table products (sku text primary key, name text);
 insert into products values ('SKU/1', 'one'), ('plain', 'two'), ('a/b/c', 'three');
 """
+BOTH = "folder and database"
 WIDE = ", ".join(f"column_{n} text" for n in range(40))
 
 
@@ -80,10 +81,10 @@ def make_folder(folder: Path) -> Filesystem:
     return Filesystem(folder)
 
 
-@pytest.fixture(params=["database alone", "folder and database"])
+@pytest.fixture(params=["database alone", BOTH])
 async def wire(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncGenerator[Wire]:
     providers: list[Any] = [make_database(tmp_path / "shop.db")]
-    if request.param != "database alone":
+    if request.param == BOTH:
         providers.append(make_folder(tmp_path / "folder"))
     server = await server_of(*providers, tools=ToolSettings(budget=BUDGET))
     async with server.catalog:
@@ -210,9 +211,8 @@ async def test_all_other_hints_of_every_tool_are_taken(wire: Wire) -> None:
         assert await caller.chain(name, **arguments)
 
 
+@pytest.mark.parametrize("wire", [BOTH], indirect=True)
 async def test_documents_of_a_folder_are_read_whole(wire: Wire) -> None:
-    if len(wire.connection.server.catalog.mounts) == 1:
-        return
     caller = await Caller.of(wire)
     for name, text in (("long.txt", LONG_TEXT), ("wide.txt", WIDE_TEXT)):
         for uri in (f"test://two/{name}", name):
