@@ -106,6 +106,8 @@ class _File:
         """Whether more lines match after those."""
         self.best: int | None = None
         """Number of the line that says most; if it is the last one, others may be before it."""
+        self.goes_on = False
+        """Whether an earlier call has shown that line."""
         self.shown: Sequence[MatchedLine] = ()
         self.count = 0
         """Number of the matching lines among `shown`."""
@@ -119,7 +121,7 @@ class _File:
         """Show `count` matching lines, the first and the best, each with the lines around it."""
         numbers = [line.number for line in self.lines if not line.is_context]
         first = numbers[:count]
-        if self.best in numbers[count:]:
+        if self.best in numbers[count:] and not self.goes_on:
             first[-1:] = [self.best]
         self.count = len(first)
         # Not shown for itself, a line that matches is only context, too.
@@ -195,6 +197,7 @@ class _ResultsPage:
                 file.lines, file.matches = (*file.lines, *hit.lines), file.matches + hit.matches
                 file.has_more, file.is_counted = hit.has_more_lines, hit.is_counted
                 file.best = hit.best
+                file.goes_on = _line_number(arguments.cursor) is not None
             else:
                 file.is_named = True
         self._files = [*files.values()]

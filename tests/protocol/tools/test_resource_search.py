@@ -168,6 +168,28 @@ async def test_of_two_words_one_is_enough_if_nothing_has_both(limit: int) -> Non
     assert seen == ["most.txt", "x.txt"]
 
 
+@for_each(
+    "query,uris",
+    [
+        ("how does the needle work", ["a", "b"]),
+        ("What needle", ["a", "b", "d"]),
+        ('"how does" needle', ["a"]),
+        ("does the", ["a", "c"]),
+        ("IT needle", ["b"]),
+    ],
+)
+async def test_words_that_say_nothing_count_only_alone(query: str, uris: list[str]) -> None:
+    tree = {
+        "a": "how does the needle work",
+        "b": "a needle works with it",
+        "c": "how it does the hay",
+        "d": "needle",
+    }
+    found = uris_of(await structured(tree, query=query, **{"in": "text"}))
+    assert sorted(found) == sorted(uris)
+    assert found[0] == uris[0]
+
+
 async def test_a_phrase_in_quotes_is_literal() -> None:
     tree = {"a": 'x "red green" y', "b": "green red", "c": "red  green"}
     assert uris_of(await structured(tree, query='"red green"')) == ["a"]
@@ -297,6 +319,33 @@ async def test_the_lines_of_a_document_go_on_after_those_shown() -> None:
         assert result.get("next") == file.get("next")
         asked = {**asked, "cursor": result["next"]} if "next" in result else {}
     assert numbers == [*range(1, 301)]
+
+
+@for_each("limit", [1, 2, 5, 9, 100])
+@for_each("at", [1, 4, 5, 30, 60])
+async def test_a_definition_is_shown_first_and_no_other_line_is_lost(limit: int, at: int) -> None:
+    lines = [f"needle({number})" for number in range(1, 61)]
+    lines[at - 1] = "def needle(number):"
+    wire = Wire(await on({"a.py": "# a needle", "b.py": "\n".join(lines)}), REVISION)
+    asked: dict[str, Any] = {"query": "needle", "limit": limit}
+    result = (await called(wire, "search_resources", REVISION, **asked))["structuredContent"]
+    file = result["files"][0]
+    assert file["uri"] == "test://one/b.py"
+    assert [at, "def needle(number):"] in file["lines"]
+    shown = [number for number, _ in file["lines"]]
+    while "next" in file:
+        more = {**asked, "uri": file["uri"], "cursor": file["next"]}
+        result = (await called(wire, "search_resources", REVISION, **more))["structuredContent"]
+        (file,) = result["files"]
+        shown += [number for number, _ in file["lines"]]
+    assert sorted(set(shown)) == list(range(1, 61))
+    assert len(shown) <= 60 + 1
+
+
+async def test_a_definition_comes_before_names_that_only_have_a_part() -> None:
+    tree = {"needle": "", "needles.py": "", "other.py": "a needle", "z.py": "class Needle:"}
+    found = uris_of(await structured(tree, query="needle"))
+    assert found == ["needle", "z.py", "needles.py", "other.py"]
 
 
 async def test_the_text_has_the_calls_that_go_on() -> None:
