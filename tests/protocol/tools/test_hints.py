@@ -108,6 +108,10 @@ class Caller:
         self._schemas[name].validate(arguments)
         result = await self._wire.result("tools/call", {"name": name, "arguments": arguments})
         assert not result.get("isError"), (name, arguments, words(result))
+        if name in ("list_resources", "resource_metadata"):
+            structured = result["structuredContent"]
+            encoded = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
+            assert len(encoded) <= 1.3 * len(words(result))
         return result
 
     def hints(self, name: str, arguments: Mapping[str, Any], text: str) -> Iterator[Hint]:
@@ -266,3 +270,30 @@ async def test_what_is_not_found_gets_a_suggestion(wire: Wire, uri: str, near: s
     result = await wire.result("tools/call", {"name": "read_resource", "arguments": {"uri": uri}})
     assert result["isError"]
     assert f"Did you mean {near}" in words(result)
+
+
+@pytest.mark.parametrize("length", [5, 60, 9_000])
+async def test_the_first_look_at_twenty_columns_takes_fewer_than_4000_characters(
+    tmp_path: Path, length: int
+) -> None:
+    columns = ", ".join(f"name_of_column_{n} text not null default 'x'" for n in range(19))
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as database, database:
+        database.execute(f"create table customers (id integer primary key, {columns})")
+        rows = [(n, *["é" * length] * 19) for n in range(1_000 if length < 100 else 20)]
+        database.executemany(f"insert into customers values ({','.join('?' * 20)})", rows)  # noqa: S608
+    server = await server_of(Database(f"sqlite:///{tmp_path / 'crm.db'}"))
+    async with server.catalog:
+        wire = Wire(server, "2025-11-25")
+        caller = await Caller.of(wire)
+        uri = "test://one/customers"
+        text = words(await caller.call("read_resource", {"uri": uri}))
+        assert len(text) < 4_000
+        assert all(f"`name_of_column_{n}` `TEXT` not null" in text for n in range(19))
+        assert f"{len(rows):,} rows, the first " in text
+        assert ids(
+            await caller.chain("read_resource", uri=f"{uri}/~rows?columns=id&format=csv")
+        ) == [*range(len(rows))]
+        contents = (await wire.result("resources/read", {"uri": uri}))["contents"]
+        assert [each["uri"] for each in contents] == [f"{uri}/~rows", f"{uri}/~schema"]
+        (page,) = [await wire.result("resources/list", {"uri": uri})]
+        assert len(page["resources"]) > 20
