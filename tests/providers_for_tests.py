@@ -334,3 +334,11 @@ def _read(node: Node, query: Mapping[str, str]) -> Sequence[Content]:
 
 _: type[Provider] = Tree
 _watched: type[SupportsWatch] = WatchedTree
+
+
+class Searching(Tree):
+    """A tree with a search that is what the test gives."""
+
+    def __init__(self, nodes: Mapping[str, Node], search: Callable[..., Any]) -> None:
+        super().__init__(nodes)
+        self.search = search

@@ -415,8 +415,6 @@ class GuardedProvider:
                 raise _broken("search()", "a number of resources that were not searched", gap.count)
         if not isinstance(cast("object", page.beyond), int):
             raise _broken("search()", "a number of matches beyond", page.beyond)
-        if not isinstance(cast("object", page.note), str | None):
-            raise _broken("search()", "a note", page.note)
         return page
 
     async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Skill]:

@@ -119,6 +119,7 @@ class SearchGap(msgspec.Struct, frozen=True):
     why: str
     by_itself: bool = False
     count: int = 1
+    in_part: bool = False
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -127,8 +128,9 @@ class SearchResults(msgspec.Struct, frozen=True):
     `where` is what was searched last, names or text, in which `looked_at` of `total` resources
     (None: not known) were searched so far. `stopped` marks a page that ended at its deadline.
     `unsearched` is what was not searched on this page, what a search alone gets further with first;
-    `unsearched_count` the number of these on all pages. `unavailable` names the mounts that failed,
-    which are among them. `notes` say how the query was taken. `matches` are the names and lines
+    `unsearched_count` the number of these on all pages, of which `missed` are among those looked
+    at. `unavailable` names the mounts that failed, which are among them, too. `notes` say how the
+    query was taken. `matches` are the names and lines
     that match, on all pages; `has_more`: there may be more of them.
     """
 
@@ -140,6 +142,7 @@ class SearchResults(msgspec.Struct, frozen=True):
     stopped: bool = False
     unsearched: Sequence[SearchGap] = ()
     unsearched_count: int = 0
+    missed: int = 0
     unavailable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     matches: int = 0
@@ -189,6 +192,7 @@ class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """Whether there may have been more matches on those pages."""
     unsearched: _Count = 0
     """Number of resources on those pages that were not searched."""
+    missed: _Count = 0
 
 
 def parse_query(
@@ -443,6 +447,7 @@ class _PageSearch:
         stopped = bool(state.steps) and not self._has_time()
         matches, has_more = await self._matches(is_counted=self._options.count and not stopped)
         state.unsearched += sum(gap.count for gap in self._gaps)
+        state.missed += sum(gap.count for gap in self._gaps if not gap.in_part)
         return SearchResults(
             self._hits,
             None,
@@ -452,6 +457,7 @@ class _PageSearch:
             stopped=stopped and len(self._hits) < self._size,
             unsearched=tuple(sorted(self._gaps, key=lambda gap: not gap.by_itself)),
             unsearched_count=state.unsearched,
+            missed=state.missed,
             unavailable=tuple(self._unavailable),
             notes=tuple(dict.fromkeys(self._notes)),
             matches=matches,
@@ -613,8 +619,6 @@ class _PageSearch:
             # The later steps come to the same documents again.
             self._gaps = [gap for gap in self._gaps if gap.count]
             self._gaps += [_gap(mount, each) for each in found.unsearched]
-        if found.note is not None:
-            self._notes.append(uris.display(found.note[:_MAX_LINE_LENGTH]))
         if found.next is None:
             del step.cursors[at]
         else:
@@ -703,14 +707,16 @@ class _PageSearch:
             error = outcome
         mount = self._mounts[mount_cursor.mount]
         if isinstance(error, NotSearchable) and "names" in self._requests:
-            self._gaps.append(_gap(mount, Unsearched(self._below or (), str(error))))
+            self._gaps.append(_gap(mount, Unsearched(self._below or (), str(error), in_part=True)))
             return None
         if self._below is not None or (self._is_continued and isinstance(error, InvalidParameter)):
             raise error
         log_failure(error, f"searching mount {mount_cursor.mount} failed")
         if mount.name not in self._unavailable:
             self._unavailable.append(mount.name)
-            self._gaps.append(SearchGap(mount.base, f"mount {mount.name}", FAILED, by_itself=True))
+            self._gaps.append(
+                SearchGap(mount.base, f"mount {mount.name}", FAILED, by_itself=True, in_part=True)
+            )
         return None
 
     def _count(self, count: int) -> None:
@@ -732,7 +738,7 @@ def _gap(mount: Mount, found: Unsearched) -> SearchGap:
     name = uris.display("/".join(found.path)) or mount.name
     why = uris.display(" ".join(found.why[:_MAX_LINE_LENGTH].split()))
     uri = uris.join(mount.base, found.path)
-    return SearchGap(uri, name, why, found.by_itself, found.count)
+    return SearchGap(uri, name, why, found.by_itself, found.count, found.in_part)
 
 
 def _packed(place: str | None) -> bytes | None:

@@ -102,6 +102,8 @@ class Unsearched(msgspec.Struct, frozen=True):
     count: int = 1
     """Number of resources that this stands for, `path` being the first; 0 for one that the next
     page continues within."""
+    in_part: bool = False
+    """Whether what is below it was searched otherwise: of a table, all but some columns."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,8 +122,6 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     unsearched: Sequence[Unsearched] = ()
     """What was not searched of those examined, or of the columns of a table: at most 40 entries
     below `below`, or `below` itself (`resource_server.search.coverage.Gaps` collects them)."""
-    note: str | None = None
-    """What this search does not look into, for a caller that finds nothing."""
     beyond: int = 0
     """Matches counted after this page: names, or lines."""
     is_counted: bool = False

@@ -26,14 +26,22 @@ class Gaps:
         self._named: list[Unsearched] = []
         self._by_reason: dict[str, Unsearched] = {}
 
-    def add(self, path: Path, why: str, *, by_itself: bool = False, count: int = 1) -> None:
+    def add(
+        self,
+        path: Path,
+        why: str,
+        *,
+        by_itself: bool = False,
+        count: int = 1,
+        in_part: bool = False,
+    ) -> None:
         """Add a resource, or `count` of which `path` is the first."""
         if by_itself and len(self._named) < _MAX_ENTRIES:
-            self._named.append(Unsearched(path, why, by_itself, count))
+            self._named.append(Unsearched(path, why, by_itself, count, in_part))
             return
         if why not in self._by_reason and len(self._by_reason) >= _MAX_ENTRIES - 1:
             why = _OTHER_REASONS
-        known = self._by_reason.get(why) or Unsearched(path, why, by_itself, 0)
+        known = self._by_reason.get(why) or Unsearched(path, why, by_itself, 0, in_part)
         self._by_reason[why] = replace(known, count=known.count + count)
 
     def entries(self) -> Sequence[Unsearched]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -23,9 +23,16 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path, Provider, Resource
-from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
+from resource_server.provider.search import (
+    Hit,
+    MatchedLine,
+    SearchPage,
+    SearchRequest,
+    Unsearched,
+    Where,
+)
 from resource_server.runtime.timing import Timing
-from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree
+from tests.providers_for_tests import Folder, Gate, Leaf, Node, Searching, SlowTree, Tree
 from tests.waiting import PATIENT
 
 pytestmark = pytest.mark.anyio
@@ -69,14 +76,6 @@ async def everything(
         after = page.next_cursor
         if after is None:
             return found
-
-
-class Searching(Tree):
-    """The same tree, with a search that is what the test gives."""
-
-    def __init__(self, nodes: Mapping[str, Node], search: Callable[..., Any]) -> None:
-        super().__init__(nodes)
-        self.search = search
 
 
 @pytest.mark.parametrize("kind", [Tree, SlowTree])
@@ -404,6 +403,12 @@ def hit(*path: str) -> Hit:
         SearchPage(hits=[hit("a")] * 26),
         SearchPage(hits=[], next="x" * 20_000),
         SearchPage(hits=[], next="\ud800"),
+        SearchPage(hits=[], unsearched=[Unsearched(("a",), "large")] * 41),
+        SearchPage(hits=[], unsearched=[Unsearched(("a",), "large", count=-1)]),
+        SearchPage(hits=[], unsearched=[Unsearched(("a",), "large", count=2**60)]),
+        SearchPage(hits=[], unsearched=[cast("Any", "a")]),
+        SearchPage(hits=[], unsearched=[Unsearched(("a",), cast("Any", None))]),
+        SearchPage(hits=[], unsearched=[Unsearched(("a",), "large", count=cast("Any", "1"))]),
         None,
         "nonsense",
     ],
@@ -414,10 +419,37 @@ async def test_invalid_search_results_fail_only_their_mount(found: Any) -> None:
     assert (names(page), page.unavailable, page.next_cursor) == (["m1/a"], ("m0",), None)
 
 
+async def test_what_was_not_searched_is_remembered_to_the_last_page() -> None:
+    def search(request: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
+        if request.where == "names":
+            return SearchPage(hits=[])
+        large = Unsearched(("a",), "7 GB: its first GB was searched", by_itself=True)
+        binary = Unsearched(("b",), "not text", count=3)
+        if after is None:
+            return SearchPage(hits=[hit("c")], next="1", unsearched=[binary, large])
+        return SearchPage(hits=[])
+
+    searched = catalog(Searching({}, search))
+    page = await searched.search("a", limit=1)
+    assert [(gap.uri, gap.count) for gap in page.unsearched] == [
+        ("test://m0/a", 1),
+        ("test://m0/b", 3),
+    ]
+    assert (page.unsearched_count, page.is_complete) == (4, False)
+    last = await searched.search("a", limit=1, after=page.next_cursor)
+    assert (last.next_cursor, list(last.unsearched), last.unsearched_count) == (None, [], 4)
+    assert not last.is_complete
+
+
 async def test_hits_outside_the_searched_uri_and_cyclic_cursors_fail_the_mount() -> None:
     outside = Searching(NODES, lambda *_, **__: SearchPage(hits=[hit("other")]))
     with pytest.raises(Exception, match="below"):
         await catalog(outside).search("a", uri="test://m0/docs")
+    beside = Searching(
+        NODES, lambda *_, **__: SearchPage(hits=[], unsearched=[Unsearched(("other",), "large")])
+    )
+    with pytest.raises(Exception, match="below"):
+        await catalog(beside).search("a", uri="test://m0/docs")
     circle = Searching(NODES, lambda *_, **__: SearchPage(hits=[], next="1"))
     page = await catalog(circle).search("a")
     assert page.unavailable == ("m0",)

@@ -320,7 +320,7 @@ class _ResultsPage:
     def _coverage(self) -> str:
         """Return how many documents were searched, and which were not, with the call for them."""
         found, gaps = self._found, self._gaps
-        searched = max(found.looked_at - found.unsearched_count, 0)
+        searched = max(found.looked_at - found.missed, 0)
         total = found.looked_at if found.next_cursor is None else found.total
         said = str(searched) if total is None else f"{searched} of {total}"
         said = (

@@ -504,7 +504,8 @@ class _RowSearch:
         self._saw(1)
         if len(self.gaps) < _MAX_GAPS:
             is_slow = why.endswith(_TOO_SLOW)
-            self.gaps.append(Unsearched(address_path(TableAddress(table)), why, is_slow))
+            path = address_path(TableAddress(table))
+            self.gaps.append(Unsearched(path, why, is_slow, in_part=True))
         else:
             last = self.gaps[-1]
             self.gaps[-1] = replace(last, why=_OTHER_GAPS, count=last.count + 1)

@@ -608,7 +608,7 @@ class DocumentSearcher:
                 self._check()
             return self._in_texts(lambda text: text.texts(fd, name, patience), path, size, keep)
         is_utf8 = rules.encoding == "utf-8"
-        if size > _SMALL_BYTES and (
+        if (self._is_alone or size > _SMALL_BYTES) and (
             self._is_binary(name) or (is_utf8 and _has_nul(os.pread(fd, _HEAD_BYTES, 0)))
         ):
             return Missed(NOT_TEXT)

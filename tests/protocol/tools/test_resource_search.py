@@ -10,15 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import validate
 
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.cli import server_builder
 from resource_server.protocol.tools.registry import ToolSettings
+from resource_server.provider import Resource
+from resource_server.provider.search import (
+    Hit,
+    MatchedLine,
+    SearchPage,
+    SearchRequest,
+    Unsearched,
+)
 from resource_server.runtime.timing import Timing
 from tests.cases import for_each
 from tests.protocol.tools.tooled import STRUCTURED, called, described, refusal, words
 from tests.protocol.wire import EVERY, Wire, server_of
-from tests.providers_for_tests import Leaf, SlowTree, Tree
+from tests.providers_for_tests import Leaf, Searching, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -116,6 +125,67 @@ async def test_a_search_without_hits_is_reported_as_empty() -> None:
     assert said == "Nothing was found. Nothing has most of these words: try fewer of them."
     empty: dict[str, Any] = {"matches": 0, "shown": 0, "complete": True, "files": []}
     assert await structured({"a": "x"}, query="zzz") == empty
+
+
+# -- what was not searched
+
+
+def unsearched(*gaps: Unsearched) -> Any:
+    page = SearchPage(hits=[], looked_at=9, unsearched=gaps)
+    return server_of(Searching({}, lambda *_, **__: page))
+
+
+async def test_up_to_three_are_named_with_the_call_that_searches_the_first() -> None:
+    gaps = [Unsearched((f"{name}.pdf",), "not converted yet", by_itself=True) for name in "abcde"]
+    wire = Wire(await unsearched(*gaps, Unsearched(("x",), "not text", count=2)), REVISION)
+    asked = {"query": "x", "in": "text", "limit": 7}
+    result = await called(wire, "search_resources", REVISION, **asked)
+    again = json.dumps({"query": "x", "uri": "test://one/a.pdf", "in": "text", "limit": 7})
+    assert words(result) == (
+        "0 matches in 2 of 9 documents; not searched: a.pdf (not converted yet), "
+        "b.pdf (not converted yet), c.pdf (not converted yet), 4 others. "
+        f"Search it by {again.replace(', ', ',').replace(': ', ':')}"
+    )
+    content = result["structuredContent"]
+    assert content["unsearched"] == [
+        {"uri": f"test://one/{name}.pdf", "why": "not converted yet"} for name in "abc"
+    ]
+    assert (content["unsearchedCount"], content["complete"]) == (7, False)
+    (tool,) = [
+        each
+        for each in (await wire.result("tools/list", {}))["tools"]
+        if each["name"] == "search_resources"
+    ]
+    validate(json.loads(words(result).rpartition(" by ")[2]), tool["inputSchema"])
+    validate(content, tool["outputSchema"])
+
+
+async def test_columns_that_are_not_searched_are_no_documents_less() -> None:
+    wire = Wire(await unsearched(Unsearched(("t",), "column note", in_part=True)), REVISION)
+    result = await called(wire, "search_resources", REVISION, query="x", **{"in": "text"})
+    assert words(result) == "0 matches in 9 of 9 documents; not searched: t (column note)"
+    assert result["structuredContent"]["complete"] is False
+
+
+@pytest.mark.parametrize("why", ["a\nb\x1b[2J", "x" * 5000, ""])
+async def test_a_reason_cannot_pass_for_the_structure_of_the_result(why: str) -> None:
+    wire = Wire(await unsearched(Unsearched(("a",), why)), REVISION)
+    result = await called(wire, "search_resources", REVISION, query="x", **{"in": "text"})
+    assert len(words(result).splitlines()) == 1
+    assert len(words(result)) < 1200
+
+
+async def test_the_last_page_of_a_search_with_matches_says_that_there_are_no_more() -> None:
+    def search(request: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
+        hit = Hit(Resource(path=("a",), name="a"), (MatchedLine(1, "x"),))
+        return SearchPage(hits=[hit], next="1") if after is None else SearchPage(hits=[])
+
+    wire = Wire(await server_of(Searching({"a": ""}, search)), REVISION)
+    asked = {"query": "x", "in": "text", "limit": 1}
+    first = (await called(wire, "search_resources", REVISION, **asked))["structuredContent"]
+    last = await called(wire, "search_resources", REVISION, cursor=first["next"], **asked)
+    assert words(last) == "No more matches"
+    assert last["structuredContent"]["complete"] is True
 
 
 # -- what is sought

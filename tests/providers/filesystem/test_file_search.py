@@ -876,3 +876,10 @@ async def test_a_count_of_more_lines_than_are_counted_is_not_exact(tmp_path: Pat
         request, below=(), after=None, limit=1, deadline=deadline
     )
     assert (page.beyond, page.is_counted) == (10_000, False)
+
+
+async def test_a_picture_that_is_searched_alone_is_said_to_be_no_text(tmp_path: Path) -> None:
+    make(tmp_path, {"a.png": b"\x89PNG", "b": b"\x00\x01"})
+    for name in ("a.png", "b"):
+        page = await look(Filesystem(tmp_path), "nowhere", below=(name,))
+        assert [gap.why for gap in page.unsearched] == ["not text"]
