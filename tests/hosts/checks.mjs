@@ -110,7 +110,8 @@ export class Replay {
   // What reading a collection gave: all of its children, or itself if it has none.
   children(path, contents) {
     const found = contents.map((content) => this.source.path(content.uri));
-    const children = this.source.folders[path].map((name) => `${path}/${name}`);
+    const names = this.source.read[path] ?? this.source.folders[path];
+    const children = names.map((name) => `${path}/${name}`);
     const expected = children.length ? children : [path];
     this.check("folders", `${path} has its children`, found.sort(), expected.sort());
   }

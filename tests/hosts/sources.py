@@ -8,7 +8,7 @@ import runpy
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,8 @@ class Source:
     edited: Change | None = None
     added: Change | None = None
     queries: Sequence[Query] = ()
+    read: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Collections of which a read returns only these children: tables, without their rows."""
 
     def facts(self) -> dict[str, Any]:
         """Return everything as JSON."""
@@ -223,6 +225,7 @@ def shop(place: Path) -> Source:
                 "sales": "1 2 5 6",
             }.items()
         },
+        read=dict.fromkeys(tables, ("~rows", "~schema")),
         top=[*tables, "~query"],
         listed=[
             *(path for table in tables for path in (table, f"{table}/~rows", f"{table}/~schema")),
