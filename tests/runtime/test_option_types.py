@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from resource_server.runtime.option_types import ByteSize, Duration, Rate
+from resource_server.runtime.option_types import ByteSize, Duration, Rate, short_size
 from tests.cases import for_each
 
 
@@ -137,3 +137,20 @@ def test_anything_but_a_rate_is_refused_with_an_example(written: object) -> None
 def test_any_text_is_a_rate_or_refused(text: str) -> None:
     with suppress(ValueError):
         assert 0 < Rate.parse(text) < float("inf")
+
+
+@for_each(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.0K"),
+        (1023, "1.0K"),
+        (10_137, "9.9K"),
+        (10_200, "10K"),
+        (1024**2 - 1, "1.0M"),
+        (5 * 1024**3, "5.0G"),
+    ],
+)
+def test_human_readable_sizes_are_short(count: int, text: str) -> None:
+    assert short_size(count) == text

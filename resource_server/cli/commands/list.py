@@ -19,7 +19,7 @@ from resource_server.cli import (
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_TRUNCATED, META_UNAVAILABLE
-from resource_server.runtime.short_size import short_size
+from resource_server.runtime.option_types import short_size
 
 MAX_LINES = 500
 _MAX_COUNTED = 10_000

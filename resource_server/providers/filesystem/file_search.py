@@ -49,7 +49,7 @@ from resource_server.providers.filesystem.large_document import (
 )
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
-from resource_server.runtime.short_size import short_size
+from resource_server.runtime.option_types import short_size
 from resource_server.runtime.timing import Timing
 from resource_server.search import ranking
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, Gaps
