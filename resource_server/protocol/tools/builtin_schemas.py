@@ -74,7 +74,7 @@ def read_tool(parameters: Set[str]) -> Tool:
         name=READ,
         title="Read a resource",
         description="Read a document, whole or in part, or all documents of a collection. A long "
-        f"result is truncated, and ends with the arguments to read on.{tables}",
+        f"result ends with the arguments to read on.{tables}",
         input_schema=_object(("uri",), uri=_TEXT, **_RANGES, **parts),
     )
 
@@ -106,8 +106,8 @@ TOOLS = (
     Tool(
         name=METADATA,
         title="Describe a resource",
-        description="Describe a resource without reading it: type, size, media type, "
-        "last change, other formats.",
+        description="A resource without its content: type, size, media type, last change, "
+        "other formats.",
         input_schema=_object(("uri",), uri=_TEXT),
         output_schema=_object(("resource",), resource=_RESOURCE),
     ),
@@ -132,7 +132,7 @@ def search_tool(*, has_expressions: bool) -> Tool:
     return Tool(
         name=SEARCH,
         title="Search resources",
-        description="Find files by name and lines by text, with line numbers and counts. "
+        description="Find names, and lines of text with their numbers and counts. "
         'Several words: all of them first, then most; "in quotes": a phrase. '
         f"* and ? are wildcards in names.{expression}",
         input_schema=_object(
@@ -147,7 +147,7 @@ def search_tool(*, has_expressions: bool) -> Tool:
                 **_NUMBER,
                 "minimum": 1,
                 "maximum": 1000,
-                "description": "Matches shown; default 100",
+                "description": "Default 100",
             },
             cursor=_CURSOR,
         ),
