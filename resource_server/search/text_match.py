@@ -157,12 +157,12 @@ class LineQuery:
         self._ranker = LineRanker(request)
         self._together = request.together
         self._context = request.context
-        self._after_line = request.after_line
+        self.after_line = request.after_line
 
     def after(self, line: int) -> LineQuery:
         """Return this query for text in which lines are quoted after a line."""
         query = copy.copy(self)
-        query._after_line = max(line, 0)
+        query.after_line = max(line, 0)
         return query
 
     def may_be_in(self, data: bytes, check: Check | None = None) -> bool:
@@ -194,7 +194,7 @@ class LineQuery:
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
         ranker = self._ranker.document(path)
-        kept = _Kept(keep, _start_of_line(data, self._after_line), ranker)
+        kept = _Kept(keep, _start_of_line(data, self.after_line), ranker)
         missing = 0
         if len(self._terms) == 1:
             count = self._with_term(data, check, kept)
@@ -204,7 +204,7 @@ class LineQuery:
             count, missing = self._with_most(data, check, kept)
         if not count:
             return NO_MATCHES
-        place = None if self._after_line else kept.keep_best()
+        place = None if self.after_line else kept.keep_best()
         best = None if place is None else 1 + _count_newlines(data, 0, place)
         lines = _quoted_lines(data, kept.places, self._context)
         rank = ranker.rank(data, *kept.best, missing)

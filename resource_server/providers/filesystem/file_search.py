@@ -240,7 +240,7 @@ def _name_runs(tree: FileTree, top: TreeEntry, window: TopK[Any]) -> Generator[N
         # The order of the walk is that of the paths.
         names = [name for name in run.names if (*run.path, name) <= end]
         if names:
-            yield run._replace(names=names)
+            yield NameRun(run.path, run.directory, run.fd, names, run.entry)
         return
 
 

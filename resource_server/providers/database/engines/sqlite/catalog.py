@@ -204,13 +204,12 @@ class SqliteCatalog:
             if collation is None and entry.type == "table":
                 return Texts(functions=(), is_compared=False)
             # Texts are compared by the bytes of the file's encoding.
-            known = encoding == "UTF-8" or collation == "NOCASE"
+            is_known = encoding == "UTF-8" or collation == "NOCASE"
             kind = _kind(column.type, strict)
-            known_collation = collation if known else None
             functions = NUMERIC if kind in ("integer", "real", "numeric", "any") else EXTREMES
             return StoredValues(
                 kind,
-                known_collation,
+                collation if is_known else None,
                 is_strict=strict,
                 functions=functions,
                 has_text=kind != "boolean",
