@@ -93,6 +93,7 @@ class LargeSearch:
         *,
         path: Path = (),
         block_bytes: tuple[int, int] = (_FIRST_BYTES, _MOST_BYTES),
+        overlap: int = _OVERLAP,
     ) -> None:
         """Prepare a search in blocks of a first size, doubled up to the largest."""
         self._fd = fd
@@ -110,6 +111,7 @@ class LargeSearch:
         """Whether more lines match than are quoted; whether the line that the next block begins
         within has matched already."""
         self._first_bytes, self._most_bytes = block_bytes
+        self._overlap = overlap
 
     def stretch(self, keep: int, *, is_alone: bool) -> Stretch:
         """Search until the time is over, or `MAX_COUNTED` lines match; quote the first `keep`.
@@ -126,10 +128,14 @@ class LargeSearch:
             data = os.pread(self._fd, size, start)
             if not data:
                 return self._stretch(None)
+            is_part = False
             if len(data) == size:
-                data = data[: self._end_of_lines(data) or size]
+                end = self._end_of_lines(data)
+                is_part = end == 0 and size >= self._overlap * 2
+                data = data[: end or size]
             try:
-                is_full = self._search_block(data, start, keep, is_alone=is_alone)
+                behind = len(data) - self._overlap * is_part
+                is_full = self._search_block(data, start, behind, keep, is_alone=is_alone)
             except OutOfTime:
                 if size == self._first_bytes:
                     raise
@@ -148,8 +154,10 @@ class LargeSearch:
         )
         return Stretch(found, following, self._place.is_utf8)
 
-    def _search_block(self, data: bytes, start: int, keep: int, *, is_alone: bool) -> bool:
-        """Search a block and move the place behind it; return whether the stretch ends there."""
+    def _search_block(
+        self, data: bytes, start: int, end: int, keep: int, *, is_alone: bool
+    ) -> bool:
+        """Search a block and move the place to its `end`; return whether the stretch ends there."""
         text = self._text(data, start)
         room = keep - self._shown
         newlines = text.count(b"\n")
@@ -159,9 +167,6 @@ class LargeSearch:
             # One more than is quoted: the last may be the best line instead of the next.
             found = query.matches(text, self._check, max(room, 0) + 1, self._path)
             found = found.first(room, self._request.context)
-        end = len(data) if data.endswith(self._newline) else max(len(data) - _OVERLAP, 1)
-        if len(data) < _OVERLAP * 2:
-            end = len(data)
         has_more = found.has_more and room >= 0
         if has_more and is_alone:
             numbers = [line.number for line in found.lines if not line.is_context]

@@ -144,6 +144,55 @@ def test_a_line_longer_than_a_block_matches_once() -> None:
     assert ([each.number for each in found.lines], found.count) == ([2, 3], 2)
 
 
+@for_each("codec", ["utf-8", "utf-16-le"])
+def test_the_last_lines_match_once_though_no_line_end_follows(codec: str) -> None:
+    # Over two overlaps, and less than a block.
+    text = "x\n" * 6000 + "needle one\nfoo\nneedle two"
+    fd = os.memfd_create("document")
+    os.write(fd, text.encode(codec))
+    request = SearchRequest(text="needle", where="text")
+    search = LargeSearch(fd, Place(), request, TextEncoding.detect(b"", codec), now)
+    found = search.stretch(9, is_alone=False).matches
+    os.close(fd)
+    assert [(each.number, each.text) for each in found.lines] == [
+        (6001, "needle one"),
+        (6003, "needle two"),
+    ]
+    assert found.count == 2
+
+
+long_line = st.builds(
+    "".join, st.lists(st.sampled_from(["ab ", "needle ", "c", "\u010a "]), max_size=30)
+)
+
+
+@given(
+    st.lists(long_line, min_size=1, max_size=14),
+    st.sampled_from(["utf-8", "utf-16-le"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([0, 3]),
+)
+def test_blocks_of_a_document_number_and_count_lines_of_any_length(
+    lines: list[str], codec: str, newline: str, after_line: int
+) -> None:
+    expected = [number for number, each in enumerate(lines, 1) if "needle" in each]
+    fd = os.memfd_create("document")
+    os.write(fd, newline.join(lines).encode(codec))
+    search = LargeSearch(
+        fd,
+        Place(after_line=after_line),
+        SearchRequest(text="needle", where="text", after_line=after_line),
+        TextEncoding.detect(b"", codec),
+        now,
+        block_bytes=(64, 256),
+        overlap=16,
+    )
+    found = search.stretch(1000, is_alone=False).matches
+    os.close(fd)
+    assert [each.number for each in found.lines] == [at for at in expected if at > after_line]
+    assert found.count == len(expected)
+
+
 # -- pages
 
 
