@@ -115,15 +115,38 @@ class DatabaseSearch:
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
-        """Return one page of results, as `SupportsSearch.search`."""
-        address = self.tree.address(below)
+        """Return one page of results, as `SupportsSearch.search`, spelt below as the client did."""
+        address = await self._canonical(self.tree.address(below))
+        place = address_path(address)
+        page = await self._search(
+            request, address, place, after=after, limit=limit, deadline=deadline
+        )
+        return _respelt(page, len(place), below)
+
+    async def _canonical(self, address: Address) -> Address:
+        """Return an address with the key of its row as it is, however it was written."""
+        if isinstance(address, RowAddress | CellAddress):
+            width = len((await self.exposed.get(address.table)).key)
+            if len(address.key) >= width:  # else it is a group of rows
+                row = await self.documents.row(address.table, address.key)
+                return replace(address, key=row.key)
+        return address
+
+    async def _search(
+        self,
+        request: SearchRequest,
+        address: Address,
+        below: Path,
+        *,
+        after: str | None,
+        limit: int,
+        deadline: float,
+    ) -> SearchPage:
         tables = await self._tables(address)
         if request.where == "names":
             await self._find(address, below)
             names = _NameSearch(self, request)
-            return await names.found(
-                address, below, tables, after=after, limit=limit, deadline=deadline
-            )
+            return await names.found(address, tables, after=after, limit=limit, deadline=deadline)
         if isinstance(address, DefinitionAddress | PageAddress | SummaryAddress | CellAddress):
             return await self._in_document(request, below)
         await self._find(address, below)
@@ -139,7 +162,7 @@ class DatabaseSearch:
             deadline=deadline,
             is_shared=isinstance(address, DatabaseAddress | SchemaAddress),
         )
-        page = await rows.found(found, below, within, after)
+        page = await rows.found(found, within, after)
         return replace(page, unsearched=rows.gaps) if rows.gaps else page
 
     async def _check_columns(self, table: TableName) -> None:
@@ -246,7 +269,6 @@ class _NameSearch:
     async def found(
         self,
         address: Address,
-        below: Path,
         tables: Sequence[TableAtPath],
         *,
         after: str | None,
@@ -264,7 +286,7 @@ class _NameSearch:
         if following is None and isinstance(address, _WITH_COLUMNS):
             following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
         return SearchPage(
-            hits=[_spelled(hit, below) for hit in self._hits],
+            hits=self._hits,
             next=following,
             looked_at=self._looked_at,
             total=self._looked_at if after is None and following is None else None,
@@ -342,12 +364,18 @@ def _line(number: int, column: Column) -> MatchedLine:
     return MatchedLine(number, " ".join(uris.display(f"{column.name} {column.type}").split()))
 
 
-def _spelled(hit: Hit, below: Path) -> Hit:
-    """Return a hit whose path begins with `below` as spelled by the client."""
-    path = hit.resource.path
-    if path[: len(below)] == below:
-        return hit
-    return replace(hit, resource=replace(hit.resource, path=(*below, *path[len(below) :])))
+def _respelt(page: SearchPage, place: int, below: Path) -> SearchPage:
+    """Return a page whose paths begin with `below` in the place of so many segments."""
+
+    def path(found: Path) -> Path:
+        return (*below, *found[place:]) if len(found) >= place else below[: len(found)]
+
+    hits = [
+        replace(hit, resource=replace(hit.resource, path=path(hit.resource.path)))
+        for hit in page.hits
+    ]
+    gaps = [replace(gap, path=path(gap.path)) for gap in page.unsearched]
+    return replace(page, hits=hits, unsearched=gaps)
 
 
 class _Match(NamedTuple):
@@ -422,7 +450,6 @@ class _RowSearch:
         self._until = max(deadline, now + _LEAST_S)
         self._is_cancelled = False
         self._has_got_on = False
-        self._below: Path = ()
         self._within: Path = ()
         self._hits: list[Hit] = []
         self._looked_at = self._beyond = 0
@@ -434,10 +461,10 @@ class _RowSearch:
         """Whether the page is full, and the other matches are counted."""
 
     async def found(
-        self, tables: Sequence[TableName], below: Path, within: Path, after: str | None
+        self, tables: Sequence[TableName], within: Path, after: str | None
     ) -> SearchPage:
         """Return one page of results; `within` are key segments if there is a single table."""
-        self._below, self._within = below, within
+        self._within = within
         first, cursor = _begin(tables, after)
         following: str | None = None
         try:
@@ -743,8 +770,6 @@ class _RowSearch:
         lines: tuple[MatchedLine, ...],
     ) -> None:
         path = address_path(RowAddress(exposed.name, exposed.segments(key)))
-        # Begins with `below` as spelled by the client.
-        path = (*self._below, *path[len(self._below) :])
         resource = self._documents.row_resource(path, version_of(values))
         self._hits.append(Hit(resource, lines, matches=len(lines)))
 

@@ -247,6 +247,32 @@ async def test_a_view_and_a_key_of_several_columns_are_searched(owner: Owner) ->
             assert found == [*rows, "short/1/~tx~2Fy", "short/1/z"]
 
 
+@pytest.mark.parametrize(
+    ("below", "gaps"),
+    [
+        ("ab/a/b/c", ["ab"]),
+        ("~tab/a/b/c", ["~tab"]),
+        ("~tab", ["~tab"]),
+        ("ab/a/b/c/~cell/body", []),
+        ("~tab/~schema", []),
+    ],
+)
+async def test_a_search_below_any_spelling_of_an_address_finds_what_is_there(
+    owner: Owner, below: str, gaps: list[str]
+) -> None:
+    await owner.run(
+        "create table ab (p varchar(9), q varchar(9), n integer, body varchar(20), "
+        "primary key (p, q))",
+        "insert into ab values ('a/b', 'c', 5, 'the body 5')",
+    )
+    async with searched(owner) as it:
+        sought = "body" if below.endswith("~schema") else "body 5"
+        page = await it.page(sought, below=tuple(below.split("/")))
+        (hit,) = page.hits
+        assert it.short(hit).startswith(below)
+        assert [gap.path[-1] for gap in page.unsearched] == gaps
+
+
 async def test_rows_without_an_address_are_skipped(owner: Owner) -> None:
     await owner.run("create table loose (name varchar(9))", "insert into loose values ('tea')")
     tables = {"loose": NAME}
