@@ -514,15 +514,15 @@ class _LineSearch:
         if following is None and not found.is_utf8:
             self._gaps.add(path, _NOT_UTF8)
         is_window = place is not None or (following is not None and not self._best.is_continued)
-        if not is_window:
+        is_left = following is not None and following.offset >= _FOLDER_BYTES and not self._is_alone
+        if not is_window or (is_left and place is None):
             self._add(found.matches, path, status, rules)
-            return True
-        if found.matches.count:
+        elif found.matches.count:
             self._part = (self._hit(found.matches, path, status, rules),)
-        if following is None:
+        if following is None or not is_window:
             return True
         far, size = f"{short_size(following.offset)}B", f"{short_size(status.st_size)}B"
-        if not self._is_alone and following.offset >= _FOLDER_BYTES:
+        if is_left:
             self._gaps.add(path, f"{size}: its first {far} were searched", by_itself=True)
             return True
         self._gaps.add(path, f"{far} of {size} searched so far", count=0)

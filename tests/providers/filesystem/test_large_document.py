@@ -251,6 +251,21 @@ async def test_binary_documents_stay_unsearched_whatever_their_size(tmp_path: Pa
     assert [gap.why for gap in await gaps(served(tmp_path), "needle")] == ["not text"] * 2
 
 
+async def test_matches_far_into_a_document_of_a_folder_are_shown_though_it_is_left(
+    tmp_path: Path,
+) -> None:
+    with (tmp_path / "app.log").open("wb") as file:
+        file.seek(4 * GIB)
+        file.write(b"needle\n" + LOG.encode())
+    (tmp_path / "z.txt").write_text("needle")
+    folder = served(tmp_path)
+    here = await page(folder, "needle")
+    assert [hit.resource.path for hit in here.hits] == [("app.log",)]
+    assert [gap.why for gap in here.unsearched] == ["4.0GB: its first 4.0GB were searched"]
+    after = await page(folder, "needle", after=here.next)
+    assert ([hit.resource.path for hit in after.hits], after.next) == ([("z.txt",)], None)
+
+
 # -- documents that change
 
 
