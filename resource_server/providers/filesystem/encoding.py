@@ -9,7 +9,7 @@ import codecs
 import functools
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -20,6 +20,9 @@ from resource_server import media_types
 _NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode")
 # Without a byte order mark, files are little-endian, whatever machine reads them.
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+
+PIECE_BYTES = 64 * 1024
+"""Maximum bytes that are decoded in one step, within which no other thread runs."""
 
 
 def canonical_encoding(name: str) -> str:
@@ -62,6 +65,20 @@ class TextEncoding(Struct, frozen=True):
         if "\0" in text:
             return None
         return text.removeprefix("\ufeff") if at_start and self.has_mark else text
+
+    def pieces(
+        self, data: bytes, check: Callable[[], None], errors: str = "strict"
+    ) -> Iterator[str]:
+        """Yield the text in pieces, with its mark, and call `check` before each is decoded.
+
+        Raises:
+            UnicodeError: the bytes do not decode, and `errors` is `strict`.
+        """
+        decoder = codecs.getincrementaldecoder(self.codec)(errors)
+        for begin in range(0, len(data), PIECE_BYTES):
+            check()
+            end = begin + PIECE_BYTES
+            yield decoder.decode(data[begin:end], final=end >= len(data))
 
     @property
     def is_plain(self) -> bool:

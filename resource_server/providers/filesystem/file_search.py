@@ -33,7 +33,7 @@ from resource_server.providers.filesystem.converted import (
     NotConvertedYet,
     PlacedText,
 )
-from resource_server.providers.filesystem.encoding import TextEncoding
+from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
     FileTree,
@@ -66,8 +66,8 @@ _HEAD_BYTES = 8192
 """A NUL in the first bytes of a large document shows that it is binary."""
 _LOOK_AHEAD = 20
 """Names among which the next document to convert is looked for."""
-_SMALL_BYTES = 64 * 1024
-"""Maximum bytes that are read or decoded in one step, within which no other thread runs."""
+_SMALL_BYTES = PIECE_BYTES
+"""Maximum bytes that are read or decoded in one step."""
 _BLOCK_BYTES = 1024 * 1024
 _FOLDER_BYTES = 4 * 1024**3
 """Bytes of one document that the search of a folder looks into, page by page."""
@@ -746,13 +746,9 @@ class DocumentSearcher:
         if len(data) <= _SMALL_BYTES:
             text = encoding.decode(data)
             return None if text is None else text.encode()
-        decoder = codecs.getincrementaldecoder(encoding.codec)()
         pieces: list[bytes] = []
         try:
-            for begin in range(0, len(data), _SMALL_BYTES):
-                self._check()
-                end = begin + _SMALL_BYTES
-                piece = decoder.decode(data[begin:end], final=end >= len(data))
+            for piece in encoding.pieces(data, self._check):
                 if "\0" in piece:
                     return None
                 pieces.append(piece.encode())

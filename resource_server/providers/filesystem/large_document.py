@@ -223,8 +223,9 @@ class LargeSearch:
         """Return a block in UTF-8, without a byte order mark."""
         encoding = self._encoding
         if encoding.codec != "utf-8":
-            text = data.decode(encoding.codec, "replace")
-            return text.removeprefix("\ufeff" if start == 0 else "").encode("utf-8", "replace")
+            pieces = encoding.pieces(data, self._check, "replace")
+            text = b"".join(piece.encode("utf-8", "replace") for piece in pieces)
+            return text.removeprefix(codecs.BOM_UTF8 if start == 0 else b"")
         return data.removeprefix(codecs.BOM_UTF8) if start == 0 else data
 
     def _end_of_lines(self, data: bytes) -> int:

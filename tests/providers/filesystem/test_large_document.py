@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable
@@ -159,6 +160,26 @@ def test_the_last_lines_match_once_though_no_line_end_follows(codec: str) -> Non
         (6003, "needle two"),
     ]
     assert found.count == 2
+
+
+def test_a_block_is_decoded_in_pieces_between_which_the_search_can_end() -> None:
+    mib = 1024**2
+    checked = [time.thread_time()]
+
+    def check() -> None:
+        checked.append(time.thread_time())
+
+    fd = os.memfd_create("document")
+    # Lone surrogates: each is an error of the decoder.
+    os.write(fd, "needle\n".encode("utf-16-le") + b"\x00\xdc" * (mib // 2))
+    request = SearchRequest(text="needle", where="text")
+    encoding = TextEncoding.detect(b"", "utf-16-le")
+    search = LargeSearch(fd, Place(), request, encoding, check, block_bytes=(mib * 2, mib * 2))
+    found = search.stretch(9, is_alone=False).matches
+    check()
+    os.close(fd)
+    steps = [after - before for before, after in itertools.pairwise(checked)]
+    assert (found.count, max(steps) < sum(steps) / 3) == (1, True)
 
 
 long_line = st.builds(
