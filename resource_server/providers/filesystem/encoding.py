@@ -69,14 +69,15 @@ class TextEncoding(Struct, frozen=True):
     def pieces(
         self, data: bytes, check: Callable[[], None], errors: str = "strict"
     ) -> Iterator[str]:
-        """Yield the text in pieces, with its mark, and call `check` before each is decoded.
+        """Yield the text in pieces, with its mark, and call `check` between them.
 
         Raises:
             UnicodeError: the bytes do not decode, and `errors` is `strict`.
         """
         decoder = codecs.getincrementaldecoder(self.codec)(errors)
         for begin in range(0, len(data), PIECE_BYTES):
-            check()
+            if begin:
+                check()
             end = begin + PIECE_BYTES
             yield decoder.decode(data[begin:end], final=end >= len(data))
 
