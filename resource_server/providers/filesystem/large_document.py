@@ -41,12 +41,15 @@ class Place(msgspec.Struct, frozen=True):
     """As in the request that began."""
     is_utf8: bool = True
     """Whether all before is text in UTF-8; only determined if the query is not ASCII."""
+    is_within_match: bool = False
+    """Whether it is within a line that has matched already."""
     mark: str = ""
     """That of the file: another one is searched from its beginning."""
 
     def text(self) -> str:
         """Return the place as a part of a cursor."""
-        return f"{self.offset}.{self.lines}.{self.after_line}.{self.is_utf8:d}.{self.mark}"
+        flags = f"{self.is_utf8:d}.{self.is_within_match:d}"
+        return f"{self.offset}.{self.lines}.{self.after_line}.{flags}.{self.mark}"
 
     @staticmethod
     def parse(text: str) -> Place:
@@ -56,11 +59,11 @@ class Place(msgspec.Struct, frozen=True):
             InvalidParameter: it is none.
         """
         *numbers, mark = text.split(".")
-        is_valid = len(numbers) == 4 and len(mark) <= 8
+        is_valid = len(numbers) == 5 and len(mark) <= 8
         if not is_valid or not all(each.isdecimal() and len(each) < 19 for each in numbers):
             raise InvalidParameter(INVALID)
-        offset, lines, after_line, is_utf8 = map(int, numbers)
-        return Place(offset, lines, after_line, bool(is_utf8), mark)
+        offset, lines, after_line, is_utf8, is_within_match = map(int, numbers)
+        return Place(offset, lines, after_line, bool(is_utf8), bool(is_within_match), mark)
 
     def of(self, status: os.stat_result) -> Place:
         """Return this place in an open file; the beginning of another file, or a shorter one."""
@@ -107,9 +110,8 @@ class LargeSearch:
         self._lines: list[MatchedLine] = []
         self._count = self._shown = 0
         self._rank: int | None = None
-        self._has_more = self._is_within_match = False
-        """Whether more lines match than are quoted; whether the line that the next block begins
-        within has matched already."""
+        self._has_more = False
+        """Whether more lines match than are quoted."""
         self._first_bytes, self._most_bytes = block_bytes
         self._overlap = overlap
 
@@ -161,12 +163,14 @@ class LargeSearch:
         text = self._text(data, start)
         room = keep - self._shown
         newlines = text.count(b"\n")
-        query, room = self._query_after(self._place.after_line - self._place.lines, newlines, room)
+        passed = max(self._place.after_line - self._place.lines, self._place.is_within_match)
+        query, room = self._query_after(passed, newlines, room)
         found = NO_MATCHES
         if query.may_be_in(text, self._check):
             # One more than is quoted: the last may be the best line instead of the next.
             found = query.matches(text, self._check, max(room, 0) + 1, self._path)
             found = found.first(room, self._request.context)
+        found, is_within_match = self._matched_once(found, text)
         has_more = found.has_more and room >= 0
         if has_more and is_alone:
             numbers = [line.number for line in found.lines if not line.is_context]
@@ -174,8 +178,9 @@ class LargeSearch:
                 self._has_more = True
                 return True
             newlines, found = numbers[-1], msgspec.structs.replace(found, count=len(numbers))
+            is_within_match = False
             end = self._end_of_line(data, newlines)
-        self._add(found, text)
+        self._add(found)
         self._has_more = self._has_more or has_more
         is_utf8 = self._place.is_utf8 and (
             self._query.is_ascii or self._encoding.codec != "utf-8" or _is_utf8(data)
@@ -185,6 +190,7 @@ class LargeSearch:
             offset=start + end,
             lines=self._place.lines + newlines,
             is_utf8=is_utf8,
+            is_within_match=is_within_match,
         )
         return self._has_more and (is_alone or self._count >= MAX_COUNTED)
 
@@ -196,26 +202,31 @@ class LargeSearch:
             return self._query, -1
         return self._query.after(line), room
 
-    def _add(self, found: Matches, text: bytes) -> None:
-        """Add the lines of a block; a line of several blocks matches once."""
-        lines, shown, count = found.lines, found.shown, found.count
-        first = text[: text.find(b"\n") + 1] or text
-        if self._is_within_match and self._query.may_be_in(first, self._check):
-            count -= 1
-            if lines and lines[0].number == 1:
-                lines, shown = lines[1:], shown - 1
-        is_one_line = b"\n" not in text
-        if text.endswith(b"\n"):
-            self._is_within_match = False
-        elif not (is_one_line and self._is_within_match):
-            last = text[text.rfind(b"\n") + 1 :]
-            self._is_within_match = bool(count) and self._query.may_be_in(last, self._check)
+    def _matched_once(self, found: Matches, text: bytes) -> tuple[Matches, bool]:
+        """Return what was found in a block, and whether its last line goes on and has matched.
+
+        The line that the block begins within counts only if it had not matched before.
+        """
+        is_within = self._place.is_within_match
+        *_, last = text.rpartition(b"\n")
+        is_one_line = len(last) == len(text)
+        goes_on = bool(last) and (
+            (is_one_line and is_within)
+            or (bool(found.count) and self._query.may_be_in(last, self._check))
+        )
+        first = text if is_one_line else text[: text.index(b"\n") + 1]
+        if is_within and found.count and self._query.may_be_in(first, self._check):
+            found = msgspec.structs.replace(found, count=found.count - 1)
+        return found, goes_on
+
+    def _add(self, found: Matches) -> None:
+        """Add the lines of a block."""
         before = self._place.lines
         self._lines += [
-            msgspec.structs.replace(each, number=each.number + before) for each in lines
+            msgspec.structs.replace(each, number=each.number + before) for each in found.lines
         ]
-        self._shown += shown
-        self._count += count
+        self._shown += found.shown
+        self._count += found.count
         if found.count:
             self._rank = found.rank if self._rank is None else min(self._rank, found.rank)
 

@@ -214,6 +214,27 @@ def test_blocks_of_a_document_number_and_count_lines_of_any_length(
     assert found.count == len(expected)
 
 
+def test_a_line_that_crosses_pages_is_quoted_with_the_first_only() -> None:
+    lines = [*["needle"] * 19, "needle " * 30_000, *["needle"] * 30]
+    fd = os.memfd_create("document")
+    os.write(fd, "\n".join(lines).encode())
+    request = SearchRequest(text="needle", where="text")
+    place: Place | None = Place()
+    pages: list[list[int]] = []
+    count = 0
+    while place is not None:
+        encoding = TextEncoding.detect(b"", "utf-8")
+        begin = Place.parse(place.text())
+        search = LargeSearch(fd, begin, request, encoding, now, block_bytes=(16_384, 16_384))
+        found = search.stretch(20, is_alone=True)
+        pages.append([each.number for each in found.matches.lines])
+        count += found.matches.count
+        place = found.next
+    os.close(fd)
+    assert pages == [list(range(1, 21)), list(range(21, 41)), list(range(41, 51))]
+    assert count == 50
+
+
 # -- pages
 
 
@@ -350,12 +371,12 @@ async def test_a_document_that_changes_between_pages_is_searched_as_it_is(
     [
         "//",
         "//1/app.log",
-        "//1.1.0.1.x",
-        "//1.1.0.1.x/../app.log",
-        "//-1.0.0.1.x/app.log",
-        "//9.9.9.1./a//b",
-        f"//{'9' * 30}.0.0.1.x/app.log",
-        "//1.1.0.1.0123456789/app.log",
+        "//1.1.0.1.0.x",
+        "//1.1.0.1.0.x/../app.log",
+        "//-1.0.0.1.0.x/app.log",
+        "//9.9.9.1.0./a//b",
+        f"//{'9' * 30}.0.0.1.0.x/app.log",
+        "//1.1.0.1.0.0123456789/app.log",
     ],
 )
 async def test_a_forged_place_is_refused(tmp_path: Path, after: str) -> None:
@@ -366,7 +387,7 @@ async def test_a_forged_place_is_refused(tmp_path: Path, after: str) -> None:
 
 async def test_a_forged_place_shows_nothing_hidden(tmp_path: Path) -> None:
     (tmp_path / ".hidden.log").write_text(LOG)
-    here = await page(served(tmp_path), "needle", after="//0.0.0.1./.hidden.log")
+    here = await page(served(tmp_path), "needle", after="//0.0.0.1.0./.hidden.log")
     assert (list(here.hits), here.unsearched) == ([], ())
 
 
