@@ -97,8 +97,10 @@ async def _known(mount: Mount, path: Path) -> int:
 
 
 async def _above(catalog: Catalog, uri: str) -> Sequence[str]:
-    """Return the nearest collection above a missing resource, except the mount."""
+    """Return the table of a missing row, or what else is nearest above it, except the mount."""
     mount, path, _ = catalog.route(uri)
+    if not _has_tables(mount):
+        return ()
     above = path[: await _known(mount, path)]
     found = await _found(mount, above) if above and above != path else None
     return [mount.uri(above)] if found is not None and found.type == "collection" else []

@@ -59,7 +59,7 @@ def test_a_server_url_is_parsed_as_by_sqlalchemy(user: str, password: str, name:
     assert (found.engine, found.host) == (theirs.get_backend_name(), theirs.host)
     assert found.database == (theirs.database or "")
     assert (theirs.password or "") in ("", *found.secrets)
-    if len(password) > 3:
+    if password not in repr(parse_database_url("postgresql://host:5432/")):
         assert password not in repr(found)
 
 

@@ -275,7 +275,7 @@ async def main():
     await engine.open()
     for line in iter(sys.stdin.readline, ""):
         try:
-            found = await engine.run_own(Statement(line), limit=9, within=PATIENCE_S)
+            found = await engine.run_own(Statement(line), limit=9, within=60)
             print(found.rows[0][0], flush=True)
         except Exception as error:
             print(repr(error), flush=True)
