@@ -630,20 +630,20 @@ class _RowSearch:
         """Return the next rows; of many that are passed over, those that may match, and the end."""
         if pace.query is not None and pace.patterns is not None:
             try:
-                return None, await exposed.indexed_candidates(
+                return None, await exposed.candidates(
                     pace.count,
                     pace.patterns,
-                    pace.query,
                     has_every=self._has_every,
                     after=None if held is None else exposed.bound(held),
                     below=self._within,
                     within=min(self._left, _PASSING_S),
+                    trigrams=pace.query,
                 )
             except (DeadlineExceeded, InvalidParameter):
                 pace.query = None  # too slow: most rows may match
         while held is not None and pace.patterns is not None and pace.is_passing:
             with suppress(DeadlineExceeded, InvalidParameter):
-                found = await exposed.candidates(
+                found = await exposed.candidates_among_next(
                     pace.passed,
                     _MOST_ROWS,
                     pace.patterns,

@@ -426,7 +426,7 @@ class ExposedTable:
         within = min(within, self._limits.query_timeout)
         return await self._engine.run_own(statement, limit=limit, within=within, slow=True)
 
-    async def candidates(
+    async def candidates_among_next(
         self,
         count: int,
         limit: int,
@@ -448,34 +448,32 @@ class ExposedTable:
         last = await self._engine.run_own(statement, limit=1, within=within, slow=True)
         if not last.rows:
             return None
-        statement = self.statements.candidates(
+        rows = await self.candidates(
             limit,
-            self.searched,
             patterns,
             has_every=has_every,
-            max_characters=self._limits.cell,
             after=after,
             until=self.bound(last.rows[0]),
-            within=prefix,
+            below=below,
+            within=max(deadline - time.monotonic(), 0.0),
         )
-        within = max(deadline - time.monotonic(), 0.0)
-        rows = await self._engine.run_own(statement, limit=limit, within=within, slow=True)
         return None if rows.more or len(rows.rows) == limit else (last.rows[0], rows)
 
-    async def indexed_candidates(
+    async def candidates(
         self,
         limit: int,
         patterns: Sequence[str],
-        query: str,
         *,
         has_every: bool,
         after: Sequence[object] | None,
         below: Path,
         within: float,
+        until: Sequence[object] | None = None,
+        trigrams: str | None = None,
     ) -> Rows:
-        """Return the next rows that may match, by an index of trigrams.
+        """Return the next rows that may match; by an index of trigrams if there is a query of it.
 
-        `query` is as of `trigram_query`. Raises as `Engine.run_own`.
+        As `Statements.candidates`. Raises as `Engine.run_own`.
         """
         statement = self.statements.candidates(
             limit,
@@ -484,7 +482,8 @@ class ExposedTable:
             has_every=has_every,
             max_characters=self._limits.cell,
             after=after,
-            trigrams=query,
+            until=until,
+            trigrams=trigrams,
             within=self.key_of(below),
         )
         return await self._engine.run_own(statement, limit=limit, within=within, slow=True)
