@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from hypothesis import settings
 
+from tests.conversion.formats.zipped import unzipped, zipped
+
 
 def damaged(document: bytes, *, count: int, seed: int = 1) -> Iterator[bytes]:
     """Yield variants with bytes changed, removed or repeated; every other one is truncated.
@@ -26,3 +28,12 @@ def damaged(document: bytes, *, count: int, seed: int = 1) -> Iterator[bytes]:
                 case _:
                     data[at : at + 1] = bytes([rng.randrange(256)])
         yield bytes(data)
+
+
+def damaged_archives(document: bytes, *, count: int, of_each: int) -> Iterator[bytes]:
+    """Yield variants of a ZIP archive: `count` damaged whole, then `of_each` of its members."""
+    yield from damaged(document, count=count)
+    members = unzipped(document)
+    for name, content in members.items():
+        for data in damaged(content, count=of_each):
+            yield zipped({**members, name: data})
