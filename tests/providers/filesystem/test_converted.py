@@ -921,7 +921,9 @@ async def test_a_document_that_is_searched_alone_is_converted_within_the_call(
 async def test_a_document_that_is_not_converted_in_time_is_named_with_the_call_that_goes_on(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "manual.pdf").write_bytes(INVOICES)
+    # So many pages that no scheduler gives the worker the time for them in one wait.
+    pages = pdf(*[f"INV-{number:05}" for number in range(3000)])
+    (tmp_path / "manual.pdf").write_bytes(pages)
     os.utime(tmp_path / "manual.pdf", (1, 1))
     provider = Filesystem(tmp_path)
     provider.timing = Timing(search_document_s=0.0)
@@ -929,7 +931,7 @@ async def test_a_document_that_is_not_converted_in_time_is_named_with_the_call_t
     wire = Wire(await server_of(provider, timing=timing), LATEST)
     asked = {"query": "INV-00250", "uri": "test://one/manual.pdf", "in": "text"}
     result = await called(wire, "search_resources", LATEST, **asked)
-    assert "manual.pdf (111KB, not converted yet). Search it by " in words(result)
+    assert "manual.pdf (1.1MB, not converted yet). Search it by " in words(result)
 
     async def is_found() -> bool:
         result = await called(wire, "search_resources", LATEST, **asked)

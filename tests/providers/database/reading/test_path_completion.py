@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from resource_server.providers.database.options import ColumnOptions, TableOptions
+from resource_server.runtime.timing import DEFAULT_TIMING
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
@@ -164,7 +165,7 @@ async def test_slow_suggestions_are_abandoned(owner: Owner) -> None:
     await owner.insert("base", (1,), (2,))
     endless = " CROSS JOIN ".join(f"base t{place}" for place in range(60))
     await owner.run(f"CREATE VIEW t AS SELECT count(*) AS id FROM {endless}")
-    async with served(owner, tables={"t": TableOptions(key=("id",))}) as it:
+    async with served(owner, timing=DEFAULT_TIMING, tables={"t": TableOptions(key=("id",))}) as it:
         assert await suggested(it, "5") == []
 
 

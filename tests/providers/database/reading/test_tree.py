@@ -3,6 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path
@@ -74,7 +75,9 @@ LOCKS = {
 async def test_a_locked_table_is_described_without_its_rows(owner: Owner, url: str) -> None:
     await numbered(owner, 3)
     lock, unlock = LOCKS[owner.engine]
-    async with served(owner, limits=ReadLimits(timeout=Duration(1.0))) as it:
+    timing = replace(FRESH, row_count_s=1.0)
+    limits = ReadLimits(timeout=Duration(1.0))
+    async with served_as_usual(owner, timing=timing, limits=limits) as it:
         await owner.run(*lock)
         details = (await it.entry("t")).resource.details
         await owner.run(unlock)
