@@ -922,7 +922,7 @@ async def test_a_document_that_is_not_converted_in_time_is_named_with_the_call_t
     tmp_path: Path,
 ) -> None:
     # So many pages that no scheduler gives the worker the time for them in one wait.
-    pages = pdf(*[f"INV-{number:05}" for number in range(3000)])
+    pages = pdf(*[f"INV-{number:05}" for number in range(900)])
     (tmp_path / "manual.pdf").write_bytes(pages)
     os.utime(tmp_path / "manual.pdf", (1, 1))
     provider = Filesystem(tmp_path)
@@ -931,7 +931,7 @@ async def test_a_document_that_is_not_converted_in_time_is_named_with_the_call_t
     wire = Wire(await server_of(provider, timing=timing), LATEST)
     asked = {"query": "INV-00250", "uri": "test://one/manual.pdf", "in": "text"}
     result = await called(wire, "search_resources", LATEST, **asked)
-    assert "manual.pdf (1.1MB, not converted yet). Search it by " in words(result)
+    assert "manual.pdf (334KB, not converted yet). Search it by " in words(result)
 
     async def is_found() -> bool:
         result = await called(wire, "search_resources", LATEST, **asked)
