@@ -153,7 +153,7 @@ class _TextSearch:
         self._best = TopK[Hit](ranking.key, after, limit, has_windows=False)
         self._is_first = after is None
         self._looked_at = self._quoted = 0
-        self._gaps = Gaps()
+        self._gaps = Gaps(is_continued=self._best.is_continued)
         self._is_exact = True
         """Whether all matching lines of all documents were counted."""
         self._has_failed = False
@@ -174,7 +174,8 @@ class _TextSearch:
                 if last is None:
                     # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
-                    self._gaps.add(last, _TOO_SLOW)
+                    self._gaps.add(last, _TOO_SLOW, is_late=True)
+                    self._is_exact = False
                 if not is_enough and best.is_full and not best.is_continued:
                     is_enough = True
                     until = time.monotonic() + self._request.count_s
@@ -193,7 +194,7 @@ class _TextSearch:
             next=following,
             looked_at=self._looked_at * is_new,
             total=self._looked_at if last is None and self._is_first else None,
-            unsearched=self._gaps.entries() if is_new else (),
+            unsearched=self._gaps.entries(),
             beyond=beyond,
             is_counted=last is None and self._is_exact,
         )

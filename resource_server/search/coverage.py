@@ -22,7 +22,9 @@ _OTHER_REASONS = "not searched for other reasons"
 class Gaps:
     """Resources that were not searched: each that a search alone would, the others by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_continued: bool = False) -> None:
+        """Collect those of a page; one that `is_continued` has the gaps of its window behind it."""
+        self._is_continued = is_continued
         self._named: list[Unsearched] = []
         self._by_reason: dict[str, Unsearched] = {}
 
@@ -34,8 +36,14 @@ class Gaps:
         by_itself: bool = False,
         count: int = 1,
         in_part: bool = False,
+        is_late: bool = False,
     ) -> None:
-        """Add a resource, or `count` of which `path` is the first."""
+        """Add a resource, or `count` of which `path` is the first.
+
+        With `is_late`, time decided: an earlier page of the window may have searched it.
+        """
+        if self._is_continued and not is_late:
+            return
         if by_itself and len(self._named) < _MAX_ENTRIES:
             self._named.append(Unsearched(path, why, by_itself, count, in_part))
             return

@@ -14,7 +14,7 @@ from resource_server.catalog.fallback_search import search_mount
 from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceTooLarge
 from resource_server.provider import Path, Provider
-from resource_server.provider.search import SearchPage, SearchRequest, Where
+from resource_server.provider.search import SearchPage, SearchRequest, Unsearched, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.cases import for_each
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, Tree
@@ -39,11 +39,12 @@ async def found(
     after: str | None = None,
     limit: int = 10,
     time_s: float = 20.0,
+    count_s: float = 0.0,
 ) -> SearchPage:
     """Return one page of a search that has this much time."""
     mount = Mount("one", "test://one/", provider)
     await mount.start()
-    request = SearchRequest(text=text, where=where)
+    request = SearchRequest(text=text, where=where, count_s=count_s)
     deadline = time.monotonic() + time_s
     return await search_mount(
         mount, request, below=below, after=after, limit=limit, deadline=deadline, walk_page=2
@@ -116,6 +117,15 @@ async def test_a_hanging_document_is_skipped() -> None:
         found += [hit.entry.uri for hit in page.hits]
         after = page.next_cursor
     assert len(found) == 19
+
+
+async def test_a_document_that_hangs_only_on_a_later_page_is_named_there() -> None:
+    best = {"b": "class hello:"}
+    first = await found(Tree({"a": "hello", **best}), "hello", "text", limit=1, count_s=9)
+    assert (paths(first), first.unsearched) == (["b"], ())
+    hanging = Tree({"a": Gate(), **best})
+    page = await found(hanging, "hello", "text", limit=1, after=first.next, time_s=0)
+    assert (paths(page), page.unsearched) == ([], (Unsearched(("a",), "too slow to read"),))
 
 
 async def test_unreadable_documents_are_not_a_failure() -> None:

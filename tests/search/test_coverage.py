@@ -25,3 +25,10 @@ def test_nothing_is_lost_of_very_many() -> None:
     entries = gaps.entries()
     assert len(entries) <= 40
     assert sum(entry.count for entry in entries) == 2000
+
+
+def test_a_continued_page_names_only_what_an_earlier_one_may_have_searched() -> None:
+    gaps = Gaps(is_continued=True)
+    gaps.add(("a.png",), NOT_TEXT)
+    gaps.add(("b.txt",), "too slow", is_late=True)
+    assert gaps.entries() == (Unsearched(("b.txt",), "too slow"),)

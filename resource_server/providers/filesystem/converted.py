@@ -67,6 +67,11 @@ _WINDOWS = 8
 class NotConvertedYet(Exception):
     """A document is being converted, or is still to be: a later search has it."""
 
+    def __init__(self, *, is_begun: bool = False) -> None:
+        super().__init__()
+        self.is_begun = is_begun
+        """Whether an earlier search has begun the conversion."""
+
 
 class ConvertedDocuments:
     """Conversions of documents, cached by version. Any thread may call any method."""
@@ -286,7 +291,7 @@ class ConvertedDocuments:
             is_running = (_LONG_S, *key) in self._running
             is_full = self._behind >= _MAX_BEHIND
         if is_running or is_full:
-            raise NotConvertedYet
+            raise NotConvertedYet(is_begun=is_running)
         try:
             return self.convert(fd, wanted, time_s=time_s)
         except ConversionTooSlow:

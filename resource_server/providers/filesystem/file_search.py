@@ -274,7 +274,7 @@ class _LineSearch:
         self._best = TopK[Hit](ranking.key, None if self._after else after, limit)
         self._is_first = after is None
         self._looked_at = self._quoted = 0
-        self._gaps = Gaps()
+        self._gaps = Gaps(is_continued=self._best.is_continued)
         self._window_s: float | None = None
         """Once the page is full: the end of its window."""
         self._is_exact = True
@@ -351,7 +351,7 @@ class _LineSearch:
             next=following,
             looked_at=self._looked_at * is_new,
             total=total,
-            unsearched=self._gaps.entries() if is_new else (),
+            unsearched=self._gaps.entries(),
             beyond=beyond,
             is_counted=is_whole and self._is_exact,
         )
@@ -466,7 +466,7 @@ class _LineSearch:
                 keep = lines_to_keep(self._request, self._quoted)
                 found = self._documents.matches(fd, status.st_size, path, rules, keep)
                 if isinstance(found, Missed):
-                    self._gaps.add(path, found.why, by_itself=found.by_itself)
+                    self._miss(path, found.why, by_itself=found.by_itself, is_late=found.is_late)
                     found = found.matches
                 self._add(found, path, status, rules)
         except OSError as error:
@@ -474,10 +474,16 @@ class _LineSearch:
         except OutOfTime:
             if self._has_got_on:
                 return False
-            self._gaps.add(path, _TOO_SLOW)
+            self._miss(path, _TOO_SLOW, is_late=True)
         finally:
             os.close(fd)
         return True
+
+    def _miss(
+        self, path: Path, why: str, *, by_itself: bool = False, is_late: bool = False
+    ) -> None:
+        self._gaps.add(path, why, by_itself=by_itself, is_late=is_late)
+        self._is_exact = self._is_exact and not is_late
 
     def _add(
         self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
@@ -513,13 +519,17 @@ class _LineSearch:
             return False  # the next page begins with it
         if following is None and not found.is_utf8:
             self._gaps.add(path, _NOT_UTF8)
-        is_window = place is not None or (following is not None and not self._best.is_continued)
+        is_window = place is not None or following is not None
         is_left = following is not None and following.offset >= _FOLDER_BYTES and not self._is_alone
+        if is_window and self._best.is_continued and not is_left:
+            # The first page of the window has searched all of it.
+            self._miss(path, _TOO_SLOW, is_late=True)
+            return True
         if not is_window or (is_left and place is None):
             self._add(found.matches, path, status, rules)
         elif found.matches.count:
             self._part = (self._hit(found.matches, path, status, rules),)
-        if following is None or not is_window:
+        if following is None:
             return True
         far, size = f"{short_size(following.offset)}B", f"{short_size(status.st_size)}B"
         if is_left:
@@ -563,6 +573,8 @@ class Missed(NamedTuple):
     by_itself: bool = False
     """As in `Unsearched`."""
     matches: Matches = NO_MATCHES
+    is_late: bool = False
+    """As in `Gaps.add`."""
 
 
 class DocumentSearcher:
@@ -692,7 +704,8 @@ class DocumentSearcher:
                 raise
             said = f"{short_size(size)}B, "
             said += "its beginning was searched so far" if is_begun else _NOT_CONVERTED
-            return Missed(said, by_itself=True, matches=found)
+            is_late = not (isinstance(error, NotConvertedYet) and error.is_begun)
+            return Missed(said, by_itself=True, matches=found, is_late=is_late)
         except ConversionError as error:
             said = str(error).removeprefix("this document ").removeprefix("cannot be converted: ")
             return Missed(f"cannot be converted: {said}", matches=found)

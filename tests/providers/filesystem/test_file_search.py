@@ -27,7 +27,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
-from resource_server.provider.search import SearchPage, SearchRequest, Where
+from resource_server.provider.search import SearchPage, SearchRequest, Unsearched, Where
 from resource_server.providers.filesystem import Filesystem, file_search
 from resource_server.providers.filesystem.directory import (
     Directory,
@@ -665,6 +665,40 @@ async def test_a_document_that_exhausts_the_budget_is_skipped(tmp_path: Path) ->
     folder.timing = Timing(search_document_s=0.0)
     found: list[str] = await pages(folder, "aab", "text", time_s=0.0)
     assert found == ["b.txt"]
+
+
+@for_each("max_size", [ByteSize(10**7), ByteSize(1000)])
+async def test_a_document_that_is_too_slow_only_on_a_later_page_is_named_there(
+    tmp_path: Path, max_size: ByteSize
+) -> None:
+    filler = "x" * 79 + "\n"
+    make(tmp_path, {"a.txt": "a needle\n" + filler * 9000, "b.txt": "class needle:"})
+    found = await look(Filesystem(tmp_path, max_size=max_size), WORD, limit=1, count_s=9)
+    assert (paths(found), found.unsearched) == (["b.txt"], ())
+    folder = Filesystem(tmp_path, max_size=max_size)
+    folder.timing = Timing(search_document_s=0.0)
+    gaps: list[Unsearched] = []
+    while found.next is not None:
+        found = await look(folder, WORD, limit=1, time_s=0.0, after=found.next)
+        assert not found.hits
+        gaps += found.unsearched
+    assert gaps == [Unsearched(("a.txt",), "too slow to search")]
+
+
+async def test_a_large_document_that_ends_out_of_time_on_a_later_page_is_shown_once(
+    tmp_path: Path,
+) -> None:
+    filler = "x" * 79 + "\n"
+    make(tmp_path, {"a.txt": f"a needle\n{filler * 9000}class needle:", "b.txt": "a needle"})
+    folder = Filesystem(tmp_path, max_size=ByteSize(1000))
+    found = await look(folder, WORD, limit=1, count_s=9)
+    shown = paths(found)
+    folder = Filesystem(tmp_path, max_size=ByteSize(1000))
+    folder.timing = Timing(search_document_s=0.0)
+    while found.next is not None:
+        found = await look(folder, WORD, limit=1, time_s=0.0, after=found.next)
+        shown += paths(found)
+    assert shown == ["a.txt", "b.txt"]
 
 
 async def test_an_expression_prone_to_backtracking_ends_at_its_deadline(tmp_path: Path) -> None:
