@@ -42,6 +42,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """The same if one document is searched, which may be large or have to be converted."""
     search_convert_s: float = 1.0
     """How long the search of a folder waits for the conversion of one document."""
+    conversion_retry_s: float = 60.0
+    """After this time, a search tries once more a conversion that took too long."""
     search_count_s: float = 0.25
     """How long a search goes on after a full page, to count the other matches."""
     search_mount_grace_s: float = 1.5

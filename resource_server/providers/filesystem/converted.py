@@ -7,12 +7,16 @@ conversion is read in ranges as that of any document.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
+import time
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -77,29 +81,36 @@ class ConvertedDocuments:
     """Conversions of documents, cached by version. Any thread may call any method."""
 
     def __init__(
-        self, pool: ConverterPool, converters: Converters, disk: DiskCache | None = None
+        self,
+        pool: ConverterPool,
+        converters: Converters,
+        disk: DiskCache | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._pool = pool
         self.converters = converters
         self._disk = disk
+        self.timing = timing
         self._cache: WeightedLru[tuple[object, ...], Conversion] = WeightedLru(
             _MAX_CACHED, lambda conversion: _WEIGHT + conversion.size
         )
-        self._failures: WeightedLru[tuple[object, ...], str] = WeightedLru(_MAX_FAILURES, len)
+        self._failures: WeightedLru[tuple[object, ...], _Failure] = WeightedLru(
+            _MAX_FAILURES, lambda failure: len(failure.said)
+        )
         """Why documents cannot be converted, within their time."""
         self._starts: WeightedLru[tuple[object, ...], tuple[Range, ...]] = WeightedLru(
             _MAX_WINDOWS, len
         )
         """Where the windows begin that were read last of long texts."""
         self._running: dict[tuple[object, ...], Future[Conversion]] = {}
+        self._shared: dict[tuple[object, ...], _SharedConversion] = {}
         self._lock = threading.Lock()
-        self._behind = 0
+        self._behind = set[tuple[object, ...]]()
+        self._prepared = threading.Semaphore(WORKERS)
 
-    def text_of(
-        self, types: tuple[tuple[str, str], ...], timing: Timing = DEFAULT_TIMING
-    ) -> ConvertedText:
+    def text_of(self, types: tuple[tuple[str, str], ...]) -> ConvertedText:
         """Return the text of documents for a search; `types` are those of the folder's options."""
-        return ConvertedText(self, types, timing)
+        return ConvertedText(self, types)
 
     def wanted(self, query: Mapping[str, str], media_type: str | None, name: str = "") -> Wanted:
         """Return the conversion that URI parameters ask for of a document of a type and a name.
@@ -232,8 +243,8 @@ class ConvertedDocuments:
         if found is not None:
             return found
         failure = self._failures.get((time_s, *key))
-        if failure is not None:
-            raise ConversionError(failure)
+        if failure is not None and time.monotonic() < failure.until:
+            raise failure.kind(failure.said)
         found = None if self._disk is None else self._disk.get(key)
         if found is not None:
             self._cache.put(key, found)
@@ -264,11 +275,12 @@ class ConvertedDocuments:
             said = f"{error}; read a part: {parts}" if parts else str(error)
             # Without a limit, or with a short one, another try may be in time.
             if is_lasting and time_s is not None and time_s >= _LONG_S:
-                self._failures.put((time_s, *key), said)
+                until = time.monotonic() + self.timing.conversion_retry_s
+                self._failures.put((time_s, *key), _Failure(ConversionTooSlow, said, until))
             raise ConversionTooSlow(said) from None
         except ConversionError as error:
             if is_lasting:
-                self._failures.put((time_s, *key), str(error))
+                self._failures.put((time_s, *key), _Failure(ConversionError, str(error)))
             raise
         if is_lasting and key[0] == stamp(os.fstat(fd)):
             self._cache.put(key, found)
@@ -276,8 +288,8 @@ class ConvertedDocuments:
                 self._disk.put(key, found)
         return found
 
-    def soon(self, fd: int, wanted: Wanted, time_s: float) -> Conversion:
-        """Return a conversion made within `time_s`; a longer one goes on behind the search.
+    def soon(self, fd: int, wanted: Wanted) -> Conversion:
+        """Return a conversion made within `search_convert_s`; a longer one goes on behind it.
 
         Raises:
             NotConvertedYet: it takes longer, or too many others do.
@@ -288,45 +300,71 @@ class ConvertedDocuments:
         if found is not None:
             return found
         with self._lock:
-            is_running = (_LONG_S, *key) in self._running
-            is_full = self._behind >= _MAX_BEHIND
-        if is_running or is_full:
-            raise NotConvertedYet(is_begun=is_running)
+            is_begun = key in self._behind or (_LONG_S, *key) in self._running
+            is_full = len(self._behind) >= _MAX_BEHIND
+        if is_begun or is_full:
+            raise NotConvertedYet(is_begun=is_begun)
         try:
-            return self.convert(fd, wanted, time_s=time_s)
+            return self.convert(fd, wanted, time_s=self.timing.search_convert_s)
         except ConversionTooSlow:
             with self._lock:
-                self._behind += 1
-            self.begin(fd, wanted).add_done_callback(self._ended_behind)
+                if key not in self._behind:
+                    self._behind.add(key)
+                    ended = partial(self._behind.discard, key)
+                    self._in_thread(self._ahead, os.dup(fd), wanted, ended)
             raise NotConvertedYet from None
 
-    def _ended_behind(self, _: Future[Conversion]) -> None:
-        with self._lock:
-            self._behind -= 1
+    @contextmanager
+    def awaited(self, fd: int, wanted: Wanted) -> Generator[Future[Conversion]]:
+        """Give a conversion in another thread, which waits for none of those behind searches.
 
-    def begin(self, fd: int, wanted: Wanted, *, is_awaited: bool = False) -> Future[Conversion]:
-        """Begin a conversion in another thread; those that are awaited do not wait for others."""
-        own = os.dup(fd)
+        All who await the same share it. Left by the last of them, it ends unless it has begun.
+        """
+        key = self._key(os.fstat(fd), wanted)
+        with self._lock:
+            shared = self._shared.get(key)
+            if shared is None:
+                own = os.dup(fd)
+                ended = partial(self._shared.pop, key)
+                future = self._in_thread(self._awaited, own, wanted, ended)
+                shared = self._shared[key] = _SharedConversion(future, own)
+            shared.searches += 1
+        try:
+            yield shared.future
+        finally:
+            with self._lock:
+                shared.searches -= 1
+                if not shared.searches and shared.future.cancel():
+                    del self._shared[key]
+                    os.close(shared.fd)
+
+    def prepare(self, fd: int, wanted: Wanted) -> None:
+        """Begin a conversion in another thread, unless many have begun; `fd` is closed after it."""
+        if self._prepared.acquire(blocking=False):
+            time_s = self.timing.search_convert_s
+            self._in_thread(self._ahead, fd, wanted, self._prepared.release, time_s)
+        else:
+            os.close(fd)
+
+    def _in_thread(
+        self,
+        threads: ThreadPoolExecutor,
+        fd: int,
+        wanted: Wanted,
+        ended: Callable[[], object],
+        time_s: float = _LONG_S,
+    ) -> Future[Conversion]:
+        """Begin a conversion in another thread; after it, `fd` is closed and `ended` called."""
 
         def work() -> Conversion:
             try:
-                return self.convert(own, wanted, time_s=_LONG_S)
-            finally:
-                os.close(own)
-
-        return (self._awaited if is_awaited else self._ahead).submit(work)
-
-    def prepare(self, fd: int, wanted: Wanted, *, time_s: float) -> None:
-        """Begin a conversion in another thread, and close `fd` after it."""
-
-        def work() -> None:
-            try:
-                with suppress(ConversionError, ResourceBusy, OSError):
-                    self.convert(fd, wanted, time_s=time_s)
+                return self.convert(fd, wanted, time_s=time_s)
             finally:
                 os.close(fd)
+                with self._lock:
+                    ended()
 
-        self._ahead.submit(work)
+        return threads.submit(work)
 
     @functools.cached_property
     def _ahead(self) -> ThreadPoolExecutor:
@@ -335,6 +373,21 @@ class ConvertedDocuments:
     @functools.cached_property
     def _awaited(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="awaited conversion")
+
+
+class _Failure(NamedTuple):
+    kind: type[ConversionError]
+    said: str
+    until: float = math.inf
+    """When another try may succeed, in the time of `time.monotonic()`."""
+
+
+class _SharedConversion(msgspec.Struct):
+    """A conversion in another thread, its descriptor, and the number of searches that wait."""
+
+    future: Future[Conversion]
+    fd: int
+    searches: int = 0
 
 
 class PlacedText(msgspec.Struct, frozen=True):
@@ -358,12 +411,9 @@ class PlacedText(msgspec.Struct, frozen=True):
 class ConvertedText:
     """The text of documents that are no text themselves. Any thread may call any method."""
 
-    def __init__(
-        self, documents: ConvertedDocuments, types: tuple[tuple[str, str], ...], timing: Timing
-    ) -> None:
+    def __init__(self, documents: ConvertedDocuments, types: tuple[tuple[str, str], ...]) -> None:
         self._documents = documents
         self._types = types
-        self._time_s = timing.search_convert_s
 
     def is_for(self, name: str) -> bool:
         """Return whether a document of this name is searched in its conversion."""
@@ -405,12 +455,12 @@ class ConvertedText:
 
     def _conversion(self, fd: int, wanted: Wanted, check: Check | None) -> Conversion:
         if check is None:
-            return self._documents.soon(fd, wanted, self._time_s)
-        running = self._documents.begin(fd, wanted, is_awaited=True)
-        while True:
-            with suppress(TimeoutError):
-                return running.result(_POLL_S)
-            check()
+            return self._documents.soon(fd, wanted)
+        with self._documents.awaited(fd, wanted) as running:
+            while True:
+                with suppress(TimeoutError):
+                    return running.result(_POLL_S)
+                check()
 
     def _part_by_part(self, fd: int, wanted: Wanted, check: Check | None) -> Iterator[PlacedText]:
         first, lines = 1, 0
@@ -471,7 +521,7 @@ class ConvertedText:
         if wanted is None:
             os.close(fd)
         else:
-            self._documents.prepare(fd, wanted, time_s=self._time_s)
+            self._documents.prepare(fd, wanted)
 
     def _wanted(self, name: str) -> Wanted | None:
         media_type = media_types.from_name(name, self._types)

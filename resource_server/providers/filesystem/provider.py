@@ -479,7 +479,7 @@ class Filesystem:
             from resource_server.conversion.disk_cache import DiskCache
 
             disk = DiskCache(self.cache)
-        return ConvertedDocuments(pool.shared(), self._converters, disk)
+        return ConvertedDocuments(pool.shared(), self._converters, disk, self.timing)
 
     def _with_formats(self, resource: Resource) -> Resource:
         """Return the resource with the formats that its document can be read in."""
@@ -586,7 +586,7 @@ class Filesystem:
 
         text = None
         if self._converters:
-            text = self.converted.text_of(self._types, self.timing)
+            text = self.converted.text_of(self._types)
         return FileSearch(self._tree, self, self._types, self.timing, text)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:

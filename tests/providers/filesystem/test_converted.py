@@ -30,7 +30,12 @@ from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import SUFFIX
 from resource_server.conversion.pool import Conversion, ConverterPool, shared
 from resource_server.conversion.registry import Converters
-from resource_server.errors import ConversionError, InvalidParameter, ResourceNotFound
+from resource_server.errors import (
+    ConversionError,
+    ConversionTooSlow,
+    InvalidParameter,
+    ResourceNotFound,
+)
 from resource_server.manifest.load import load
 from resource_server.manifest.prompts import Prompt, PromptMessage
 from resource_server.plugins import load_provider
@@ -39,12 +44,14 @@ from resource_server.provider import Content
 from resource_server.provider import Path as Address
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.converted import ConvertedDocuments
+from resource_server.providers.filesystem.converted import ConvertedDocuments, NotConvertedYet
+from resource_server.providers.filesystem.directory import is_fresh
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 from tests.cases import for_each
 from tests.conversion.formats.zipped import zipped
+from tests.conversion.pools import LINUX
 from tests.conversion.portable import pdf, xlsx
 from tests.conversion.samples import SAMPLES
 from tests.protocol.tools.tooled import called, refusal, words
@@ -578,6 +585,111 @@ def test_a_document_that_was_prepared_is_not_converted_again(folder: Path) -> No
             (whole,) = text.texts(file.fileno(), "report.pdf", None)
             assert b"margin" in whole.data
         assert pool.counts.converted == 1
+    finally:
+        pool.close()
+
+
+class BusyPool(ConverterPool):
+    """A pool whose workers are busy until it is set free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = threading.Event()
+
+    def convert(self, *positional: Any, **named: Any) -> Conversion:
+        assert self.free.wait(PATIENCE_S)
+        return super().convert(*positional, **named)
+
+
+class Cancelled(Exception):
+    """The caller is gone."""
+
+
+def cancelled() -> None:
+    raise Cancelled
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@for_each("documents", [1, 20])
+@LINUX
+def test_cancelled_searches_of_documents_hold_few_descriptors(
+    tmp_path: Path, documents: int
+) -> None:
+    pool = BusyPool()
+    text = ConvertedDocuments(pool, Converters()).text_of(())
+    paths = [tmp_path / f"{number}.pdf" for number in range(documents)]
+    for path in paths:
+        path.write_bytes(pdf("The margin"))
+    before = descriptors()
+    try:
+        for at in range(20):
+            with paths[at % documents].open("rb") as file, pytest.raises(Cancelled):
+                list(text.texts(file.fileno(), "x.pdf", cancelled))
+        assert descriptors() - before <= 3
+        pool.free.set()
+        with paths[0].open("rb") as file:
+            (whole,) = text.texts(file.fileno(), "x.pdf", lambda: None)
+        assert b"margin" in whole.data
+        assert pool.counts.converted <= 3
+    finally:
+        pool.free.set()
+        pool.close()
+
+
+@LINUX
+def test_documents_that_are_prepared_while_others_are_converted_hold_few_descriptors(
+    folder: Path,
+) -> None:
+    pool = BusyPool()
+    text = ConvertedDocuments(pool, Converters()).text_of(())
+    before = descriptors()
+    try:
+        for _ in range(100):
+            text.prepare(os.open(folder / "report.pdf", os.O_RDONLY), "report.pdf")
+        assert descriptors() - before <= 3
+    finally:
+        pool.free.set()
+        pool.close()
+
+
+def test_a_document_that_waits_behind_searches_waits_once(folder: Path) -> None:
+    for name in ("first.pdf", "report.pdf"):
+        (folder / name).write_bytes(INVOICES)
+        os.utime(folder / name, (1, 1))
+    pool = ConverterPool()
+    try:
+        timing = Timing(search_convert_s=0.0)
+        text = ConvertedDocuments(pool, Converters(), timing=timing).text_of(())
+        begun: list[bool] = []
+        for name in ("first.pdf", "report.pdf", "report.pdf"):
+            with (folder / name).open("rb") as file, pytest.raises(NotConvertedYet) as raised:
+                list(text.texts(file.fileno(), name, None))
+            begun.append(raised.value.is_begun)
+        assert begun == [False, False, True]
+    finally:
+        pool.close()
+
+
+@for_each(("retry_s", "tries"), [(60.0, 1), (0.0, 2)])
+def test_a_search_tries_once_more_a_conversion_that_was_too_slow_only_after_some_time(
+    folder: Path, retry_s: float, tries: int
+) -> None:
+    path = folder / "shop.csv"
+    os.utime(path, ns=(1, 1))
+    deadline = time.monotonic() + PATIENCE_S
+    while is_fresh(path.stat()):
+        assert time.monotonic() < deadline
+    pool = ConverterPool(time_s=0.001)
+    try:
+        timing = Timing(conversion_retry_s=retry_s)
+        text = ConvertedDocuments(pool, Converters(), timing=timing).text_of(())
+        for _ in range(2):
+            with path.open("rb") as file, pytest.raises(ConversionTooSlow):
+                list(text.recoded(file.fileno(), lambda: None))
+        assert pool.counts.failed == tries
     finally:
         pool.close()
 
