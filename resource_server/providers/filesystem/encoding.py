@@ -67,9 +67,16 @@ class TextEncoding(Struct, frozen=True):
         return text.removeprefix("\ufeff") if at_start and self.has_mark else text
 
     def pieces(
-        self, data: bytes, check: Callable[[], None], errors: str = "strict"
+        self,
+        data: bytes,
+        check: Callable[[], None],
+        errors: str = "strict",
+        *,
+        is_part: bool = False,
     ) -> Iterator[str]:
         """Yield the text in pieces, with its mark, and call `check` between them.
+
+        With `is_part`, the bytes may end within a character.
 
         Raises:
             UnicodeError: the bytes do not decode, and `errors` is `strict`.
@@ -79,7 +86,7 @@ class TextEncoding(Struct, frozen=True):
             if begin:
                 check()
             end = begin + PIECE_BYTES
-            yield decoder.decode(data[begin:end], final=end >= len(data))
+            yield decoder.decode(data[begin:end], final=end >= len(data) and not is_part)
 
     @property
     def is_plain(self) -> bool:
@@ -122,6 +129,24 @@ class TextEncoding(Struct, frozen=True):
         except UnicodeError:
             return 0
         return len(decoder.getstate()[0])
+
+
+def decodes_as_utf8(data: bytes, check: Callable[[], None], *, is_part: bool = False) -> bool:
+    """Return whether bytes are text in UTF-8; `check` is called between pieces.
+
+    With `is_part`, they may begin and end within a character.
+    """
+    begin = 0
+    while is_part and begin < min(3, len(data)) and data[begin] & 0xC0 == 0x80:
+        begin += 1
+    try:
+        for _ in _text_encoding("utf-8", has_mark=False).pieces(
+            data[begin:], check, is_part=is_part
+        ):
+            pass
+    except UnicodeError:
+        return False
+    return True
 
 
 _WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}

@@ -33,7 +33,7 @@ from resource_server.providers.filesystem.converted import (
     NotConvertedYet,
     PlacedText,
 )
-from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding
+from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
     FileTree,
@@ -733,7 +733,7 @@ class DocumentSearcher:
         if self._query.may_be_in(data, self._check):
             return True
         is_guessed = self._converted is not None and not self._query.is_ascii
-        return is_guessed and not _is_utf8(data)
+        return is_guessed and not decodes_as_utf8(data, self._check)
 
     def _is_binary(self, name: str) -> bool:
         mime_type = media_types.from_name(name, self._types)
@@ -782,11 +782,3 @@ def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:
         if time.monotonic() > until:
             return None
     return counted
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -16,7 +16,7 @@ import msgspec
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
 from resource_server.provider.search import MatchedLine, SearchRequest
-from resource_server.providers.filesystem.encoding import TextEncoding
+from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
 from resource_server.search.text_match import MAX_COUNTED, NO_MATCHES, Check, LineQuery, Matches
 from resource_server.search.top_k import INVALID
 
@@ -162,7 +162,9 @@ class LargeSearch:
         """Search a block and move the place to its `end`; return whether the stretch ends there."""
         text = self._text(data, start)
         room = keep - self._shown
-        newlines = text.count(b"\n")
+        # In steps: `count` does not release the GIL.
+        steps = range(0, len(text), PIECE_BYTES)
+        newlines = sum(text.count(b"\n", at, at + PIECE_BYTES) for at in steps)
         passed = max(self._place.after_line - self._place.lines, self._place.is_within_match)
         query, room = self._query_after(passed, newlines, room)
         found = NO_MATCHES
@@ -177,14 +179,21 @@ class LargeSearch:
             if not numbers:
                 self._has_more = True
                 return True
-            newlines, found = numbers[-1], msgspec.structs.replace(found, count=len(numbers))
-            is_within_match = False
+            newlines, is_within_match = numbers[-1], False
             end = self._end_of_line(data, newlines)
+            count = len(numbers)
+            if passed > 0:
+                head = self._text(data[:end], start)
+                before, _ = self._matched_once(self._query.matches(head, self._check, 0), head)
+                count = before.count
+            found = msgspec.structs.replace(found, count=count)
+        is_utf8 = self._place.is_utf8 and (
+            self._query.is_ascii
+            or self._encoding.codec != "utf-8"
+            or decodes_as_utf8(data, self._check, is_part=True)
+        )
         self._add(found)
         self._has_more = self._has_more or has_more
-        is_utf8 = self._place.is_utf8 and (
-            self._query.is_ascii or self._encoding.codec != "utf-8" or _is_utf8(data)
-        )
         self._place = msgspec.structs.replace(
             self._place,
             offset=start + end,
@@ -208,7 +217,7 @@ class LargeSearch:
         The line that the block begins within counts only if it had not matched before.
         """
         is_within = self._place.is_within_match
-        *_, last = text.rpartition(b"\n")
+        last = text[text.rfind(b"\n") + 1 :]
         is_one_line = len(last) == len(text)
         goes_on = bool(last) and (
             (is_one_line and is_within)
@@ -265,12 +274,3 @@ def next_data(fd: int, offset: int) -> int:
         return os.lseek(fd, offset, os.SEEK_DATA)
     except OSError as error:
         return max(offset, os.fstat(fd).st_size) if error.errno == errno.ENXIO else offset
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        # A block may begin or end within a character.
-        return error.start < 4 or error.start > len(data) - 4
-    return True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resource_server.errors import InvalidParameter
@@ -101,6 +101,7 @@ line = st.text("ab\x00é ", max_size=12)
     st.integers(0, 45),
     st.integers(1, 5),
 )
+@example(["ab"] * 10, "utf-8", 64, 3, 2)
 def test_blocks_find_the_lines_that_the_whole_finds(
     lines: list[str], codec: str, size: int, after_line: int, keep: int
 ) -> None:
@@ -113,12 +114,15 @@ def test_blocks_find_the_lines_that_the_whole_finds(
         encoding = TextEncoding.detect(b"", codec)
         place: Place | None = Place(after_line=after_line)
         alone: list[tuple[int, str]] = []
+        count = 0
         while place is not None:
             search = LargeSearch(fd, place, request, encoding, now, block_bytes=(size, size))
             found = search.stretch(keep, is_alone=True)
             alone += [(each.number, each.text) for each in found.matches.lines]
+            count += found.matches.count
             place = found.next
         assert alone == [(each.number, each.text) for each in whole.lines]
+        assert count == whole.count
         search = LargeSearch(
             fd, Place(after_line=after_line), request, encoding, now, block_bytes=(size, size)
         )
@@ -199,19 +203,23 @@ def test_blocks_of_a_document_number_and_count_lines_of_any_length(
     expected = [number for number, each in enumerate(lines, 1) if "needle" in each]
     fd = os.memfd_create("document")
     os.write(fd, newline.join(lines).encode(codec))
-    search = LargeSearch(
-        fd,
-        Place(after_line=after_line),
-        SearchRequest(text="needle", where="text", after_line=after_line),
-        TextEncoding.detect(b"", codec),
-        now,
-        block_bytes=(64, 256),
-        overlap=16,
-    )
-    found = search.stretch(1000, is_alone=False).matches
+    request = SearchRequest(text="needle", where="text", after_line=after_line)
+    encoding = TextEncoding.detect(b"", codec)
+    for keep in (1000, 2):
+        place: Place | None = Place(after_line=after_line)
+        found: list[int] = []
+        count = 0
+        while place is not None:
+            search = LargeSearch(
+                fd, place, request, encoding, now, block_bytes=(64, 256), overlap=16
+            )
+            page = search.stretch(keep, is_alone=keep == 2)
+            found += [each.number for each in page.matches.lines]
+            count += page.matches.count
+            place = page.next
+        assert found == [at for at in expected if at > after_line]
+        assert count == len(expected)
     os.close(fd)
-    assert [each.number for each in found.lines] == [at for at in expected if at > after_line]
-    assert found.count == len(expected)
 
 
 def test_a_line_that_crosses_pages_is_quoted_with_the_first_only() -> None:
@@ -233,6 +241,16 @@ def test_a_line_that_crosses_pages_is_quoted_with_the_first_only() -> None:
     os.close(fd)
     assert pages == [list(range(1, 21)), list(range(21, 41)), list(range(41, 51))]
     assert count == 50
+
+
+def test_a_block_that_begins_within_a_character_is_checked_to_its_end() -> None:
+    fd = os.memfd_create("document")
+    os.write(fd, b"x" + "é".encode() * 40 + b"\n" + "größe\n".encode("latin-1"))
+    request = SearchRequest(text="größe", where="text")
+    encoding = TextEncoding.detect(b"", "utf-8")
+    search = LargeSearch(fd, Place(), request, encoding, now, block_bytes=(64, 64), overlap=16)
+    assert not search.stretch(9, is_alone=True).is_utf8
+    os.close(fd)
 
 
 # -- pages
