@@ -89,6 +89,8 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
     match_case: bool | None = None
     context: int = 0
     after_line: int = 0
+    quotes: bool = True
+    """Whether matching lines are shown, and not only their number."""
     count: bool = False
     """Whether to count the matches after a full page, for a short time."""
 
@@ -108,6 +110,8 @@ class SearchHit(msgspec.Struct, frozen=True):
     """Number of the line that says most, as in `Hit`."""
     tier: int = 2
     """Place in its page: names that match exactly, lines that define what is sought, the others."""
+    base: str = ""
+    """URI of its mount, with a final slash."""
 
 
 class SearchGap(msgspec.Struct, frozen=True):
@@ -196,9 +200,9 @@ class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 def parse_query(
-    query: str, where: Where | None, options: SearchOptions, lines: int
+    query: str, where: Where | None, options: SearchOptions
 ) -> dict[_Step, SearchRequest]:
-    """Return the requests of a search, in the order they are made; `lines` are quoted in all.
+    """Return the requests of a search, in the order they are made.
 
     Raises:
         InvalidParameter: the query cannot be used; gives the reason.
@@ -228,7 +232,6 @@ def parse_query(
         words=tuple(words) if len(words) > 1 else (),
         match_case=options.match_case,
         files=options.files,
-        lines=lines,
         after_line=options.after_line,
         context=options.context,
     )
@@ -293,7 +296,7 @@ async def search_mounts(
         InvalidParameter: the query or the cursor cannot be used.
         ResourceError: with `below`, what its mount raises.
     """
-    requests = parse_query(query, where, options, size)
+    requests = parse_query(query, where, options)
     place = "" if below is None else uris.join(mounts[0].base, below)
     kind = f"{options.match_case} {options.files or ''}"
     scope = "\0".join(("search", where or "", place, kind, query))
@@ -392,6 +395,7 @@ class _PageSearch:
         self._requests = {
             step: msgspec.structs.replace(
                 request,
+                lines=size * options.quotes,
                 on_progress=self._count,
                 count_s=timing.search_count_s if options.count else 0.0,
             )
@@ -638,6 +642,7 @@ class _PageSearch:
             is_counted=is_counted,
             best=hit.best,
             tier=1 if hit.rank is not None and ranking.is_definition(hit.rank) else 2,
+            base=mount.base,
         )
 
     async def _search(

@@ -267,7 +267,11 @@ class TreeListing:
 def _base(mounts: Sequence[Mount], top: Resource | None) -> str:
     if top is not None:
         return collection_base(mounts[0].uri(top.path))
-    bases = [mount.base for mount in mounts]
+    return common_base([mount.base for mount in mounts])
+
+
+def common_base(bases: Sequence[str]) -> str:
+    """Return the longest URI with a final slash with which all bases begin; empty if none does."""
     first, last = (min(bases), max(bases)) if bases else ("", "")
     same = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))

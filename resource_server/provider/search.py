@@ -44,7 +44,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A glob that the paths of hits match (`resource_server.search.path_glob.FileGlob`)."""
     lines: int = 5
     """Matching lines to quote in a page of documents: up to five per document, or the rest of these
-    if that is more."""
+    if that is more. 0: only their number is shown."""
     after_line: int = 0
     """Number of the line after which lines are quoted; all are counted."""
     context: int = 0

@@ -288,7 +288,8 @@ class Conversation:
             # The number of all matches, where they do not fit, and what a glob leaves of them.
             await self._call("search_resources", query=word, limit=1, context=5)
             await self._call("search_resources", query=f"{word} {word}x a", case=True)
-            await self._call("search_resources", query=word, files="*[!a]*", limit=1)
+            await self._call("search_resources", query=word, files="*[!a]*", limit=1, show="counts")
+            await self._call("search_resources", query=word, show="files")
 
     async def _complete_all(self) -> None:
         for template in self.known.templates:

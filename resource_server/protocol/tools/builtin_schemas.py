@@ -120,7 +120,7 @@ _SEARCH_NOTICES: Mapping[str, _Json] = {
     "stopped": _FLAG,
     "lookedAt": _NUMBER,
     "total": _NUMBER,
-    "unsearched": {"type": "array", "description": "{uri, why, count?}"},
+    "unsearched": {"type": "array", "description": "{uri?, why, count?}"},
     "unsearchedCount": _NUMBER,
     "notes": _list(_TEXT),
 }
@@ -147,7 +147,12 @@ def search_tool(*, has_expressions: bool) -> Tool:
                 **_NUMBER,
                 "minimum": 1,
                 "maximum": 1000,
-                "description": "Default 100",
+                "description": "Default 100; 300 without lines",
+            },
+            show={
+                **_TEXT,
+                "enum": ["lines", "files", "counts"],
+                "description": "Default: lines. files: paths only; counts: and how many lines match",
             },
             cursor=_CURSOR,
         ),
@@ -156,9 +161,10 @@ def search_tool(*, has_expressions: bool) -> Tool:
             matches=_NUMBER,
             shown=_NUMBER,
             complete=_FLAG,
+            base=_TEXT,
             files={
-                "type": "array",
-                "description": "{uri, matches?, lines?: [[number, text], …], next?}",
+                "description": "[{uri, matches?, lines?: [[number, text], …], next?}], "
+                "[path] or {path: count}",
             },
             next=_TEXT,
             **_SEARCH_NOTICES,

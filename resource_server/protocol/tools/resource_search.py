@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.catalog.federated_search import SearchGap, SearchOptions, SearchResults
+from resource_server.catalog.tree_listing import common_base
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools.budget import characters
@@ -17,6 +19,8 @@ from resource_server.protocol.tools.results import tool_result
 from resource_server.provider.search import MatchedLine, Where
 
 _DEFAULT_LIMIT = 100
+_DEFAULT_UNQUOTED = 300
+"""The same without lines: these resources take fewer characters than so many lines."""
 _SEARCHED: dict[Where, str] = {"names": "names", "text": "documents"}
 _MAX_GAPS = 3
 """Entries of what was not searched that a result names."""
@@ -36,7 +40,18 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     context: Annotated[int, msgspec.Meta(ge=0, le=5)] | None = None
     case: bool | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    show: Literal["lines", "files", "counts"] | None = None
     cursor: str | None = None
+
+    @property
+    def quotes(self) -> bool:
+        """Whether matching lines are shown."""
+        return self.show in (None, "lines")
+
+    @property
+    def counts(self) -> bool:
+        """Whether the numbers of matching lines are shown alone; names have none."""
+        return self.show == "counts" and self.where != "names"
 
 
 async def search_resources(call: Call, arguments: SearchArguments) -> Result:
@@ -45,7 +60,7 @@ async def search_resources(call: Call, arguments: SearchArguments) -> Result:
     Raises:
         InvalidParameter: the query, `files` or `cursor` cannot be used.
     """
-    limit = arguments.limit or _DEFAULT_LIMIT
+    limit = arguments.limit or (_DEFAULT_LIMIT if arguments.quotes else _DEFAULT_UNQUOTED)
     budget = call.server.toolbox.settings.budget
     while True:
         page = _ResultsPage(arguments, await _search(call, arguments, limit))
@@ -62,7 +77,8 @@ async def search_resources(call: Call, arguments: SearchArguments) -> Result:
 
 async def _search(call: Call, arguments: SearchArguments, limit: int) -> SearchResults:
     # Some models send an empty string for an optional argument.
-    after, where = arguments.cursor or None, arguments.where
+    after = arguments.cursor or None
+    where = "text" if arguments.counts else arguments.where
     after_line = _line_number(after)
     if after_line is not None:
         after, where = None, "text"
@@ -75,7 +91,8 @@ async def _search(call: Call, arguments: SearchArguments, limit: int) -> SearchR
         options=SearchOptions(
             files=arguments.files or None,
             match_case=arguments.case,
-            context=arguments.context or 0,
+            context=(arguments.context or 0) * arguments.quotes,
+            quotes=arguments.quotes,
             after_line=after_line or 0,
             count=True,
         ),
@@ -148,11 +165,16 @@ class _File:
             last = number
         return str(last)
 
+    @property
+    def number(self) -> str:
+        """The number of matching lines as text."""
+        return str(self.matches) if self.is_counted else f"{self.matches}+"
+
     def text(self) -> str:
         """Return the URI with the number of matches, then the lines."""
         if not self.matches:
             return self.uri
-        count = str(self.matches) if self.is_counted else f"{self.matches}+"
+        count = self.number
         if self.next is not None:
             count += f", {self.count} shown, cursor={self.next}"
         elif not self.shown:
@@ -187,6 +209,7 @@ class _ResultsPage:
     def __init__(self, arguments: SearchArguments, found: SearchResults) -> None:
         self._arguments = arguments
         self._found = found
+        self._quotes = arguments.quotes
         self._context = arguments.context or 0
         files: dict[str, _File] = {}
         for hit in found.hits:
@@ -201,12 +224,15 @@ class _ResultsPage:
             else:
                 file.is_named = True
         self._files = [*files.values()]
+        self._base = _base(found)
 
     def show(self, limit: int, budget: int) -> None:
         """Show at most `limit` matches, alike many of each file, within the budget if possible.
 
         Shows at least one line per file, even over the budget.
         """
+        if not self._quotes:
+            return
         offered = [file.offered for file in self._files]
         room = max(limit - sum(file.is_named for file in self._files), sum(map(bool, offered)))
         most = _largest(
@@ -253,7 +279,9 @@ class _ResultsPage:
 
     @property
     def _shown(self) -> int:
-        return sum(file.count + file.is_named for file in self._files)
+        return sum(
+            (file.count if self._quotes else file.matches) + file.is_named for file in self._files
+        )
 
     @property
     def _next(self) -> str | None:
@@ -274,18 +302,32 @@ class _ResultsPage:
         }
         if found.has_more:
             members["atLeast"] = True
-        members["files"] = [file.json() for file in self._files]
+        if self._quotes:
+            members["files"] = [file.json() for file in self._files]
+        else:
+            counts = {file.uri.removeprefix(self._base): file.matches for file in self._files}
+            members["base"] = self._base
+            members["files"] = counts if self._arguments.counts else [*counts]
         if self._next is not None:
             members["next"] = self._next
         if found.stopped:
             members |= {"stopped": True, "lookedAt": found.looked_at}
             members |= {} if found.total is None else {"total": found.total}
         if self._gaps:
-            members["unsearched"] = [_gap_json(gap) for gap in self._gaps]
+            members["unsearched"] = [self._gap_json(gap) for gap in self._gaps]
             members["unsearchedCount"] = found.unsearched_count
         if found.notes:
             members["notes"] = found.notes
         return _encode(members)
+
+    def _gap_json(self, gap: SearchGap) -> dict[str, Any]:
+        """Return what was not searched as an object; without lines, as short as in the text."""
+        members: dict[str, Any] = {"uri": uris.readable(gap.uri), "why": gap.why}
+        if gap.count < 2:
+            return members
+        if not self._quotes:
+            del members["uri"]
+        return {**members, "count": gap.count}
 
     @property
     def _gaps(self) -> Sequence[SearchGap]:
@@ -293,7 +335,22 @@ class _ResultsPage:
 
     def text(self) -> str:
         """Return the files with their lines, and what is left out."""
-        return "\n".join([self._head(), *(file.text() for file in self._files), *self._notices()])
+        return "\n".join([self._head(), *self._rows(), *self._notices()])
+
+    def _rows(self) -> Sequence[str]:
+        """Return the files with their lines, or their paths below the base that is named first."""
+        if self._quotes or not self._files:
+            return [file.text() for file in self._files]
+        head = "1 resource" if len(self._files) == 1 else f"{len(self._files)} resources"
+        head += f" below {self._base}"
+        paths = [file.uri.removeprefix(self._base) for file in self._files]
+        if not self._arguments.counts:
+            return [f"{head}:", *paths]
+        counted = zip(paths, self._files, strict=True)
+        return [
+            f"{head} (path, matching lines):",
+            *(f"{path} {file.number}" for path, file in counted),
+        ]
 
     def _head(self) -> str:
         """Return the first line: the number of matches, and what was not searched."""
@@ -354,14 +411,14 @@ class _ResultsPage:
         return _encode(msgspec.structs.replace(self._arguments, **changes)).decode()
 
 
+def _base(found: SearchResults) -> str:
+    """Return the URI with which those of all hits begin, or else of as many as possible."""
+    bases = Counter(uris.readable(hit.base) for hit in found.hits)
+    return common_base([*bases]) or "".join(base for base, _ in bases.most_common(1))
+
+
 def _named(gap: SearchGap) -> str:
     return f"{gap.name} ({gap.why})" if gap.count < 2 else f"{gap.count} {gap.why}"
-
-
-def _gap_json(gap: SearchGap) -> dict[str, Any]:
-    """Return a resource that was not searched, as an object."""
-    members: dict[str, Any] = {"uri": uris.readable(gap.uri), "why": gap.why}
-    return members if gap.count < 2 else {**members, "count": gap.count}
 
 
 def _largest(least: int, most: int, fits: Callable[[int], bool]) -> int:

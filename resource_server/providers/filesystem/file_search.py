@@ -513,7 +513,7 @@ class _LineSearch:
         begin = (place or Place(after_line=self._request.after_line)).of(status)
         keep = lines_to_keep(self._request, self._quoted)
         search = LargeSearch(fd, begin, self._request, encoding, self._check, path=path)
-        found = search.stretch(keep, is_alone=self._is_alone)
+        found = search.stretch(keep, is_alone=self._is_alone and self._request.lines > 0)
         following = found.next
         if following is not None and self._has_got_on:
             return False  # the next page begins with it

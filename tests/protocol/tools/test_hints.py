@@ -27,6 +27,8 @@ pytestmark = pytest.mark.anyio
 
 BUDGET = 6_000
 MAX_CALLS = 300
+MEMBERS = 40
+"""Characters for the names of the members, which are longer than the words of a short text."""
 ROWS = 400
 LONG_TEXT = "".join(f"line {n} of a long text with a word\n" for n in range(600))
 WIDE_TEXT = "word " + "".join(f"{n:07}" for n in range(2_000))
@@ -108,10 +110,11 @@ class Caller:
         self._schemas[name].validate(arguments)
         result = await self._wire.result("tools/call", {"name": name, "arguments": arguments})
         assert not result.get("isError"), (name, arguments, words(result))
-        if name in ("list_resources", "resource_metadata"):
+        if name in ("list_resources", "resource_metadata") or "show" in arguments:
             structured = result["structuredContent"]
             encoded = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
-            assert len(encoded) <= 1.3 * len(words(result))
+            names = MEMBERS if "show" in arguments else 0
+            assert len(encoded) <= 1.3 * len(words(result)) + names
         return result
 
     def hints(self, name: str, arguments: Mapping[str, Any], text: str) -> Iterator[Hint]:
@@ -209,6 +212,11 @@ async def test_all_other_hints_of_every_tool_are_taken(wire: Wire) -> None:
         ("read_resource", {"uri": "test://one/products", "rows": "2"}),
         ("query_table", {"uri": "products", "by": "name"}),
         ("search_resources", {"query": "title", "in": "names"}),
+        *(
+            ("search_resources", {"query": "title", "show": show, **more})
+            for show in ("files", "counts")
+            for more in ({}, {"in": "names"}, {"uri": "notes"}, {"uri": "test://one/notes/7"})
+        ),
         ("resource_metadata", {"uri": "notes"}),
     ]
     for name, arguments in calls:
@@ -237,6 +245,19 @@ async def test_documents_of_a_folder_are_read_whole(wire: Wire) -> None:
         ("search_resources", {"query": "word"}),
     ):
         assert await caller.chain(name, **arguments)
+    for show in ("files", "counts"):
+        for more in ({"uri": "long.txt"}, {"uri": "many"}, {"in": "text"}):
+            asked = {"query": "word", "show": show, **more}
+            pages = await caller.chain("search_resources", **asked)
+            contents = [page["structuredContent"] for page in pages]
+            found = [content["base"] + path for content in contents for path in content["files"]]
+            assert (
+                len(found)
+                == len(set(found))
+                == {"long.txt": 1, "many": 300}.get(more.get("uri", ""), 302 + ROWS - 2)
+            )
+            assert contents[-1]["matches"] == sum(content["shown"] for content in contents)
+            assert len(pages) < 6
 
 
 @pytest.mark.parametrize(

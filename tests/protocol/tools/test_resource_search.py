@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import validate
 
-from resource_server.catalog.catalog import CatalogLimits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.mount import Mount
 from resource_server.cli import server_builder
+from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Resource
 from resource_server.provider.search import (
@@ -23,6 +27,8 @@ from resource_server.provider.search import (
     SearchRequest,
     Unsearched,
 )
+from resource_server.providers.database.provider import Database
+from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.timing import Timing
 from tests.cases import for_each
 from tests.protocol.tools.tooled import STRUCTURED, called, described, refusal, words
@@ -550,6 +556,155 @@ async def test_a_search_that_times_out_reports_its_position() -> None:
         "Nothing yet in 4 documents",
         "Nothing yet in 8 documents",
     ]
+
+
+# -- without lines
+
+PROJECT: Mapping[str, Any] = {
+    "a b.md": "needle\n" * 12_000,
+    "c.md": "x",
+    "src": {"needle.py": "a needle\n" * 2},
+}
+
+
+@for_each("revision", EVERY)
+@for_each(
+    ("asked", "matches", "files"),
+    [
+        ({"show": "files"}, 10_003, ["src/needle.py", "a%20b.md"]),
+        ({"show": "files", "in": "text"}, 10_002, ["src/needle.py", "a%20b.md"]),
+        ({"show": "files", "in": "names"}, 1, ["src/needle.py"]),
+        ({"show": "counts", "in": "names"}, 1, ["src/needle.py"]),
+        ({"show": "counts"}, 10_002, {"src/needle.py": 2, "a%20b.md": 10_000}),
+        ({"show": "counts", "context": 5, "uri": "src"}, 2, {"src/needle.py": 2}),
+        ({"show": "counts", "uri": "test://one/src/needle.py"}, 2, {"src/needle.py": 2}),
+    ],
+)
+async def test_paths_or_counts_are_shown_below_one_base(
+    revision: str, asked: dict[str, Any], matches: int, files: list[str] | dict[str, int]
+) -> None:
+    wire = Wire(await on(PROJECT), revision)
+    result = await called(wire, "search_resources", revision, query="needle", **asked)
+    head, base, *rows = words(result).splitlines()
+    is_least = matches > 10_000
+    count = "1 match" if matches == 1 else f"{matches} matches"
+    assert head == (f"at least {count}" if is_least else count)
+    number = "1 resource" if len(files) == 1 else f"{len(files)} resources"
+    assert base.partition(" (")[0].rstrip(":") == f"{number} below test://one/"
+    if isinstance(files, list):
+        assert rows == files
+    else:
+        assert rows == [f"{path} {n}{'+' * (n == 10_000)}" for path, n in files.items()]
+        assert base.endswith(" (path, matching lines):")
+    if revision in STRUCTURED:
+        content = result["structuredContent"]
+        assert [*content["files"]] == [*files]
+        assert content == {
+            **{"matches": matches, "shown": matches, "complete": True},
+            **({"atLeast": True} if is_least else {}),
+            **{"base": "test://one/", "files": files},
+        }
+
+
+@pytest.mark.parametrize(
+    ("more", "budget", "pages"),
+    [
+        ({"show": "files"}, 25_000, 2),
+        ({"show": "counts", "limit": 70}, 25_000, 5),
+        ({"show": "counts"}, 1_000, None),
+    ],
+)
+async def test_pages_without_lines_have_every_resource_once(
+    tmp_path: Path, more: dict[str, Any], budget: int, pages: int | None
+) -> None:
+    for number in range(310):
+        (tmp_path / f"{number:03}.txt").write_text("needle\n" * (number % 7 + 1))
+    wire = Wire(await server_of(Filesystem(tmp_path), tools=ToolSettings(budget=budget)), REVISION)
+    seen: list[str] = []
+    asked: dict[str, Any] = {"query": "needle", **more}
+    shown = taken = 0
+    while asked:
+        result = await called(wire, "search_resources", REVISION, **asked)
+        found = result["structuredContent"]
+        assert found["matches"] == sum(number % 7 + 1 for number in range(310))
+        assert max(len(words(result)), len(json.dumps(found, separators=(",", ":")))) <= budget
+        shown += found["shown"]
+        taken += 1
+        seen += found["files"]
+        following = re.findall("There is more: call again with (.*)", words(result))
+        asked = {**asked, "cursor": found["next"]} if "next" in found else {}
+        assert [json.loads(each) for each in following] == [asked] * bool(asked)
+    assert seen == [f"{number:03}.txt" for number in range(310)]
+    assert shown == sum(number % 7 + 1 for number in range(310))
+    assert pages is None or taken == pages
+
+
+async def test_what_was_not_searched_is_said_first_with_a_call_that_shows_the_same() -> None:
+    gaps = [Unsearched(("a.pdf",), "not converted yet", by_itself=True)]
+    wire = Wire(await unsearched(*gaps, Unsearched(("x",), "not text", count=2)), REVISION)
+    for show in ("files", "counts"):
+        asked = {"query": "x", "in": "text", "show": show}
+        result = await called(wire, "search_resources", REVISION, **asked)
+        head, again = words(result).split(". Search it by ")
+        said = "0 matches in 6 of 9 documents; not searched: a.pdf (not converted yet), 2 not text"
+        assert head == said
+        assert json.loads(again) == {**asked, "uri": "test://one/a.pdf"}
+        content = result["structuredContent"]
+        assert content["complete"] is False
+        assert content["unsearchedCount"] == 3
+        assert content["unsearched"] == [
+            {"uri": "test://one/a.pdf", "why": "not converted yet"},
+            {"why": "not text", "count": 2},
+        ]
+
+
+async def test_rows_and_documents_of_several_mounts_share_the_base_of_most(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "docs" / f"{name}.md").write_text("needle\nneedle\n")
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
+        database.executescript(
+            "create table notes (id integer primary key, title text, note text);"
+            "insert into notes values (1, 'needle', 'a needle'), (2, 'x', 'needle'), (3, 'x', 'x');"
+        )
+    rows, docs = Database(f"sqlite:///{tmp_path / 'shop.db'}"), Filesystem(tmp_path / "docs")
+    counts = {"a.md": 2, "b.md": 2, "notes/1": 2, "notes/2": 1}
+    for shop, base, before, rest in (
+        ("file:///shop/", "file:///", "project/", "shop/"),
+        ("sqlite://shop/", "file:///project/", "", "sqlite://shop/"),
+    ):
+        mounts = [Mount("project", "file:///project/", docs), Mount("shop", shop, rows)]
+        expected = {(rest if "/" in path else before) + path: n for path, n in counts.items()}
+        async with Catalog(mounts, timing=PATIENT) as catalog:
+            wire = Wire(Server(catalog, timing=PATIENT), REVISION)
+            for show, files in (("counts", expected), ("files", [*expected])):
+                asked = {"query": "needle", "in": "text", "show": show}
+                result = await called(wire, "search_resources", REVISION, **asked)
+                found = result["structuredContent"]
+                assert (found["base"], found["files"]) == (base, files)
+                assert found["shown"] == found["matches"] == 7
+                for path in expected:  # alone, as it is printed
+                    read = await called(wire, "read_resource", REVISION, uri=path)
+                    assert "needle" in words(read)
+
+
+@pytest.mark.parametrize(("show", "share"), [("files", 0.2), ("counts", 0.25)])
+async def test_a_real_search_without_lines_takes_a_fifth_of_the_characters(
+    show: str, share: float
+) -> None:
+    wire = Wire(await server_of(Filesystem(ROOT / "resource_server"), timing=PATIENT), REVISION)
+    for query in ("deadline", "LineQuery"):
+        asked = {"query": query, "files": "*.py", "in": "text", "limit": 100}
+        lines = await called(wire, "search_resources", REVISION, **asked)
+        result = await called(wire, "search_resources", REVISION, show=show, **asked)
+        content = result["structuredContent"]
+        base = content["base"]
+        assert {base + path for path in content["files"]} == {
+            file["uri"] for file in lines["structuredContent"]["files"]
+        }
+        assert len(words(result)) <= share * len(words(lines))
+        encoded = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        assert len(encoded) <= 1.3 * len(words(result))
 
 
 # -- very many matches

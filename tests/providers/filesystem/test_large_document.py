@@ -447,3 +447,14 @@ async def test_pages_of_a_large_document_pass_over_no_line(tmp_path: Path) -> No
         asked["cursor"] = result["next"]
     assert found == [number * 7 for number in range(1, len(found) + 1)]
     assert len(found) > 2000
+
+
+async def test_the_lines_of_a_large_document_are_counted_in_one_call(tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text(LOG[: len(LOG) // 2])
+    wire = Wire(await server_of(Filesystem(tmp_path, max_size=SMALL)), LATEST)
+    asked: dict[str, Any] = {"query": "needle", "uri": "test://one/app.log"}
+    for limit in ({}, {"limit": 1}):
+        result = await called(wire, "search_resources", LATEST, show="counts", **limit, **asked)
+        content = result["structuredContent"]
+        assert content["files"] == {"app.log": LOG[: len(LOG) // 2].count("needle")}
+        assert content["complete"] is True
