@@ -152,7 +152,7 @@ def search_tool(*, has_expressions: bool) -> Tool:
             show={
                 **_TEXT,
                 "enum": ["lines", "files", "counts"],
-                "description": "Default: lines. files: paths only; counts: and how many lines match",
+                "description": "files: paths only; counts: paths and how many lines match",
             },
             cursor=_CURSOR,
         ),
