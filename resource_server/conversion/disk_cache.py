@@ -29,7 +29,7 @@ MAX_CACHE_BYTES: Final = 256 * 1024 * 1024
 _KEPT_SHARE: Final = 0.9
 """Share of the maximum that remains when the oldest files are removed."""
 _MAX_FILE_BYTES: Final = 2 * MAX_BYTES
-_FORMAT: Final = b"conversion 1\n"
+_FORMAT: Final = b"conversion 2\n"
 _DIGEST_BYTES: Final = 16
 _RESERVED: Final = "~"
 """Start of the names of files that are being written."""

@@ -54,13 +54,14 @@ class Converted(msgspec.Struct, frozen=True, tag=True):
     mime_type: str
     text: str | None
     image: bytes | None
+    is_picture: bool = False
 
     @classmethod
     def of(cls, part: Part) -> Converted:
         """Return the message of a part."""
         data = part.data
         text, image = (data, None) if isinstance(data, str) else (None, data)
-        return cls(part.number, part.total, part.mime_type, text, image)
+        return cls(part.number, part.total, part.mime_type, text, image, part.is_picture)
 
     @property
     def part(self) -> Part:
@@ -72,7 +73,7 @@ class Converted(msgspec.Struct, frozen=True, tag=True):
         if len(self.mime_type) > _MAX_MEDIA_TYPE:
             raise ValueError("media type")
         data = self.text or "" if self.image is None else self.image
-        return Part(data, self.number, self.total, self.mime_type)
+        return Part(data, self.number, self.total, self.mime_type, self.is_picture)
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

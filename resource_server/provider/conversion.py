@@ -47,6 +47,8 @@ class Part(msgspec.Struct, frozen=True):
     total: int | None = None
     """Number of parts in the whole document, if known by now."""
     mime_type: str = MARKDOWN
+    is_picture: bool = False
+    """Whether it shows pictures and no text: a search tells that it could not look into them."""
 
 
 class Converter(Protocol):

@@ -15,8 +15,15 @@ _STYLES = (
 )
 
 
+SCAN = "q 612 0 0 792 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q"
+"""What a page draws that is a picture."""
+
+
 def pdf(*pages: str) -> bytes:
-    """Return a document with a line and a link on each page; an empty page has no text."""
+    """Return a document with a line and a link on each page; an empty page has no text.
+
+    A page of `SCAN` is a picture.
+    """
     kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -25,6 +32,7 @@ def pdf(*pages: str) -> bytes:
     ]
     for at, text in enumerate(pages):
         drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" if text else ""
+        drawn = SCAN if text == SCAN else drawn
         link = f"<< /S /URI /URI (https://example.com/{at + 1}) >>"
         objects += [
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792]"

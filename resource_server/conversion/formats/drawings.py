@@ -24,6 +24,7 @@ _MAX_POINTS: Final = 1_000
 """Points of a series that are shown."""
 _MAX_SERIES: Final = 50
 _MAX_NODES: Final = 2_000
+_PICTURES: Final = re.compile(r"(?:\[Image(?:: [^][]*| not shown)\]\s*)+")
 
 _Points = Mapping[int, str]
 
@@ -164,6 +165,11 @@ def picture_text(shape: Element) -> str:
         return f"[{kind}: {escape(description, quote=False)}]"
     is_shown = kind != "Image" or "blip" in names or "imagedata" in names
     return f"[{kind} not shown]" if is_shown else ""
+
+
+def is_picture(text: str) -> bool:
+    """Return whether Markdown has descriptions of pictures, or marks of them, and no text."""
+    return _PICTURES.fullmatch(text) is not None
 
 
 def _about(shape: Element) -> Element | None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, BinaryIO, Final
 
 import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
@@ -34,6 +34,8 @@ _MAX_LINKS = 200
 _MAX_HEADINGS = 10_000
 _MAX_ANNOTATIONS = 1_000
 """Annotations of a page that are looked at."""
+_MAX_OBJECTS = 10_000
+"""Objects of a page without text among which a picture is looked for."""
 _MAX_TEXT_BYTES = 64 * 1024
 _NO_COMMENTS = frozenset((_pdfium.FPDF_ANNOT_LINK, _pdfium.FPDF_ANNOT_POPUP))
 _PASSWORD = 1 << 13
@@ -65,7 +67,8 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         return
     headings = _headings(document)
     for number in range(request.first, last + 1):
-        yield Part(_markdown(document, number, headings.get(number, ())), number, total)
+        text, is_picture = _markdown(document, number, headings.get(number, ()))
+        yield Part(text, number, total, is_picture=is_picture)
 
 
 def _open(file: BinaryIO) -> Any:
@@ -98,11 +101,15 @@ def _headings(document: Any) -> Mapping[int, list[tuple[int, str]]]:
     return found
 
 
-def _markdown(document: Any, number: int, headings: list[tuple[int, str]] | tuple[()]) -> str:
+def _markdown(
+    document: Any, number: int, headings: list[tuple[int, str]] | tuple[()]
+) -> tuple[str, bool]:
+    """Return the text of a page, and whether that is only in pictures."""
     page = _page(document, number)
     text_page = page.get_textpage()
     text = _page_text(text_page)
     lines = _with_headings(text.split("\n"), headings)
+    is_picture = not text and _has_picture(page)
     if not text:
         lines = ["[This page is a picture: it has no text. Read it with format=png.]"]
     links = _links(document, page, text_page)
@@ -120,7 +127,14 @@ def _markdown(document: Any, number: int, headings: list[tuple[int, str]] | tupl
             parts += [f"#### {title}", "\n".join(f"- {line}" for line in lines)]
     text_page.close()
     page.close()
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts) + "\n", is_picture
+
+
+def _has_picture(page: Any) -> bool:
+    objects = islice(page.get_objects(max_depth=4), _MAX_OBJECTS)
+    with suppress(_library.PdfiumError):  # a damaged object ends the list
+        return any(each.type == _pdfium.FPDF_PAGEOBJ_IMAGE for each in objects)
+    return False
 
 
 def _with_headings(lines: list[str], headings: list[tuple[int, str]] | tuple[()]) -> list[str]:

@@ -18,7 +18,7 @@ from resource_server.conversion.formats.blocks import (
     html_lines,
     lists_of,
 )
-from resource_server.conversion.formats.drawings import Drawing
+from resource_server.conversion.formats.drawings import Drawing, is_picture
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.errors import ConversionError
 from resource_server.provider.conversion import ConversionRequest, Part
@@ -51,12 +51,13 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     slides = _OpenSlides(archive) if "content.xml" in archive else _PowerPoint(archive)
     total = slides.total
     for number in range(max(request.first, 1), min(request.last or total, total) + 1):
-        yield Part(_markdown(number, slides.slide(number - 1)), number, total)
+        slide = slides.slide(number - 1)
+        title = f"<h3>{slide.title}</h3>" if slide.title else ""
+        text = markdown_of(title + lists_of([*slide.blocks, *slide.footers])).strip()
+        yield Part(_markdown(number, slide, text), number, total, is_picture=is_picture(text))
 
 
-def _markdown(number: int, slide: _Slide) -> str:
-    title = f"<h3>{slide.title}</h3>" if slide.title else ""
-    text = markdown_of(title + lists_of([*slide.blocks, *slide.footers])).strip()
+def _markdown(number: int, slide: _Slide, text: str) -> str:
     pieces = [f"## Slide {number}{' (hidden)' if slide.is_hidden else ''}"]
     pieces.append(text or "[This slide has no text.]")
     if slide.notes:

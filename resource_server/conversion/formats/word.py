@@ -29,7 +29,7 @@ from resource_server.conversion.formats.blocks import (
     sections_of,
     table_of,
 )
-from resource_server.conversion.formats.drawings import Drawing, is_hidden, picture_text
+from resource_server.conversion.formats.drawings import Drawing, is_hidden, is_picture, picture_text
 from resource_server.conversion.formats.formulas import latex_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.errors import ConversionError
@@ -72,7 +72,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
         raise ConversionError("it is nested too deeply") from None
     text = markdown_of(html)
     if request.first <= 1:
-        yield Part(text or "[The document has no text.]\n", 1, 1)
+        yield Part(text or "[The document has no text.]\n", 1, 1, is_picture=is_picture(text))
 
 
 @dataclass(frozen=True, slots=True)

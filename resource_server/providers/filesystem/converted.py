@@ -401,6 +401,9 @@ class PlacedText(msgspec.Struct, frozen=True):
     is_cut: bool = False
     """Whether the document goes on, and no other text follows."""
     lines_before: int = 0
+    parts: int = 1
+    pictures: int = 0
+    """Number of parts without text, whose pictures may have some."""
 
     def placed(self, line: int, text: str) -> str:
         """Return a line with the name of the part that it is in."""
@@ -513,7 +516,15 @@ class ConvertedText:
         data = converted_range.joined_text(conversion)
         if not wanted.converter.is_verbatim:
             data = markdown.with_plain_cells(data)
-        return PlacedText(data, begins, names, conversion.is_cut, lines_before)
+        return PlacedText(
+            data,
+            begins,
+            names,
+            conversion.is_cut,
+            lines_before,
+            len(conversion.parts),
+            sum(part.is_picture for part in conversion.parts),
+        )
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""

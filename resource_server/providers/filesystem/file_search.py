@@ -78,6 +78,7 @@ _NOT_UTF8 = "partly not UTF-8, and too large to guess its encoding"
 _MAX_NAMES = 1024
 _NOT_CONVERTED = "not converted yet"
 _GROWN = "has grown meanwhile"
+_PICTURES, _SOME_PICTURES = "only pictures without text", "partly pictures without text"
 _CUT = "too long: its beginning was searched"
 
 
@@ -466,7 +467,7 @@ class _LineSearch:
                 keep = lines_to_keep(self._request, self._quoted)
                 found = self._documents.matches(fd, status.st_size, path, rules, keep)
                 if isinstance(found, Missed):
-                    self._miss(path, found.why, by_itself=found.by_itself, is_late=found.is_late)
+                    self._miss(path, found)
                     found = found.matches
                 self._add(found, path, status, rules)
         except OSError as error:
@@ -474,16 +475,20 @@ class _LineSearch:
         except OutOfTime:
             if self._has_got_on:
                 return False
-            self._miss(path, _TOO_SLOW, is_late=True)
+            self._miss(path, Missed(_TOO_SLOW, is_late=True))
         finally:
             os.close(fd)
         return True
 
-    def _miss(
-        self, path: Path, why: str, *, by_itself: bool = False, is_late: bool = False
-    ) -> None:
-        self._gaps.add(path, why, by_itself=by_itself, is_late=is_late)
-        self._is_exact = self._is_exact and not is_late
+    def _miss(self, path: Path, missed: Missed) -> None:
+        self._gaps.add(
+            path,
+            missed.why,
+            by_itself=missed.by_itself,
+            in_part=missed.in_part,
+            is_late=missed.is_late,
+        )
+        self._is_exact = self._is_exact and not missed.is_late
 
     def _add(
         self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
@@ -523,7 +528,7 @@ class _LineSearch:
         is_left = following is not None and following.offset >= _FOLDER_BYTES and not self._is_alone
         if is_window and self._best.is_continued and not is_left:
             # The first page of the window has searched all of it.
-            self._miss(path, _TOO_SLOW, is_late=True)
+            self._miss(path, Missed(_TOO_SLOW, is_late=True))
             return True
         if not is_window or (is_left and place is None):
             self._add(found.matches, path, status, rules)
@@ -575,6 +580,8 @@ class Missed(NamedTuple):
     matches: Matches = NO_MATCHES
     is_late: bool = False
     """As in `Gaps.add`."""
+    in_part: bool = False
+    """As in `Unsearched`."""
 
 
 class DocumentSearcher:
@@ -693,11 +700,13 @@ class DocumentSearcher:
         """Return the matching lines of a document as text, each with the place where it is."""
         found, missed = NO_MATCHES, ""
         is_begun = False
+        parts = pictures = 0
         try:
             for text in texts(self._converted) if self._converted is not None else ():
                 more = self._in_text(text, keep - found.shown, path)
                 found = more.after(found, text.lines_before) if is_begun else more
                 is_begun = True
+                parts, pictures = parts + text.parts, pictures + text.pictures
                 missed = _CUT if text.is_cut else missed
         except (NotConvertedYet, ResourceBusy, OutOfTime) as error:
             if isinstance(error, OutOfTime) and not self._is_alone:
@@ -709,7 +718,10 @@ class DocumentSearcher:
         except ConversionError as error:
             said = str(error).removeprefix("this document ").removeprefix("cannot be converted: ")
             return Missed(f"cannot be converted: {said}", matches=found)
-        return Missed(missed, not self._is_alone, found) if missed else found
+        if missed or not pictures:
+            return Missed(missed, not self._is_alone, found) if missed else found
+        is_some = pictures < parts
+        return Missed(_SOME_PICTURES if is_some else _PICTURES, matches=found, in_part=is_some)
 
     def _in_text(self, text: PlacedText, keep: int, path: Path) -> Matches:
         """Return the matching lines of a part of a document, with their places."""

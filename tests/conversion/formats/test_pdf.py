@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from resource_server.conversion.formats.pdf import convert
 from resource_server.provider.conversion import ConversionRequest
 from tests.cases import for_each
+from tests.conversion.portable import SCAN, pdf
 from tests.conversion.samples.pages import placed_pdf
 
 _ROWS = (("City", "Height", "Note"), ("La Paz", "3,640.5", "a|b"), ("Lhasa", "", "x"))
@@ -71,3 +72,9 @@ def test_no_letter_is_lost_or_repeated_where_lines_overlap(pitch: float) -> None
     text = _text(*lines).replace("## Page 1\n\n### Page\n", "")
     for letter in "Qxzj6.":
         assert text.partition("- <")[0].count(letter) == 4, (letter, text)
+
+
+def test_a_page_is_a_picture_if_it_shows_one_and_no_text() -> None:
+    request = ConversionRequest(media_type="application/pdf")
+    parts = convert(io.BytesIO(pdf("text", SCAN, "")), request)
+    assert [part.is_picture for part in parts] == [False, True, False]

@@ -189,3 +189,11 @@ def test_a_confined_worker_converts_presentations() -> None:
     assert list(results[0].parts) == parts_of(convert, _pptx())
     assert isinstance(results[1], ConversionError)
     assert isinstance(results[2], Conversion)
+
+
+def test_a_slide_is_a_picture_if_it_shows_one_and_no_text() -> None:
+    picture = "<p:pic><p:nvPicPr><p:cNvPr/></p:nvPicPr><p:blipFill><a:blip/></p:blipFill></p:pic>"
+    for shapes, is_picture in (((picture,), True), ((picture, _shape("x")), False), ((), False)):
+        members = {**unzipped(_pptx()), "ppt/slides/slide1.xml": _slide(*shapes)}
+        *_, last = parts_of(convert, zipped(members))
+        assert last.is_picture is is_picture

@@ -309,3 +309,15 @@ def test_a_chart_in_the_text_is_a_table() -> None:
         "</c:chartSpace>",
     )
     assert "|  | North |\n| --- | --- |\n| Q1 | 7 |\n" in text
+
+
+_PICTURE = (
+    '<w:r><w:drawing><wp:inline><wp:docPr id="1" descr="a plan"/><a:blip xmlns:a="a"/></wp:inline>'
+    "</w:drawing></w:r>"
+)
+
+
+def test_a_document_is_a_picture_if_it_shows_some_and_no_text() -> None:
+    bodies = (f"<w:p>{_PICTURE}{_PICTURE}</w:p>", f"<w:p>{_PICTURE}{_run('fact')}</w:p>", "")
+    parts = [part for body in bodies for part in parts_of(convert, _docx(body))]
+    assert [part.is_picture for part in parts] == [True, False, False]

@@ -52,7 +52,7 @@ from resource_server.runtime.timing import Timing
 from tests.cases import for_each
 from tests.conversion.formats.zipped import zipped
 from tests.conversion.pools import LINUX
-from tests.conversion.portable import pdf, xlsx
+from tests.conversion.portable import SCAN, pdf, xlsx
 from tests.conversion.samples import SAMPLES
 from tests.protocol.tools.tooled import called, refusal, words
 from tests.protocol.wire import Wire, server_of
@@ -994,6 +994,22 @@ async def test_page_251_of_300_is_found_in_the_folder_and_in_the_document(tmp_pa
         result = await called(wire, "search_resources", LATEST, query="INV-00250", **uri)
         assert words(result).splitlines()[2].endswith(": [page 251] INV-00250")
         assert result["structuredContent"]["complete"] is True
+
+
+async def test_a_search_names_documents_with_pictures_in_the_place_of_text(tmp_path: Path) -> None:
+    (tmp_path / "book.pdf").write_bytes(pdf("The needle", SCAN, ""))
+    (tmp_path / "other.pdf").write_bytes(pdf("The needle", ""))
+    (tmp_path / "scan.pdf").write_bytes(pdf(SCAN, SCAN))
+    wire = Wire(await server_of(Filesystem(tmp_path), timing=PATIENT), LATEST)
+    result = await called(wire, "search_resources", LATEST, query="needle")
+    assert words(result).splitlines()[0] == (
+        "2 matches in 2 of 3 documents; not searched: book.pdf (partly pictures without text), "
+        "scan.pdf (only pictures without text)"
+    )
+    asked = {"query": "needle", "uri": "test://one/scan.pdf"}
+    result = await called(wire, "search_resources", LATEST, **asked)
+    assert words(result) == "0 matches; not searched: scan.pdf (only pictures without text)"
+    assert result["structuredContent"]["complete"] is False
 
 
 async def test_a_slow_document_of_a_folder_is_named_and_the_next_search_has_it(
