@@ -22,9 +22,13 @@ _OTHER_REASONS = "not searched for other reasons"
 class Gaps:
     """Resources that were not searched: each that a search alone would, the others by reason."""
 
-    def __init__(self, *, is_continued: bool = False) -> None:
-        """Collect those of a page; one that `is_continued` has the gaps of its window behind it."""
+    def __init__(self, *, is_continued: bool = False, names_each: bool = False) -> None:
+        """Collect those of a page; one that `is_continued` has the gaps of its window behind it.
+
+        With `names_each`, the first ones are named, whatever their reason.
+        """
         self._is_continued = is_continued
+        self._names_each = names_each
         self._named: list[Unsearched] = []
         self._by_reason: dict[str, Unsearched] = {}
 
@@ -44,7 +48,7 @@ class Gaps:
         """
         if self._is_continued and not is_late:
             return
-        if by_itself and len(self._named) < _MAX_ENTRIES:
+        if (by_itself or self._names_each) and len(self._named) < _MAX_ENTRIES:
             self._named.append(Unsearched(path, why, by_itself, count, in_part))
             return
         if why not in self._by_reason and len(self._by_reason) >= _MAX_ENTRIES - 1:

@@ -28,7 +28,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Unsearched
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -57,6 +57,7 @@ from resource_server.providers.database.reading.exposed_table import (
 from resource_server.providers.database.reading.like_patterns import like_patterns, trigram_query
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
+from resource_server.search.coverage import Gaps
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import MAX_LINES, LineQuery, lines_to_keep
@@ -89,9 +90,6 @@ _MAX_NAMED = 10
 """Maximum tables named in a message, with their searched columns."""
 _MAX_COLUMNS = 5
 """Maximum columns of a table that are named as not searched."""
-_MAX_GAPS = 40
-"""Maximum tables that are named as not searched whole."""
-_OTHER_GAPS = "tables not searched whole"
 _TOO_SLOW = "takes too long"
 _HAS_DIGIT = re.compile(r"\d").search
 _FILTER = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
@@ -163,7 +161,7 @@ class DatabaseSearch:
             is_shared=isinstance(address, DatabaseAddress | SchemaAddress),
         )
         page = await rows.found(found, within, after)
-        return replace(page, unsearched=rows.gaps) if rows.gaps else page
+        return replace(page, unsearched=rows.gaps.entries())
 
     async def _check_columns(self, table: TableName) -> None:
         """Check that some column of a table is searched.
@@ -455,7 +453,7 @@ class _RowSearch:
         self._looked_at = self._beyond = 0
         sought_texts = (sought.text, *sought.words)
         self._may_be_number = sought.is_pattern or any(map(_HAS_DIGIT, sought_texts))
-        self.gaps: list[Unsearched] = []
+        self.gaps = Gaps(names_each=True)
         """Tables that were begun and not searched whole."""
         self._is_counting = False
         """Whether the page is full, and the other matches are counted."""
@@ -529,13 +527,8 @@ class _RowSearch:
 
     def _add_gap(self, table: TableName, why: str) -> None:
         self._saw(1)
-        if len(self.gaps) < _MAX_GAPS:
-            is_slow = why.endswith(_TOO_SLOW)
-            path = address_path(TableAddress(table))
-            self.gaps.append(Unsearched(path, why, is_slow, in_part=True))
-        else:
-            last = self.gaps[-1]
-            self.gaps[-1] = replace(last, why=_OTHER_GAPS, count=last.count + 1)
+        path, is_slow = address_path(TableAddress(table)), why.endswith(_TOO_SLOW)
+        self.gaps.add(path, why, by_itself=is_slow, in_part=True)
 
     def _gap_of(self, exposed: ExposedTable) -> str | None:
         """Return what is not searched of a table and may hold what is sought, in words."""

@@ -802,3 +802,18 @@ def test_all_pages_together_contain_exactly_the_matching_rows(
 
     expected = [f"t/{n}" for n, row in enumerate(rows) if sought.casefold() in row.casefold()]
     assert asyncio.run(found()) == expected
+
+
+async def test_every_reason_is_said_of_many_tables_that_are_not_searched_whole(
+    tmp_path: Path,
+) -> None:
+    views = [f"create view v{number:02} as select 'x' as name;" for number in range(45)]
+    table = "create table z (id integer primary key, name text, pin text);"
+    path = write(tmp_path / "many.db", "".join([*views, table]))
+    async with (
+        owner_of(f"sqlite:///{path}") as owner,
+        searched(owner, tables={"z": NAME}) as it,
+    ):
+        page = await it.page("nothing")
+    assert sum(gap.count for gap in page.unsearched) == 46
+    assert {gap.why for gap in page.unsearched} == {"its rows have no key", "column pin"}
