@@ -397,24 +397,13 @@ class GuardedProvider:
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
         """See `SupportsSearch.search`."""
-        page = await self._call(
-            "search", request, below=below, after=after, limit=limit, deadline=deadline
+        page = _search_page(
+            await self._call(
+                "search", request, below=below, after=after, limit=limit, deadline=deadline
+            )
         )
-        if not isinstance(page, SearchPage):
-            raise _broken("search()", "a SearchPage", page)
-        for hit in _all("search()", Hit, page.hits):
-            if not isinstance(cast("object", hit.resource), Resource):
-                raise _broken("search()", "hits with a Resource", hit.resource)
-            _all("search()", MatchedLine, hit.lines)
-            if not isinstance(cast("object", hit.matches), int | None):
-                raise _broken("search()", "a number of matches", hit.matches)
-        for gap in _all("search()", Unsearched, page.unsearched):
-            if not isinstance(cast("object", gap.why), str):
-                raise _broken("search()", "reasons in words", gap.why)
-            if not isinstance(cast("object", gap.count), int):
-                raise _broken("search()", "a number of resources that were not searched", gap.count)
-        if not isinstance(cast("object", page.beyond), int):
-            raise _broken("search()", "a number of matches beyond", page.beyond)
+        for later in page.later.values():
+            _search_page(later)
         return page
 
     async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Skill]:
@@ -583,6 +572,26 @@ def _pairs(method: str, first: type, found: object) -> Sequence[object]:
         if not isinstance(one, first) or not isinstance(other, str):
             raise _broken(method, f"pairs of {first.__name__} and str", pair)
     return pairs
+
+
+def _search_page(page: object) -> SearchPage:
+    """Return a page of a search whose members have the right types."""
+    if not isinstance(page, SearchPage):
+        raise _broken("search()", "a SearchPage", page)
+    for hit in _all("search()", Hit, page.hits):
+        if not isinstance(cast("object", hit.resource), Resource):
+            raise _broken("search()", "hits with a Resource", hit.resource)
+        _all("search()", MatchedLine, hit.lines)
+        if not isinstance(cast("object", hit.matches), int | None):
+            raise _broken("search()", "a number of matches", hit.matches)
+    for gap in _all("search()", Unsearched, page.unsearched):
+        if not isinstance(cast("object", gap.why), str):
+            raise _broken("search()", "reasons in words", gap.why)
+        if not isinstance(cast("object", gap.count), int):
+            raise _broken("search()", "a number of resources that were not searched", gap.count)
+    if not isinstance(cast("object", page.beyond), int):
+        raise _broken("search()", "a number of matches beyond", page.beyond)
+    return page
 
 
 def _broken(method: str, promised: str, found: object) -> ResourceServerError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from resource_server import media_types
 from resource_server.catalog.contract_guard import GuardedProvider
@@ -20,11 +19,11 @@ from resource_server.errors import (
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns
-from resource_server.search import ranking
-from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE, Gaps
+from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
-from resource_server.search.text_match import NO_MATCHES, LineQuery, Matches, lines_to_keep
+from resource_server.search.text_hits import TextHits
+from resource_server.search.text_match import NO_MATCHES, LineQuery, Matches
 from resource_server.search.top_k import INVALID, TopK
 
 WALK_PAGE = 100
@@ -150,17 +149,13 @@ class _TextSearch:
         self._walk = walk
         self._deadline = deadline
         self._files = None if request.files is None else FileGlob(request.files)
-        self._best = TopK[Hit](ranking.key, after, limit, has_windows=False)
+        self._hits = TextHits(request, after, limit, has_windows=False)
         self._is_first = after is None
-        self._looked_at = self._quoted = 0
-        self._gaps = Gaps(is_continued=self._best.is_continued)
-        self._is_exact = True
-        """Whether all matching lines of all documents were counted."""
         self._has_failed = False
 
     async def page(self) -> SearchPage:
         """Return a page of hits: the best of all, or of the first in walk order if time is over."""
-        best = self._best
+        best = self._hits.best
         self._walk.start_after(best.start)
         last: Path | None = None
         is_enough = False
@@ -174,8 +169,7 @@ class _TextSearch:
                 if last is None:
                     # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
-                    self._gaps.add(last, _TOO_SLOW, is_late=True)
-                    self._is_exact = False
+                    self._hits.miss(last, _TOO_SLOW, is_late=True)
                 if not is_enough and best.is_full and not best.is_continued:
                     is_enough = True
                     until = time.monotonic() + self._request.count_s
@@ -186,17 +180,8 @@ class _TextSearch:
         return self._page(None)
 
     def _page(self, last: Path | None) -> SearchPage:
-        hits, following, beyond = self._best.page(last)
-        # What is walked once more was reported with the first page.
-        is_new = not self._best.is_continued
-        return SearchPage(
-            hits=hits,
-            next=following,
-            looked_at=self._looked_at * is_new,
-            total=self._looked_at if last is None and self._is_first else None,
-            unsearched=self._gaps.entries(),
-            beyond=beyond,
-            is_counted=last is None and self._is_exact,
+        return self._hits.page(
+            last, self._hits.looked_at if last is None and self._is_first else None
         )
 
     def _is_late(self) -> bool:
@@ -227,14 +212,10 @@ class _TextSearch:
                 documents -= resource.type == "document"
                 break
             if isinstance(text, str):
-                self._gaps.add(resource.path, text)
-            elif found.count:
-                self._is_exact = self._is_exact and found.is_counted
-                make = partial(found.hit, resource)
-                if self._best.add(resource.path, found.rank, make, found.count):
-                    self._quoted += found.shown
-        self._looked_at += documents
-        self._request.report_progress(documents)
+                self._hits.miss(resource.path, text)
+            else:
+                self._hits.add(resource.path, found, lambda resource=resource: resource)
+        self._hits.look_at(documents)
         return done
 
     async def _text_of(self, resource: Resource) -> bytes | str:
@@ -264,7 +245,7 @@ class _TextSearch:
         return self._files is None or self._files.matches(path)
 
     async def _matches(self, text: bytes, path: Path) -> Matches:
-        keep = lines_to_keep(self._request, self._quoted)
+        keep = self._hits.keep
         if len(text) <= _LOOP_BYTES and not self._request.is_pattern:
             return self._query.matches(text, keep=keep, path=path)
         # Imported here: not every search needs a thread.

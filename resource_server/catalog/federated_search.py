@@ -34,6 +34,7 @@ from resource_server.provider.search import (
     MatchedLine,
     SearchPage,
     SearchRequest,
+    Together,
     Unsearched,
     Where,
 )
@@ -244,9 +245,12 @@ def parse_query(
     if where != "names":
         requests["text"] = text
         if len(words) > 1:
-            requests["text"] = text = msgspec.structs.replace(text, text=typed)
+            text = msgspec.structs.replace(text, text=typed)
             requests["document"] = msgspec.structs.replace(text, together="document")
             requests["most"] = msgspec.structs.replace(text, together="most")
+            # One of two words is sought only if there is nothing else.
+            later: tuple[Together, ...] = ("document", "most")[: len(words) - 1]
+            requests["text"] = msgspec.structs.replace(text, then=later)
     return requests
 
 
@@ -396,6 +400,7 @@ class _PageSearch:
             step: msgspec.structs.replace(
                 request,
                 lines=size * options.quotes,
+                then=() if is_alone else request.then,
                 on_progress=self._count,
                 count_s=timing.search_count_s if options.count else 0.0,
             )
@@ -416,6 +421,8 @@ class _PageSearch:
         self._notes: list[str] = []
         self._beyond: dict[tuple[_Step, str], tuple[int, bool]] = {}
         """By step and mount: the matches after this page, and whether those are all."""
+        self._later: dict[tuple[str, Together], SearchPage] = {}
+        """By mount and the way in which the words occur: first pages that are known already."""
         self._gave_way = set[str]()
         """Mounts whose text is searched further when those after them have had their turn."""
         self._rounds = 0
@@ -619,6 +626,7 @@ class _PageSearch:
                 step.total += found.total
         step.looked_at += found.looked_at
         mount = self._mounts[mount_cursor.mount]
+        self._later |= {(mount.name, way): page for way, page in found.later.items()}
         if step.step in ("names", "text"):
             # The later steps come to the same documents again.
             self._gaps = [gap for gap in self._gaps if gap.count]
@@ -683,6 +691,9 @@ class _PageSearch:
     ) -> SearchPage | BaseException:
         """Return the page of one mount, or its error; a task's exception could get lost."""
         mount = self._mounts[mount_cursor.mount]
+        known = self._later.get((mount.name, request.together))
+        if known is not None and mount_cursor.after is None and len(known.hits) <= limit:
+            return known
         search = partial(fallback_search.search_mount, mount, walk_page=self._walk_page)
         if "search" in mount.provider.abilities:
             search = mount.provider.search

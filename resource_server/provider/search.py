@@ -6,7 +6,7 @@ faster than that, or in more than names and texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -38,6 +38,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Several words or phrases to find instead of `text`; empty if there is only one."""
     together: Together = "line"
     """How `words` have to occur in a document; a search in `names` needs all of them."""
+    then: tuple[Together, ...] = ()
+    """What the requests that follow have in `together` instead. A search that reads all documents
+    can answer them from the same pass, in `SearchPage.later`."""
     match_case: bool | None = None
     """None: an expression matches case, words do not."""
     files: str | None = None
@@ -126,6 +129,9 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """Matches counted after this page: names, or lines."""
     is_counted: bool = False
     """Whether `beyond` are all matches after this page."""
+    later: Mapping[Together, SearchPage] = {}
+    """First pages of the requests that `SearchRequest.then` announces, where they are known. Each
+    has at most as many hits as those before it leave room for, or one."""
 
 
 @runtime_checkable

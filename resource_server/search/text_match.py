@@ -14,14 +14,14 @@ from __future__ import annotations
 import copy
 import importlib
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Hit, MatchedLine, SearchRequest
+from resource_server.provider.search import Hit, MatchedLine, SearchRequest, Together
 from resource_server.runtime import extras
 from resource_server.search.ranking import BEST, PART, PROSE, DocumentRanker, LineRank, LineRanker
 
@@ -44,6 +44,8 @@ GIL being released; with RE2's default of 8 MiB it takes 250 ms."""
 _MULTI_LINE = "(?m)"
 
 Check: TypeAlias = Callable[[], None]
+Keep: TypeAlias = Mapping[Together, int]
+"""How many lines to quote of a document, by the way in which the words occur in it."""
 Find: TypeAlias = Callable[[bytes, int, int], int]
 """Returns where the first match between two positions begins, or -1."""
 
@@ -63,6 +65,8 @@ class Matches(msgspec.Struct, frozen=True):
     """Number of the line that defines a word or is a heading; None if all are prose."""
     rank: int = 0
     """Rank of the document (`ranking`)."""
+    together: Together = "line"
+    """How the words of the request occur."""
 
     @property
     def is_counted(self) -> bool:
@@ -97,6 +101,7 @@ class Matches(msgspec.Struct, frozen=True):
             earlier.has_more or self.has_more,
             earlier.best or (best if best in [line.number for line in lines] else None),
             min(ranks, default=0),
+            self.together,
         )
 
     def hit(self, resource: Resource) -> Hit:
@@ -155,7 +160,7 @@ class LineQuery:
         self.is_ascii = is_ascii and not request.is_pattern
         """Whether what is sought has the same bytes in nearly every encoding."""
         self._ranker = LineRanker(request)
-        self._together = request.together
+        self._together: Together = request.together
         self._context = request.context
         self.after_line = request.after_line
 
@@ -165,16 +170,21 @@ class LineQuery:
         query.after_line = max(line, 0)
         return query
 
-    def may_be_in(self, data: bytes, check: Check | None = None) -> bool:
-        """Return whether a line may match; `data` need not be text."""
+    def may_be_in(
+        self, data: bytes, check: Check | None = None, ways: Collection[Together] = ()
+    ) -> bool:
+        """Return whether a line may match; `data` need not be text.
+
+        `ways` are those in which the words may occur, by default that of the request.
+        """
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             return True
         if len(self._terms) == 1:
             return _is_in(self._terms[0], data, check)
-        missing = 0
+        most = self._may_miss if "most" in (ways or (self._together,)) else 0
         for term in self._terms:
-            missing += not _is_in(term, data, check)
-            if not self._may_miss(missing):
+            most -= not _is_in(term, data, check)
+            if most < 0:
                 return False
         return True
 
@@ -182,38 +192,38 @@ class LineQuery:
         self,
         data: bytes,
         check: Check | None = None,
-        keep: int = MAX_LINES,
+        keep: int | Keep = MAX_LINES,
         path: Path = (),
     ) -> Matches:
         """Return the matching lines: `keep` of them, their number, and the rank of the document.
 
         Those kept are the first ones. If none of these is the best and that is not prose, it is
-        kept instead of the last.
+        kept instead of the last. The words occur as in the request, or in a way that is in `keep`.
         """
+        ways: Keep = {self._together: keep} if isinstance(keep, int) else keep
         # `$` matches before a line ending, which may be two characters.
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
         ranker = self._ranker.document(path)
-        kept = _Kept(keep, _start_of_line(data, self.after_line), ranker)
-        missing = 0
+        kept = _Kept(max(ways.values()), _start_of_line(data, self.after_line), ranker)
+        together, missing = self._together, 0
         if len(self._terms) == 1:
             count = self._with_term(data, check, kept)
-        elif self._together == "line" and len(data) <= _SLICE:
-            count = self._with_all(data, kept)
         else:
-            count, missing = self._with_most(data, check, kept)
+            together, count, missing = self._with_words(data, check, kept, ways)
         if not count:
             return NO_MATCHES
+        kept.limit(ways[together])
         place = None if self.after_line else kept.keep_best()
         best = None if place is None else 1 + _count_newlines(data, 0, place)
         lines = _quoted_lines(data, kept.places, self._context)
         rank = ranker.rank(data, *kept.best, missing)
-        return Matches(lines, count, len(kept.places), kept.has_more, best, rank)
+        return Matches(lines, count, len(kept.places), kept.has_more, best, rank, together)
 
-    def _may_miss(self, missing: int) -> bool:
-        if self._together == "most":
-            return 2 * missing < max(len(self._terms), 3)
-        return not missing
+    @property
+    def _may_miss(self) -> int:
+        """How many words a document may lack that has most of them."""
+        return (max(len(self._terms), 3) - 1) // 2
 
     def _with_term(self, data: bytes, check: Check | None, kept: _Kept) -> int:
         """Keep the first matching lines; return the number of all."""
@@ -229,6 +239,16 @@ class LineQuery:
                 following = _next_newline(data, at) + 1 or len(data)
             begin = following
         return min(kept.count, MAX_COUNTED)
+
+    def _with_words(
+        self, data: bytes, check: Check | None, kept: _Kept, ways: Collection[Together]
+    ) -> tuple[Together, int, int]:
+        """Keep the first lines with all words, or those with most; as `_with_most`."""
+        if "line" in ways and len(data) <= _SLICE:
+            count = self._with_all(data, kept)
+            if count or len(ways) == 1:
+                return "line", count, 0
+        return self._with_most(data, check, kept, ways)
 
     def _with_all(self, data: bytes, kept: _Kept) -> int:
         """Keep the first lines with all words of a small document; return the number of all."""
@@ -247,10 +267,13 @@ class LineQuery:
                 kept.add(data, first)
         return min(kept.count, MAX_COUNTED)
 
-    def _with_most(self, data: bytes, check: Check | None, kept: _Kept) -> tuple[int, int]:
-        """Keep the lines with most words, if the document is one that is sought.
+    def _with_most(
+        self, data: bytes, check: Check | None, kept: _Kept, ways: Collection[Together]
+    ) -> tuple[Together, int, int]:
+        """Keep the lines with most words, if these occur in one of the ways that are sought.
 
-        Returns the number of these lines, and of the words missing in the document or on them.
+        Returns how they occur, the number of these lines, and of the words missing in the document
+        or on them.
         """
         most = present = 0
         lines: dict[int, _Kept] = {}
@@ -264,15 +287,13 @@ class LineQuery:
                 lines.setdefault(found, kept.empty()).add(data, at)
         every = len(self._terms)
         missing = every - present.bit_count()
-        is_sought = most == every
-        if self._together != "line":
-            is_sought = most < every and bool(missing) == (self._together == "most")
-        if not is_sought or not self._may_miss(missing):
-            return 0, 0
+        together: Together = "line" if most == every else "most" if missing else "document"
+        if together not in ways or missing > self._may_miss:
+            return together, 0, 0
         # Of lines with one word each, those of the rarest word say most.
         best = [min(lines.values(), key=_count_of)] if most == 1 else [*lines.values()]
         kept.take(best)
-        return min(sum(map(_count_of, best)), MAX_COUNTED), missing + every - most
+        return together, min(sum(map(_count_of, best)), MAX_COUNTED), missing + every - most
 
     def _lines_with_words(self, data: bytes, check: Check | None) -> Iterator[tuple[int, int]]:
         """Yield where each line with a word first matches, and a bit for each word in it."""
@@ -292,9 +313,9 @@ class LineQuery:
             begin = following
 
 
-def lines_to_keep(request: SearchRequest, kept: int) -> int:
-    """Return how many lines of the next document to quote, after `kept` of those before it."""
-    return max(request.lines - kept, MAX_LINES)
+def lines_to_keep(request: SearchRequest) -> int:
+    """Return how many lines of the first document to quote."""
+    return max(request.lines, MAX_LINES)
 
 
 class _Kept:
@@ -336,6 +357,11 @@ class _Kept:
         self.places = places[: self._limit]
         self.has_more = len(places) > self._limit or any(each.has_more for each in others)
         self.best = min(each.best for each in others)
+
+    def limit(self, limit: int) -> None:
+        """Keep only the first places."""
+        self.has_more = self.has_more or len(self.places) > limit
+        del self.places[limit:]
 
     def keep_best(self) -> int | None:
         """Keep the best line, if necessary instead of the last, and return its place.

@@ -114,12 +114,16 @@ class TopK(Generic[T]):
         if len(self._best) == self._limit:
             self._worst = self._best[-1].key
 
-    def page(self, stopped_at: Path | None) -> tuple[list[T], str | None, int]:
+    def page(
+        self, stopped_at: Path | None, *, limit: int | None = None
+    ) -> tuple[list[T], str | None, int]:
         """Return a page, best first, where the next one continues, and the matches after it.
 
         `stopped_at` is the last path of a walk that ended before its window; None if it was
-        complete. It is the end of a window that has none yet.
+        complete. It is the end of a window that has none yet. A lower `limit` than that of the
+        beginning shortens the page.
         """
+        self._limit = limit or self._limit
         has_more = self.count > self._limit
         if self._takes_first and stopped_at is not None:
             found = sorted(self._first, key=_sort_key)

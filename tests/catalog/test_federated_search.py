@@ -366,6 +366,24 @@ async def test_progress_counts_the_resources_searched() -> None:
 # -- providers that search by themselves
 
 
+async def test_what_one_pass_has_found_is_not_searched_for_again() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def search(request: SearchRequest, *, limit: int, **_: object) -> SearchPage:
+        asked.append((request.where, request.together))
+        if request.where == "names":
+            return SearchPage(hits=[])
+        later = {"document": SearchPage(hits=[hit("b")]), "most": SearchPage(hits=[hit("c")] * 2)}
+        return SearchPage(hits=[hit("a")], later={way: later[way] for way in request.then})
+
+    searched = catalog(Searching({}, search), size=4)
+    assert names(await searched.search("red tea pot")) == ["m0/a", "m0/b", "m0/c", "m0/c"]
+    assert asked == [("names", "line"), ("text", "line")]
+    asked.clear()
+    assert names(await searched.search("red tea", where="text")) == ["m0/a", "m0/b"]
+    assert asked == [("text", "line")]
+
+
 async def test_all_pages_of_a_searching_provider_are_fetched() -> None:
     asked: list[tuple[SearchRequest, Path, str | None, int]] = []
 
@@ -407,6 +425,7 @@ def hit(*path: str) -> Hit:
         SearchPage(hits=[], unsearched=[Unsearched(("a",), "large", count=-1)]),
         SearchPage(hits=[], unsearched=[Unsearched(("a",), "large", count=2**60)]),
         SearchPage(hits=[], unsearched=[cast("Any", "a")]),
+        SearchPage(hits=[], later={"most": cast("Any", None)}),
         SearchPage(hits=[], unsearched=[Unsearched(("a",), cast("Any", None))]),
         SearchPage(hits=[], unsearched=[Unsearched(("a",), "large", count=cast("Any", "1"))]),
         None,

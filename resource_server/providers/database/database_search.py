@@ -235,7 +235,7 @@ class DatabaseSearch:
         if document is None or not isinstance(data, str):
             return SearchPage(hits=(), looked_at=1)
         text, lines = data.encode("utf-8", "replace"), LineQuery(sought)
-        keep = lines_to_keep(sought, 0)
+        keep = lines_to_keep(sought)
         if len(text) <= _LOOP_CHARACTERS and not sought.is_pattern:
             found = lines.matches(text, keep=keep)
         else:

@@ -12,7 +12,7 @@ import errno
 import os
 import stat as modes
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,8 +26,8 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
 )
-from resource_server.provider import Path
-from resource_server.provider.search import Hit, SearchPage, SearchRequest
+from resource_server.provider import Path, Resource
+from resource_server.provider.search import Hit, SearchPage, SearchRequest, Together
 from resource_server.providers.filesystem.converted import (
     ConvertedText,
     NotConvertedYet,
@@ -51,11 +51,11 @@ from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.option_types import short_size
 from resource_server.runtime.timing import Timing
-from resource_server.search import ranking
-from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, Gaps
+from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
-from resource_server.search.text_match import NO_MATCHES, Check, LineQuery, Matches, lines_to_keep
+from resource_server.search.text_hits import TextHits
+from resource_server.search.text_match import NO_MATCHES, Check, Keep, LineQuery, Matches
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 _MAX_SEARCHES = 4
@@ -272,14 +272,11 @@ class _LineSearch:
         self._files = None if request.files is None else FileGlob(request.files)
         self._share = share
         self._after = after if after is not None and after.startswith(_WITHIN) else None
-        self._best = TopK[Hit](ranking.key, None if self._after else after, limit)
+        self._hits = TextHits(request, None if self._after else after, limit)
+        self._best = self._hits.best
         self._is_first = after is None
-        self._looked_at = self._quoted = 0
-        self._gaps = Gaps(is_continued=self._best.is_continued)
         self._window_s: float | None = None
         """Once the page is full: the end of its window."""
-        self._is_exact = True
-        """Whether all matching lines of all documents were counted."""
         self._has_got_on = self._is_alone = False
         """Whether the page has passed anything: each one does, however late it is."""
         self._within: str | None = None
@@ -287,6 +284,7 @@ class _LineSearch:
         self._part: Sequence[Hit] = ()
         """The hit in the part of it that was searched."""
         self._beyond = 0
+        self._is_counted = True
 
     def page(self, top: TreeEntry) -> SearchPage:
         """Return a page of hits: the best of its window."""
@@ -301,22 +299,23 @@ class _LineSearch:
                 done = self._search_run(run)
                 self._has_got_on = self._has_got_on or done > 0
                 if not run.is_directory:
-                    self._looked_at += done
-                    self._request.report_progress(done)
+                    self._hits.look_at(done)
                 if done:
                     last = (*run.path, run.names[done - 1])
                 if done < len(run.names) or self._within is not None:
                     if self._is_first and not self._best.is_full:
-                        counted = self._looked_at + (len(run.names) - done) * (not run.is_directory)
+                        counted = self._hits.looked_at + (len(run.names) - done) * (
+                            not run.is_directory
+                        )
                         total = _count(runs, counted, self._share.spare_until())
                     if self._within is not None:
                         return self._part_page(self._within, total)
-                    return self._page(last, total)
+                    return self._hits.page(last, total)
         except ResourceBusy:
             if not self._is_enough():
                 raise
-            return self._page(last, None)
-        return self._page(None, self._looked_at if self._is_first else None)
+            return self._hits.page(last, None)
+        return self._hits.page(None, self._hits.looked_at if self._is_first else None)
 
     def _page_within(self, top: TreeEntry, after: str) -> SearchPage:
         """Return a page of a large document that an earlier page has begun."""
@@ -327,34 +326,18 @@ class _LineSearch:
         with suppress(ResourceNotFound):  # removed meanwhile
             self._search_entry(self._tree.find(path), begin)
         if self._within is None:
-            self._looked_at += 1
-            self._request.report_progress(1)
+            self._hits.look_at(1)
         return self._part_page(self._within or (None if self._is_alone else "/".join(path)), None)
 
     def _part_page(self, following: str | None, total: int | None) -> SearchPage:
         return SearchPage(
             hits=self._part,
             next=following,
-            looked_at=self._looked_at,
+            looked_at=self._hits.looked_at,
             total=total,
-            unsearched=self._gaps.entries(),
+            unsearched=self._hits.gaps.entries(),
             beyond=self._beyond,
-            is_counted=self._is_alone and self._is_exact,
-        )
-
-    def _page(self, stopped_at: Path | None, total: int | None) -> SearchPage:
-        hits, following, beyond = self._best.page(stopped_at)
-        # The documents of a window were reported with its first page.
-        is_new = not self._best.is_continued
-        is_whole = stopped_at is None and not self._best.end
-        return SearchPage(
-            hits=hits,
-            next=following,
-            looked_at=self._looked_at * is_new,
-            total=total,
-            unsearched=self._gaps.entries(),
-            beyond=beyond,
-            is_counted=is_whole and self._is_exact,
+            is_counted=self._is_alone and self._is_counted and self._hits.is_exact,
         )
 
     def _is_enough(self) -> bool:
@@ -378,7 +361,7 @@ class _LineSearch:
         if run.entry is None and not run.directory.rules.readable:
             for name in run.names:
                 if self._is_sought((*run.path, name)):
-                    self._gaps.add((*run.path, name), NOT_READABLE)
+                    self._hits.miss((*run.path, name), NOT_READABLE)
             return len(run.names)
         for done in range(len(run.names)):
             self._has_got_on = self._has_got_on or done > 0
@@ -438,7 +421,7 @@ class _LineSearch:
         if not self._is_sought(entry.path) or entry.directory is not None:
             return True
         if not entry.rules.readable:
-            self._gaps.add(entry.path, NOT_READABLE)
+            self._hits.miss(entry.path, NOT_READABLE)
             return True
         with suppress(ResourceNotFound):
             fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
@@ -464,12 +447,12 @@ class _LineSearch:
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
                 if place is not None or self._documents.is_large(path[-1], status.st_size, rules):
                     return self._search_large(fd, status, path, rules, place)
-                keep = lines_to_keep(self._request, self._quoted)
-                found = self._documents.matches(fd, status.st_size, path, rules, keep)
+                found = self._documents.matches(fd, status.st_size, path, rules, self._hits.keep)
                 if isinstance(found, Missed):
                     self._miss(path, found)
                     found = found.matches
-                self._add(found, path, status, rules)
+                for each in found:
+                    self._hits.add(path, each, partial(self._resource, path, status, rules))
         except OSError as error:
             self._skip(path, error)
         except OutOfTime:
@@ -481,23 +464,13 @@ class _LineSearch:
         return True
 
     def _miss(self, path: Path, missed: Missed) -> None:
-        self._gaps.add(
+        self._hits.miss(
             path,
             missed.why,
             by_itself=missed.by_itself,
             in_part=missed.in_part,
             is_late=missed.is_late,
         )
-        self._is_exact = self._is_exact and not missed.is_late
-
-    def _add(
-        self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
-    ) -> None:
-        if found.count:
-            self._is_exact = self._is_exact and found.is_counted
-            make = partial(self._hit, found, path, status, rules)
-            if self._best.add(path, found.rank, make, found.count):
-                self._quoted += found.shown
 
     def _search_large(
         self,
@@ -513,43 +486,44 @@ class _LineSearch:
         """
         encoding = self._documents.encoding_of(fd, path[-1], rules)
         if isinstance(encoding, str):
-            self._gaps.add(path, encoding)
+            self._hits.miss(path, encoding)
             return True
+        self._hits.end_with(self._request.together)
         begin = (place or Place(after_line=self._request.after_line)).of(status)
-        keep = lines_to_keep(self._request, self._quoted)
+        keep = self._hits.keep[self._request.together]
         search = LargeSearch(fd, begin, self._request, encoding, self._check, path=path)
         found = search.stretch(keep, is_alone=self._is_alone and self._request.lines > 0)
         following = found.next
         if following is not None and self._has_got_on:
             return False  # the next page begins with it
         if following is None and not found.is_utf8:
-            self._gaps.add(path, _NOT_UTF8)
+            self._hits.miss(path, _NOT_UTF8)
         is_window = place is not None or following is not None
         is_left = following is not None and following.offset >= _FOLDER_BYTES and not self._is_alone
         if is_window and self._best.is_continued and not is_left:
             # The first page of the window has searched all of it.
-            self._miss(path, Missed(_TOO_SLOW, is_late=True))
+            self._hits.miss(path, _TOO_SLOW, is_late=True)
             return True
         if not is_window or (is_left and place is None):
-            self._add(found.matches, path, status, rules)
+            self._hits.add(path, found.matches, partial(self._resource, path, status, rules))
         elif found.matches.count:
-            self._part = (self._hit(found.matches, path, status, rules),)
+            self._part = (found.matches.hit(self._resource(path, status, rules)),)
         if following is None:
             return True
         far, size = f"{short_size(following.offset)}B", f"{short_size(status.st_size)}B"
         if is_left:
-            self._gaps.add(path, f"{size}: its first {far} were searched", by_itself=True)
+            self._hits.miss(path, f"{size}: its first {far} were searched", by_itself=True)
             return True
-        self._gaps.add(path, f"{far} of {size} searched so far", count=0)
+        self._hits.gaps.add(path, f"{far} of {size} searched so far", count=0)
         self._within = f"{_WITHIN}{following.text()}/{'/'.join(path)}"
-        self._is_exact = False
+        self._is_counted = False
         if self._is_alone and self._request.count_s:
             self._window_s = time.monotonic() + self._request.count_s
             rest = LargeSearch(fd, following, self._request, encoding, self._check)
             with suppress(OutOfTime):
                 counted = rest.stretch(0, is_alone=False)
                 self._beyond = counted.matches.count
-                self._is_exact = counted.next is None and counted.matches.is_counted
+                self._is_counted = counted.next is None and counted.matches.is_counted
         return False
 
     def _check(self) -> None:
@@ -557,10 +531,8 @@ class _LineSearch:
         if self._window_s is not None and time.monotonic() >= self._window_s:
             raise OutOfTime
 
-    def _hit(
-        self, found: Matches, path: Path, status: os.stat_result, rules: DirectoryRules
-    ) -> Hit:
-        return found.hit(self._factory.document(path, status, rules))
+    def _resource(self, path: Path, status: os.stat_result, rules: DirectoryRules) -> Resource:
+        return self._factory.document(path, status, rules)
 
     def _skip(self, path: Path, error: OSError) -> None:
         """Skip a document that is gone or not readable, but not one that is only busy."""
@@ -568,7 +540,7 @@ class _LineSearch:
         if isinstance(problem, ResourceBusy):
             raise problem from None
         if error.errno != errno.ENOENT:
-            self._gaps.add(path, NOT_READABLE if error.errno in _DENIED else FAILED)
+            self._hits.miss(path, NOT_READABLE if error.errno in _DENIED else FAILED)
 
 
 class Missed(NamedTuple):
@@ -577,7 +549,7 @@ class Missed(NamedTuple):
     why: str
     by_itself: bool = False
     """As in `Unsearched`."""
-    matches: Matches = NO_MATCHES
+    matches: Sequence[Matches] = ()
     is_late: bool = False
     """As in `Gaps.add`."""
     in_part: bool = False
@@ -610,12 +582,13 @@ class DocumentSearcher:
         """Whether documents of these names are converted: many have the same."""
 
     def matches(
-        self, fd: int, size: int, path: Path, rules: DirectoryRules, keep: int
-    ) -> Matches | Missed:
+        self, fd: int, size: int, path: Path, rules: DirectoryRules, keep: Keep
+    ) -> Sequence[Matches] | Missed:
         """Return the matching lines of a document of this size and path, `keep` of them quoted.
 
         Returns the reason if it cannot be searched, or not to its end. A small document is known to
-        be binary only if its bytes match.
+        be binary only if its bytes match as requested. Only the parts of a converted one may match
+        in several ways.
 
         Raises:
             OSError: it cannot be read.
@@ -634,22 +607,25 @@ class DocumentSearcher:
         data = self._read(fd, size, rules.max_size)
         if data is None:
             return Missed(_GROWN, by_itself=True)
-        if not data or not self._may_match(data, is_utf8=is_utf8):
-            return NO_MATCHES
-        if self._is_binary(name):
-            return Missed(NOT_TEXT)
-        text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
-        if text is not None:
-            found = self._query.matches(text, self._check, keep, path)
-        elif self._converted is None:
-            found = Missed(NOT_TEXT)
-        else:
-            found = self._in_texts(lambda text: text.recoded(fd, patience), path, size, keep)
-        return found if isinstance(found, Missed) else self._if_text(found, data, name)
+        if not data or not self._may_match(data, keep, is_utf8=is_utf8):
+            return ()
+        found = Missed(NOT_TEXT)
+        if not self._is_binary(name):
+            text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
+            if text is not None:
+                found = [self._query.matches(text, self._check, keep, path)]
+            elif self._converted is not None:
+                found = self._in_texts(lambda text: text.recoded(fd, patience), path, size, keep)
+        if not isinstance(found, Missed):
+            return self._if_text(found, data, name)
+        return found if self._may_match(data, (), is_utf8=is_utf8) else found.matches
 
-    def _if_text(self, found: Matches, data: bytes, name: str) -> Matches | Missed:
+    def _if_text(
+        self, found: Sequence[Matches], data: bytes, name: str
+    ) -> Sequence[Matches] | Missed:
         """Return what was found if the document is text by its name, or by its content."""
-        if found.count and media_types.from_name(name, self._types) is None:
+        is_found = any(each.count for each in found)
+        if is_found and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
             return Missed(NOT_TEXT) if media_types.is_binary(mime_type) else found
         return found
@@ -695,16 +671,19 @@ class DocumentSearcher:
         texts: Callable[[ConvertedText], Iterator[PlacedText]],
         path: Path,
         size: int,
-        keep: int,
-    ) -> Matches | Missed:
+        keep: Keep,
+    ) -> Sequence[Matches] | Missed:
         """Return the matching lines of a document as text, each with the place where it is."""
-        found, missed = NO_MATCHES, ""
+        by_way, missed = dict.fromkeys(keep, NO_MATCHES), ""
+        found = by_way.values()
         is_begun = False
         parts = pictures = 0
         try:
             for text in texts(self._converted) if self._converted is not None else ():
-                more = self._in_text(text, keep - found.shown, path)
-                found = more.after(found, text.lines_before) if is_begun else more
+                left: Keep = {way: most - by_way[way].shown for way, most in keep.items()}
+                more = self._in_text(text, left, path)
+                if more.count:
+                    by_way[more.together] = more.after(by_way[more.together], text.lines_before)
                 is_begun = True
                 parts, pictures = parts + text.parts, pictures + text.pictures
                 missed = _CUT if text.is_cut else missed
@@ -714,35 +693,37 @@ class DocumentSearcher:
             said = f"{short_size(size)}B, "
             said += "its beginning was searched so far" if is_begun else _NOT_CONVERTED
             is_late = not (isinstance(error, NotConvertedYet) and error.is_begun)
-            return Missed(said, by_itself=True, matches=found, is_late=is_late)
+            return Missed(said, by_itself=True, matches=[*found], is_late=is_late)
         except ConversionError as error:
             said = str(error).removeprefix("this document ").removeprefix("cannot be converted: ")
-            return Missed(f"cannot be converted: {said}", matches=found)
+            return Missed(f"cannot be converted: {said}", matches=[*found])
         if missed or not pictures:
-            return Missed(missed, not self._is_alone, found) if missed else found
+            return Missed(missed, not self._is_alone, [*found]) if missed else [*found]
         is_some = pictures < parts
-        return Missed(_SOME_PICTURES if is_some else _PICTURES, matches=found, in_part=is_some)
+        why = _SOME_PICTURES if is_some else _PICTURES
+        return Missed(why, matches=[*found], in_part=is_some)
 
-    def _in_text(self, text: PlacedText, keep: int, path: Path) -> Matches:
+    def _in_text(self, text: PlacedText, keep: Keep, path: Path) -> Matches:
         """Return the matching lines of a part of a document, with their places."""
         data, before = text.data, text.lines_before
-        if not data or not self._query.may_be_in(data, self._check):
+        if not data or not self._query.may_be_in(data, self._check, keep):
             return NO_MATCHES
         if before:
             query = self._query.after(self._request.after_line - before)
-            found = query.matches(data, self._check, max(keep, 0) + 1, path)
-            found = found.first(keep, self._request.context)
+            one_more: Keep = {way: max(most, 0) + 1 for way, most in keep.items()}
+            found = query.matches(data, self._check, one_more, path)
+            found = found.first(keep[found.together], self._request.context)
         else:
             found = self._query.matches(data, self._check, keep, path)
         lines = [replace(line, text=text.placed(line.number, line.text)) for line in found.lines]
         return replace(found, lines=tuple(lines))
 
-    def _may_match(self, data: bytes, *, is_utf8: bool) -> bool:
-        """Return whether a document may match, by its bytes."""
+    def _may_match(self, data: bytes, ways: Collection[Together], *, is_utf8: bool) -> bool:
+        """Return whether a document may match, by its bytes; `ways` as in `LineQuery.may_be_in`."""
         if not is_utf8 or media_types.mark_codec(data) is not None:
             # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
             return True
-        if self._query.may_be_in(data, self._check):
+        if self._query.may_be_in(data, self._check, ways):
             return True
         is_guessed = self._converted is not None and not self._query.is_ascii
         return is_guessed and not decodes_as_utf8(data, self._check)

@@ -567,17 +567,19 @@ class Filesystem:
         )
 
     async def _described_hits(self, searching: Awaitable[SearchPage]) -> SearchPage:
-        page = await searching
-        if not any(hit.resource.path[-1:] == (SKILL_FILE,) for hit in page.hits):
-            return page
+        found = await searching
+        pages = (found, *found.later.values())
+        if not any(h.resource.path[-1:] == (SKILL_FILE,) for page in pages for h in page.hits):
+            return found
 
-        def described() -> SearchPage:
+        def described(page: SearchPage) -> SearchPage:
             hits = [
                 msgspec.structs.replace(h, resource=self._described(h.resource)) for h in page.hits
             ]
-            return msgspec.structs.replace(page, hits=hits)
+            later = {way: described(each) for way, each in page.later.items()}
+            return msgspec.structs.replace(page, hits=hits, later=later)
 
-        return await self.threads.run(described)
+        return await self.threads.run(lambda: described(found))
 
     @functools.cached_property
     def _search(self) -> FileSearch:

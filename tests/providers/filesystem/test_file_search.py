@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from resource_server import media_types
 from resource_server.errors import (
@@ -27,7 +28,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
-from resource_server.provider.search import SearchPage, SearchRequest, Unsearched, Where
+from resource_server.provider.search import SearchPage, SearchRequest, Together, Unsearched, Where
 from resource_server.providers.filesystem import Filesystem, file_search
 from resource_server.providers.filesystem.directory import (
     Directory,
@@ -47,6 +48,7 @@ from tests.providers.filesystem.trees import all_listed
 pytestmark = pytest.mark.anyio
 
 WORD = "needle"
+WAYS: tuple[Together, ...] = ("document", "most")
 
 
 def make(root: Path, files: Mapping[str, str | bytes]) -> None:
@@ -581,6 +583,53 @@ async def test_matches_after_a_page_are_counted_on_each_page_of_its_window(tmp_p
         if after is None:
             break
     assert counts == [(39, True), (24, True), (0, True)]
+
+
+@given(
+    documents=st.lists(
+        st.lists(st.sampled_from(["red", "red tea", "a tea pot", "pot of red tea", "plum", "\0"])),
+        max_size=8,
+    ),
+    words=st.permutations(["red", "tea", "pot", "plum"]),
+    count=st.integers(2, 4),
+    limit=st.integers(1, 8),
+    lines=st.sampled_from([1, 7, 20]),
+    max_size=st.sampled_from([9, 100_000]),
+)
+async def test_one_pass_finds_what_a_pass_for_each_way_of_the_words_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    documents: list[list[str]],
+    words: list[str],
+    *,
+    count: int,
+    limit: int,
+    lines: int,
+    max_size: int,
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    make(root, {f"{at}/x{at % 3}.txt": "\n".join(each) for at, each in enumerate(documents)})
+    make(
+        root, {"latin.txt": "tea\nred, é".encode("latin-1"), "late.txt": "red " * 20_000 + "\ntea"}
+    )
+    asked = SearchRequest(
+        text=" ".join(words[:count]),
+        words=tuple(words[:count]),
+        where="text",
+        lines=lines,
+        count_s=20,
+    )
+    folder = Filesystem(root, max_size=ByteSize(max_size))
+    options: dict[str, Any] = {"below": (), "after": None, "deadline": time.monotonic() + 20}
+    whole = await folder.search(structs.replace(asked, then=WAYS), **options, limit=limit)
+    assert structs.replace(whole, later={}) == await folder.search(asked, **options, limit=limit)
+    if max_size > 9 and len(whole.hits) < limit:
+        assert "document" in whole.later
+    room = limit - len(whole.hits)
+    for way, page in whole.later.items():
+        alone = structs.replace(asked, together=way)
+        found = await folder.search(alone, **options, limit=max(room, 1))
+        assert structs.replace(found, unsearched=()) == page
+        room -= len(page.hits)
 
 
 DEFINED = {
