@@ -157,15 +157,16 @@ def search_tool(*, has_expressions: bool) -> Tool:
             cursor=_CURSOR,
         ),
         output_schema=_object(
-            ("matches", "shown", "complete", "files"),
+            ("matches", "shown", "complete"),
             matches=_NUMBER,
             shown=_NUMBER,
             complete=_FLAG,
             base=_TEXT,
             files={
-                "description": "[{uri, matches?, lines?: [[number, text], …], next?}], "
-                "[path] or {path: count}",
+                "type": "array",
+                "description": "{uri, matches?, lines?: [[number, text], …], next?} or path",
             },
+            counts={"type": "object"},
             next=_TEXT,
             **_SEARCH_NOTICES,
         ),

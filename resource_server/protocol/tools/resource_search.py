@@ -307,7 +307,7 @@ class _ResultsPage:
         else:
             counts = {file.uri.removeprefix(self._base): file.matches for file in self._files}
             members["base"] = self._base
-            members["files"] = counts if self._arguments.counts else [*counts]
+            members |= {"counts": counts} if self._arguments.counts else {"files": [*counts]}
         if self._next is not None:
             members["next"] = self._next
         if found.stopped:

@@ -250,7 +250,9 @@ async def test_documents_of_a_folder_are_read_whole(wire: Wire) -> None:
             asked = {"query": "word", "show": show, **more}
             pages = await caller.chain("search_resources", **asked)
             contents = [page["structuredContent"] for page in pages]
-            found = [content["base"] + path for content in contents for path in content["files"]]
+            found = [
+                content["base"] + path for content in contents for path in content.get(show, ())
+            ]
             assert (
                 len(found)
                 == len(set(found))

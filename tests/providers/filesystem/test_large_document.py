@@ -456,5 +456,5 @@ async def test_the_lines_of_a_large_document_are_counted_in_one_call(tmp_path: P
     for limit in ({}, {"limit": 1}):
         result = await called(wire, "search_resources", LATEST, show="counts", **limit, **asked)
         content = result["structuredContent"]
-        assert content["files"] == {"app.log": LOG[: len(LOG) // 2].count("needle")}
+        assert content["counts"] == {"app.log": LOG[: len(LOG) // 2].count("needle")}
         assert content["complete"] is True
