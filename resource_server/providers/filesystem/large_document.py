@@ -152,7 +152,12 @@ class LargeSearch:
     def _stretch(self, following: Place | None) -> Stretch:
         count = min(self._count, MAX_COUNTED)
         found = Matches(
-            tuple(self._lines), count, self._shown, self._has_more, rank=self._rank or 0
+            tuple(self._lines),
+            count,
+            self._shown,
+            self._has_more,
+            rank=self._rank or 0,
+            together=self._request.together,
         )
         return Stretch(found, following, self._place.is_utf8)
 

@@ -632,6 +632,16 @@ async def test_one_pass_finds_what_a_pass_for_each_way_of_the_words_finds(
         room -= len(page.hits)
 
 
+async def test_a_large_document_is_found_by_each_way_of_its_words(tmp_path: Path) -> None:
+    make(tmp_path, {"line": "red tea\n" * 9, "document": "red\ntea\n" * 9, "most": "red\n" * 9})
+    folder = Filesystem(tmp_path, max_size=ByteSize(9))
+    asked = SearchRequest(text="red tea", words=("red", "tea"), where="text", then=WAYS)
+    options: dict[str, Any] = {"below": (), "after": None, "deadline": time.monotonic() + 20}
+    for way in ("line", *WAYS):
+        found = await folder.search(structs.replace(asked, together=way), **options, limit=9)
+        assert paths(found) == [way]
+
+
 DEFINED = {
     "db/models/query.py": "import copy\n\n\nclass QuerySet(AltersData):\n    pass\n",
     "admin/options.py": "for each in subclasses: self.get_queryset(each)\n" * 9,
