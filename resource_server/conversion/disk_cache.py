@@ -13,7 +13,6 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ import msgspec
 from resource_server.conversion.messages import Converted
 from resource_server.conversion.pool import MAX_BYTES, Conversion
 from resource_server.conversion.text_window import WindowPlace
+from resource_server.runtime.private_folder import private_folder
 
 SUFFIX: Final = ".mcp-conversion"
 """Ending of its files, which no root serves."""
@@ -66,7 +66,7 @@ class DiskCache:
         """Return why nothing can be kept in the folder, if it exists; None if something can."""
         try:
             if self._folder.exists():
-                with self._opened() as at:
+                with private_folder(self._folder) as at:
                     if not os.access(".", os.W_OK | os.X_OK, dir_fd=at):
                         return "it cannot be written to"
         except OSError as error:
@@ -75,7 +75,10 @@ class DiskCache:
 
     def get(self, key: tuple[object, ...]) -> Conversion | None:
         """Return a conversion, or None if it is not there."""
-        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError), self._opened() as at:
+        with (
+            contextlib.suppress(OSError, ValueError, msgspec.MsgspecError),
+            private_folder(self._folder) as at,
+        ):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(_name(key), flags, dir_fd=at)
             with os.fdopen(fd, "rb") as file:
@@ -100,33 +103,13 @@ class DiskCache:
         if len(data) > min(_MAX_FILE_BYTES, self._max_bytes):
             return
         try:
-            with self._lock, self._opened() as at:
+            with self._lock, private_folder(self._folder) as at:
                 self._write(at, _name(key), data)
                 self._shrink(at, len(data))
         except OSError as error:
             if not self._has_failed:
                 self._has_failed = True
                 _log.warning("converted documents cannot be kept in `cache`: %s", error.strerror)
-
-    @contextlib.contextmanager
-    def _opened(self) -> Generator[int]:
-        """Return a descriptor of the folder, which only its owner may use.
-
-        Raises:
-            OSError: it cannot be made, or others may write to it.
-        """
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except FileExistsError as error:
-            raise NotADirectoryError(error.errno, "it is no folder") from None
-        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            status = os.fstat(fd)
-            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                raise PermissionError(0, "others may write to the folder")
-            yield fd
-        finally:
-            os.close(fd)
 
     def _write(self, at: int, name: str, data: bytes) -> None:
         temporary = f"{_RESERVED}{secrets.token_hex(8)}{SUFFIX}"

@@ -12,7 +12,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -74,11 +74,21 @@ class _Entry(msgspec.Struct, eq=False, gc=False):
             entry = entry.other
 
 
-class Inotify:
-    """An inotify descriptor, read by the running loop. `add` and `remove` are thread-safe.
+class InotifyEvent(NamedTuple):
+    """An event of a watch: what happened (`mask`), to which entry of the directory."""
+
+    watch: int
+    mask: int
+    name: str
+    """Empty: to the watched file or directory itself."""
+
+
+class InotifyDescriptor:
+    """The calls of inotify(7) on a new descriptor, which does not block.
 
     Raises:
         OSError: EMFILE, the user's limit of instances is reached.
+        AttributeError: this system has no inotify.
     """
 
     def __init__(self) -> None:
@@ -86,7 +96,44 @@ class Inotify:
         self._add = libc.inotify_add_watch
         self._add.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
         self._remove = libc.inotify_rm_watch
-        self._fd = _checked(libc.inotify_init1(_NONBLOCK | _CLOEXEC))
+        self.fd = _checked(libc.inotify_init1(_NONBLOCK | _CLOEXEC))
+
+    def add(self, fd: int, mask: int) -> int:
+        """Watch the open file or directory `fd`; return the watch. Raises as `Inotify.add`."""
+        # By descriptor: the name may lead to another file by now.
+        return _checked(self._add(self.fd, b"/proc/self/fd/%d" % fd, mask | _EXCL_UNLINK))
+
+    def remove(self, watch: int) -> None:
+        """Remove a watch, which may be gone already."""
+        self._remove(self.fd, watch)
+
+    def read(self, max_bytes: int) -> bytes:
+        """Return the events that are there, for `parsed`."""
+        try:
+            return os.read(self.fd, max_bytes)
+        except (BlockingIOError, InterruptedError):
+            return b""
+
+
+def parsed(data: bytes) -> Iterator[InotifyEvent]:
+    """Yield the events that were read."""
+    offset = 0
+    while offset < len(data):
+        watch, mask, _, length = _HEADER.unpack_from(data, offset)
+        offset += _HEADER.size + length
+        name = os.fsdecode(data[offset - length : offset].rstrip(b"\0")) if length else ""
+        yield InotifyEvent(watch, mask, name)
+
+
+class Inotify:
+    """An inotify descriptor, read by the running loop. `add` and `remove` are thread-safe.
+
+    Raises:
+        OSError, AttributeError: as `InotifyDescriptor`.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor = InotifyDescriptor()
         self._entries: dict[int, _Entry] = {}
         self._lock = threading.Lock()
         self.users = 0
@@ -94,7 +141,7 @@ class Inotify:
         self._reads = 0
         self._reads_until = 0.0
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._fd, self._readable)
+        self._loop.add_reader(self._descriptor.fd, self._readable)
 
     @staticmethod
     def shared() -> Inotify:
@@ -112,9 +159,9 @@ class Inotify:
         if self.users > 0:
             return False
         del _by_loop[self._loop]
-        self._loop.remove_reader(self._fd)
+        self._loop.remove_reader(self._descriptor.fd)
         with self._lock:
-            fd, self._fd = self._fd, -1
+            fd, self._descriptor.fd = self._descriptor.fd, -1
             self._entries.clear()
         # In a thread: the kernel needs time to remove many watches.
         threading.Thread(target=os.close, args=(fd,), daemon=True).start()
@@ -126,13 +173,11 @@ class Inotify:
         Raises:
             OSError: ENOSPC, the user's limit of watches is reached; ENOENT, the file is gone.
         """
-        # By descriptor: the name may lead to another file by now.
-        name = b"/proc/self/fd/%d" % fd
         # Under the lock, so that the entry exists before the first event is read.
         with self._lock:
             # First widen the mask, then set it to the union of all: replacing it right away would
             # lose events of other listeners for a moment.
-            watch = _checked(self._add(self._fd, name, mask | _EXCL_UNLINK | _MASK_ADD))
+            watch = self._descriptor.add(fd, mask | _MASK_ADD)
             first = self._entries.get(watch)
             if first is None:
                 self._entries[watch] = _Entry(listener, place, mask)
@@ -146,7 +191,7 @@ class Inotify:
                 first.other = _Entry(listener, place, mask, first.other)
             whole = _union(first)
             if whole != before | mask:
-                _checked(self._add(self._fd, name, whole | _EXCL_UNLINK))
+                self._descriptor.add(fd, whole)
         return watch
 
     def remove(self, watch: int, listener: EventListener, place: str) -> None:
@@ -163,15 +208,12 @@ class Inotify:
                 self._entries[watch] = kept
             else:
                 del self._entries[watch]
-                self._remove(self._fd, watch)
+                self._descriptor.remove(watch)
 
     def _readable(self) -> None:
-        try:
-            data = os.read(self._fd, _READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
+        data = self._descriptor.read(_READ_BYTES)
         self._dispatch(data)
-        if len(data) < _READ_BYTES // 2 and self._fd >= 0:
+        if len(data) < _READ_BYTES // 2 and self._descriptor.fd >= 0:
             self._limit_reads()
 
     def _limit_reads(self) -> None:
@@ -182,19 +224,15 @@ class Inotify:
             self._reads = 0
         self._reads += 1
         if self._reads == _READS:
-            self._loop.remove_reader(self._fd)
+            self._loop.remove_reader(self._descriptor.fd)
             self._loop.call_at(self._reads_until, self._resume)
 
     def _resume(self) -> None:
-        if self._fd >= 0:
-            self._loop.add_reader(self._fd, self._readable)
+        if self._descriptor.fd >= 0:
+            self._loop.add_reader(self._descriptor.fd, self._readable)
 
     def _dispatch(self, data: bytes) -> None:
-        offset = 0
-        while offset < len(data):
-            watch, mask, _, length = _HEADER.unpack_from(data, offset)
-            offset += _HEADER.size + length
-            name = os.fsdecode(data[offset - length : offset].rstrip(b"\0")) if length else ""
+        for watch, mask, name in parsed(data):
             if mask & Q_OVERFLOW:
                 self._overflowed()
                 continue

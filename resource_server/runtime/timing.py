@@ -93,6 +93,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     watchfiles_restart_s: float = 1.0
     """Delay before watchfiles is started again after a failure."""
 
+    index_settle_s: float = 0.5
+    """Pause between a change and the write of it to a search index."""
+    index_retry_s: float = 60.0
+    """Pause before a search index that cannot be kept is tried again."""
+
     search_document_s: float = 0.25
     """Minimum time for a document that a search has begun, however late it is."""
     search_grace_s: float = 0.4

@@ -422,6 +422,13 @@ class ConvertedText:
         """Return whether a document of this name is searched in its conversion."""
         return self._wanted(name) is not None
 
+    def version(self, name: str) -> str:
+        """Return what the conversion of a document depends on beside it; empty if it has none."""
+        wanted = self._wanted(name)
+        if wanted is None:
+            return ""
+        return f"{wanted.converter.reference} {wanted.converter.version} {wanted.request}"
+
     def texts(self, fd: int, name: str, check: Check | None) -> Iterator[PlacedText]:
         """Yield the text of an open document, or its beginning without `check`. Blocks.
 

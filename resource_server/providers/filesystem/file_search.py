@@ -12,10 +12,18 @@ import errno
 import os
 import stat as modes
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence, Sized
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+    Sized,
+)
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -58,6 +66,10 @@ from resource_server.search.text_hits import TextHits
 from resource_server.search.text_match import NO_MATCHES, Check, Keep, LineQuery, Matches
 from resource_server.search.top_k import INVALID, TopK, to_path
 
+if TYPE_CHECKING:
+    from resource_server.providers.filesystem.search_index.index import Candidates, SearchIndex
+    from resource_server.providers.filesystem.search_index.known_walk import KnownWalk
+
 _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -92,11 +104,20 @@ class FileSearch:
         types: tuple[tuple[str, str], ...],
         timing: Timing,
         converted: ConvertedText | None = None,
+        *,
+        index: SearchIndex | None = None,
     ) -> None:
         self._tree = tree
         self._factory = factory
         self._types = types
         self._converted = converted
+        self._index = index
+        self._walk: KnownWalk | None = None
+        if index is not None:
+            # Imported here: most folders have no index.
+            from resource_server.providers.filesystem.search_index import known_walk
+
+            self._walk = known_walk.KnownWalk(tree, index)
         self._timing = timing
         self._threads = WorkerThreads(_MAX_SEARCHES)
         self._waiting = set[_TimeShare]()
@@ -134,7 +155,10 @@ class FileSearch:
                     limit=limit,
                     share=share,
                 )
-                return search.page(top)
+                if self._index is None or top.directory is None:
+                    return search.page(top)
+                with self._index.candidates(request) as candidates:
+                    return search.page(top, candidates, self._walk)
             finally:
                 # Here: the thread begins the next search before the loop hears of this one's end.
                 self._waiting.discard(share)
@@ -225,13 +249,22 @@ class _TimeShare:
         return max(len(self._waiting) / _MAX_SEARCHES, 1.0)
 
 
-def _name_runs(tree: FileTree, top: TreeEntry, window: TopK[Any]) -> Generator[NameRun]:
+def _name_runs(
+    tree: FileTree,
+    top: TreeEntry,
+    window: TopK[Any],
+    candidates: Candidates | None = None,
+    walk: KnownWalk | None = None,
+) -> Generator[NameRun]:
     """Yield the names below `top` in a window of the walk; for a document, that itself."""
     start, end = window.start, window.end
     if any(place and place[: len(top.path)] != top.path for place in (start, end)):
         raise InvalidParameter(INVALID)
+    runs: Iterable[NameRun]
     if top.directory is None:
         runs = _single_run(tree, top, start)
+    elif candidates is not None and walk is not None and not top.path and not start:
+        runs = walk.runs(top.directory, candidates)
     else:
         runs = tree.name_runs(top.path, top.directory, start)
     for run in runs:
@@ -285,15 +318,25 @@ class _LineSearch:
         """The hit in the part of it that was searched."""
         self._beyond = 0
         self._is_counted = True
+        self._candidates: Candidates | None = None
 
-    def page(self, top: TreeEntry) -> SearchPage:
-        """Return a page of hits: the best of its window."""
+    def page(
+        self,
+        top: TreeEntry,
+        candidates: Candidates | None = None,
+        walk: KnownWalk | None = None,
+    ) -> SearchPage:
+        """Return a page of hits: the best of its window.
+
+        Only `candidates` may match, if they are given; `walk` knows the names below the root.
+        """
+        self._candidates = candidates
         self._is_alone = top.directory is None
         if self._after is not None:
             return self._page_within(top, self._after)
         last: Path = ()
         total: int | None = None
-        runs = _name_runs(self._tree, top, self._best)
+        runs = _name_runs(self._tree, top, self._best, candidates, walk)
         try:
             for run in runs:
                 done = self._search_run(run)
@@ -363,23 +406,32 @@ class _LineSearch:
                 if self._is_sought((*run.path, name)):
                     self._hits.miss((*run.path, name), NOT_READABLE)
             return len(run.names)
-        for done in range(len(run.names)):
-            self._has_got_on = self._has_got_on or done > 0
-            if self._has_got_on and self._is_over():
-                return done
-            try:
-                is_done = (
-                    self._search_name(run, done)
-                    if run.entry is None
-                    else self._search_entry(run.entry)
-                )
-            except ResourceBusy:
-                if not self._is_enough():
-                    raise
-                return done
-            if not is_done:
-                return done
+        if run.fd < 0 and run.entry is None and not self._best.is_full:
+            return len(run.names)  # none may match
+        places: Sequence[int] = range(len(run.names))
+        if self._candidates is not None and run.entry is None:
+            places = self._candidates.places(run)
+        reached = 0
+        for at in (*places, len(run.names)):
+            self._has_got_on = self._has_got_on or reached > 0
+            if reached < len(run.names) and self._has_got_on and self._is_over():
+                return reached
+            if at < len(run.names):
+                if not self._search_place(run, at):
+                    return at
+                reached = at + 1
         return len(run.names)
+
+    def _search_place(self, run: NameRun, at: int) -> bool:
+        """Search a document of a run; return False if the page ends before its end."""
+        try:
+            return (
+                self._search_name(run, at) if run.entry is None else self._search_entry(run.entry)
+            )
+        except ResourceBusy:
+            if not self._is_enough():
+                raise
+            return False
 
     def _search_name(self, run: NameRun, at: int) -> bool:
         """Search a document of a run; return False if it took too long."""

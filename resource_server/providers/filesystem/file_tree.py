@@ -576,6 +576,19 @@ class FileTree:
             for frame in frames:
                 frame.close()
 
+    def document_runs(self, path: Path) -> Generator[NameRun]:
+        """Yield the documents of one directory, as `name_runs` does."""
+        entry, _ = self._locate(path)
+        if entry.directory is None:
+            raise NotACollection
+        frame = finish(self._open(path, entry.directory, ReadBudget()))
+        try:
+            while names := _run(frame):
+                if names[0] not in frame.listing.others:
+                    yield NameRun(frame.path, frame.directory, frame.fd, names)
+        finally:
+            frame.close()
+
     def _resume(
         self,
         frames: list[WalkFrame],

@@ -95,6 +95,7 @@ from resource_server.runtime.timing import Timing
 if TYPE_CHECKING:
     from resource_server.providers.filesystem.converted import ConvertedDocuments
     from resource_server.providers.filesystem.file_search import FileSearch
+    from resource_server.providers.filesystem.search_index.index import SearchIndex
     from resource_server.providers.filesystem.skills.skill_index import FileDigest, SkillIndex
 
 _MANY_ENTRIES = 1001
@@ -193,8 +194,13 @@ class Filesystem:
     """Whether documents such as PDF are also served as Markdown, by converters in processes of
     their own, or none are; or a list of those that are, as in `[pdf, docx]`."""
     cache: pathlib.Path | None = None
-    """A folder that keeps the Markdown of documents between starts, relative to the manifest; it is
-    created if it does not exist. By default, memory keeps it."""
+    """A folder that keeps the Markdown of documents between starts, and the `index`, relative to
+    the manifest; it is created if it does not exist. By default, memory keeps the Markdown."""
+    index: bool = False
+    """Whether an index in `cache` tells which documents a search need not look into. It pays for
+    tens of thousands of documents; results are the same."""
+    index_size: ByteSize = ByteSize(2 * 1024**3)
+    """Maximum size of the index; a search looks into all documents that have no place in it."""
 
     timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
     """Intervals of the watcher and of searches, for tests."""
@@ -213,6 +219,8 @@ class Filesystem:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.index and self.cache is None:
+            raise ValueError("index: has no folder to be kept in; write 'cache' as well")
         root_rules = DirectoryRules(
             include=selection(self.include),
             exclude=PathSelection(self.exclude) if self.exclude else None,
@@ -271,9 +279,13 @@ class Filesystem:
             except BaseException:
                 await self.__aexit__()  # it does not run after a failed `__aenter__`
                 raise
+        if self.search_index is not None and self._whole is self:
+            self.search_index.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._whole is self and (index := vars(self).get("search_index")) is not None:
+            await self.threads.run(index.close)
         self._root.close()
         self.threads.close()
         self.conversions.close()
@@ -589,7 +601,24 @@ class Filesystem:
         text = None
         if self._converters:
             text = self.converted.text_of(self._types)
-        return FileSearch(self._tree, self, self._types, self.timing, text)
+        return FileSearch(self._tree, self, self._types, self.timing, text, index=self.search_index)
+
+    @functools.cached_property
+    def search_index(self) -> SearchIndex | None:
+        """The index of the whole folder, or None; shared by all views of the folder."""
+        if self._whole is not self:
+            return self._whole.search_index
+        if not self.index or self.cache is None:
+            return None
+        # Imported here: most folders have no index.
+        from resource_server.providers.filesystem.search_index import document_text, index, store
+
+        text = self.converted.text_of(self._types) if self._converters else None
+        documents = document_text.DocumentTexts(self._types, text)
+        rules = repr((self.include, self.exclude, self.gitignore, self.hidden, self.symlinks))
+        rules += repr((self.directories, self.secrets, self._types, self.convert))
+        kept = store.IndexStore(self.cache, self._root.path, rules, max_bytes=self.index_size)
+        return index.SearchIndex(self._tree, kept, documents, self.timing)
 
     def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:
         """Return the skills in the folder, depth first. See `SupportsSkills`."""

@@ -28,8 +28,8 @@ SECRETS = (
     "secrets.toml", ".secret", ".secrets", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json",
     # command histories
     ".*_history",
-    # text of documents, kept by `cache`
-    "*.mcp-conversion",
+    # text of documents, kept in `cache`
+    "*.mcp-conversion", "*.mcp-search", "*.mcp-search-*",
     # environments and arguments of processes, if the whole machine is served
     "/proc/**/environ", "/proc/**/cmdline",
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The search index of a folder: which documents cannot match, kept current by a thread."""

@@ -1,0 +1,619 @@
+"""The search index of a folder: asked before documents are opened, kept current by a thread.
+
+It never decides what matches. It names documents that cannot, as they are now; all others are
+searched. That a document is as the index has it is known by its version, or without a look at it:
+the directory has a watch, was compared since, and the kernel has reported nothing of the document.
+The kernel queues an event before the call that causes it returns, and a search takes the events
+first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import sqlite3
+import stat as modes
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
+from resource_server.provider.search import SearchRequest
+from resource_server.providers.filesystem.directory import Directory, is_fresh, stamp
+from resource_server.providers.filesystem.exposure.ignore_files import IGNORE_FILES
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules
+from resource_server.providers.filesystem.file_tree import FileTree, NameRun
+from resource_server.providers.filesystem.root import Stamp
+from resource_server.providers.filesystem.search_index.document_text import (
+    UNKNOWN,
+    DocumentText,
+    DocumentTexts,
+)
+from resource_server.providers.filesystem.search_index.store import (
+    IndexedDocument,
+    IndexStore,
+    Snapshot,
+    is_storable,
+)
+from resource_server.providers.filesystem.watch.demand import prefix_path
+from resource_server.runtime import inotify
+from resource_server.runtime.file_system_kind import FileSystemKinds
+from resource_server.runtime.timing import Timing
+from resource_server.search import trigrams
+
+_log = logging.getLogger(__name__)
+
+_OF_CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.ATTRIB
+_EVENTS = (
+    _OF_CONTENT
+    | inotify.CREATE
+    | inotify.DELETE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.DELETE_SELF
+    | inotify.MOVE_SELF
+)
+_READ_BYTES = 64 * 1024
+_BATCH, _BATCH_CHARACTERS = 256, 4 * 1024 * 1024
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_NICE = 19
+
+
+class IndexState(msgspec.Struct, frozen=True):
+    """What an operator is told of an index."""
+
+    documents: int = 0
+    """Documents that are in it, as they are now."""
+    waiting: int = 0
+    """Documents that are not, or not yet: a search looks into them."""
+    size: int = 0
+    """Bytes on disk."""
+    is_complete: bool = False
+    """Whether the whole folder was compared with it once."""
+    problem: str | None = None
+    """Why there is none; searches look into all documents."""
+
+
+class _Current(msgspec.Struct, eq=False):
+    """A directory that was compared with the index since it got its watch."""
+
+    stamp: Stamp
+    runs: dict[str, int] = {}
+    """Hashes of the runs of names that were compared, by their first names."""
+    changed: dict[str, int] = {}
+    """Documents that may differ from the index, each with the moment of its last event."""
+    settled: int = 0
+    """The moment at which it last got a run, or lost a changed document."""
+
+
+class Moment(NamedTuple):
+    """What was known at the begin of a search."""
+
+    current: Mapping[str, _Current]
+    settled: int
+    structure: int
+
+
+class Candidates:
+    """The documents that may match one search."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        names: Mapping[str, set[str]],
+        moment: Moment,
+        documents: DocumentTexts,
+    ) -> None:
+        self._snapshot = snapshot
+        self._names = names
+        self._current, self._settled, self.structure = moment
+        self._documents = documents
+        self._versions: tuple[str | None, Mapping[str, int]] = None, {}
+
+    def may_match_in(self, prefix: str) -> bool:
+        """Return whether any document of a directory that is current may match."""
+        return prefix in self._names or bool(self._current[prefix].changed)
+
+    def has_directory(self, directory: Directory) -> bool:
+        """Return whether a directory is known to be current without a look at its documents."""
+        current = self._current.get(directory.prefix)
+        return (
+            current is not None
+            and current.settled <= self._settled  # what came later is not in the snapshot
+            and current.stamp == directory.stamp
+        )
+
+    def has_run(self, run: NameRun) -> bool:
+        """Return whether the documents of a run are known to be current."""
+        directory = run.directory
+        if not self.has_directory(directory):
+            return False
+        return self._current[directory.prefix].runs.get(run.names[0]) == hash(tuple(run.names))
+
+    def places(self, run: NameRun) -> Sequence[int]:
+        """Return the places in a run of the documents to search."""
+        prefix, names = run.directory.prefix, run.names
+        may_match = self._names.get(prefix, frozenset[str]())
+        if self.has_run(run):
+            wanted = {*may_match, *list(self._current[prefix].changed)}
+            places = [(bisect_left(names, name), name) for name in wanted]
+            return sorted([at for at, name in places if at < len(names) and names[at] == name])
+        if self._versions[0] != prefix:
+            try:
+                self._versions = prefix, self._snapshot.versions(prefix)
+            except sqlite3.Error:
+                return range(len(names))
+        known = self._versions[1]
+        return [
+            at
+            for at, name in enumerate(names)
+            if name in may_match or not self._is_known(run, name, known.get(name))
+        ]
+
+    def _is_known(self, run: NameRun, name: str, version: int | None) -> bool:
+        if version is None:
+            return False
+        try:
+            status = os.stat(name, dir_fd=run.fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return version == self._documents.version(status, name, run.directory.rules)
+
+
+class SearchIndex:
+    """The index of one folder. Any thread may ask it; `start` begins the one that writes to it."""
+
+    def __init__(
+        self, tree: FileTree, store: IndexStore, documents: DocumentTexts, timing: Timing
+    ) -> None:
+        self._tree = tree
+        self._store = store
+        self._documents = documents
+        self._timing = timing
+        self._kinds = FileSystemKinds(tree.root.path)
+        self._lock = threading.Lock()
+        self._generation = ""
+        """That of the index with which `_current` was compared; empty: there is none."""
+        self._current: dict[str, _Current] = {}
+        self._stale: set[str] = {""}
+        """Directories to compare with all below them."""
+        self._changed = set[str]()
+        """Directories to compare without those below them."""
+        self._moment = 0
+        """Grows with each event, and each time something is settled."""
+        self._structure = 0
+        """Grows with each event that may be of more than the content of a document."""
+        self._watches: inotify.InotifyDescriptor | None = None
+        self._places: dict[int, str] = {}
+        """Directories, by watch."""
+        self._batch: list[tuple[IndexedDocument, _Current | None, int | None]] = []
+        self._batched = 0
+        """Characters in the batch."""
+        self._runs: list[tuple[_Current, Sequence[str]]] = []
+        """Runs of names that are compared once the batch is written."""
+        self._may_write = False
+        self._is_comparing = False
+        self._problem: Exception | None = None
+        self._has_failed = False
+        self._is_closed = threading.Event()
+        self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._thread: threading.Thread | None = None
+        self.state = IndexState()
+        self.compared = 0
+        """Documents compared since the start of the last comparison of the whole folder."""
+
+    # -- searches
+
+    @contextlib.contextmanager
+    def candidates(self, request: SearchRequest) -> Generator[Candidates | None]:
+        """Return the documents that may match a search; None if all may."""
+        with contextlib.ExitStack() as stack:
+            yield self._candidates(request, stack) if self._generation else None
+
+    def _candidates(self, request: SearchRequest, stack: contextlib.ExitStack) -> Candidates | None:
+        wanted = trigrams.of_request(request)
+        if wanted is None:
+            return None
+        with self._lock:
+            self._take_events()
+            generation = self._generation
+            moment = Moment(self._current, self._moment, self._structure)
+        try:
+            snapshot = stack.enter_context(self._store.snapshot())
+            names = snapshot.candidates(wanted)
+        except (sqlite3.Error, OSError) as error:
+            self._problem = error
+            self._notify()
+            return None
+        if snapshot.generation != generation:
+            moment = moment._replace(current={})
+        return Candidates(snapshot, names, moment, self._documents)
+
+    def has_structure(self, structure: int) -> bool:
+        """Return whether only contents of documents may have changed since."""
+        with self._lock:
+            self._take_events()
+            return self._structure == structure
+
+    # -- events
+
+    def _take_events(self) -> None:
+        """Note what the kernel has reported; under the lock."""
+        while self._watches is not None and (data := self._watches.read(_READ_BYTES)):
+            self._notify()  # the thread finds no more events to read
+            for watch, mask, name in inotify.parsed(data):
+                if mask & inotify.Q_OVERFLOW:
+                    self._forget("")
+                elif (prefix := self._places.get(watch)) is not None:
+                    self._take_event(prefix, mask, name)
+                if mask & inotify.IGNORED:
+                    self._places.pop(watch, None)
+
+    def _take_event(self, prefix: str, mask: int, name: str) -> None:
+        self._moment += 1
+        if mask & ~_OF_CONTENT:
+            self._structure += 1
+        if name and not mask & inotify.ISDIR and name not in IGNORE_FILES:
+            current = self._current.get(prefix)
+            if current is not None:
+                current.changed[name] = self._moment
+        else:
+            self._forget(f"{prefix}{name}/" if mask & inotify.ISDIR and name else prefix)
+        self._changed.add(prefix)
+
+    def _forget(self, prefix: str) -> None:
+        """Have a directory compared again, with all below it; under the lock."""
+        for known in [each for each in self._current if each.startswith(prefix)]:
+            del self._current[known]
+        self._structure += 1
+        self._stale.add(prefix)
+
+    # -- the thread
+
+    def start(self) -> None:
+        """Begin to keep the index current."""
+        self._thread = threading.Thread(target=self._run, name="search index", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, and close the file. Blocks for as long as one document takes."""
+        self._is_closed.set()
+        self._notify()
+        if self._thread is not None:
+            self._thread.join()
+        with self._lock:
+            self._close_watches()
+            self._generation = ""
+        self._store.close()
+        for fd in self._wake:
+            os.close(fd)
+
+    def _notify(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake[1], b".")
+
+    def is_current(self) -> bool:
+        """Return whether nothing is to be compared with the index, as far as is known."""
+        with self._lock:
+            self._take_events()
+            has_work = bool(self._stale or self._changed)
+        return self.state.is_complete and not has_work and not self._is_comparing
+
+    def build(self) -> bool:
+        """Compare the whole folder once, in this thread; False if another process writes.
+
+        Raises:
+            OSError, sqlite3.Error: the index cannot be kept in its folder.
+        """
+        if self._begin():
+            self._compare()
+        return self._may_write
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        while not self._is_closed.is_set():
+            try:
+                if self._begin():
+                    self._keep_current()
+                else:
+                    self._wait(self._timing.index_settle_s)
+            except (OSError, sqlite3.Error, ResourceError) as error:
+                self._fail(error)
+                self._is_closed.wait(self._timing.index_retry_s)
+
+    def _begin(self) -> bool:
+        """Open the index; return whether there is one, which another process may have to make."""
+        self._problem = None
+        self._may_write = self._store.lock()
+        if self._may_write:
+            self._store.prepare()
+        elif not self._store.is_there():
+            return False
+        with self._lock:
+            if self._watches is None:
+                with contextlib.suppress(OSError, AttributeError):
+                    self._watches = inotify.InotifyDescriptor()
+            self._forget("")
+        self._follow_generation()
+        return True
+
+    def _follow_generation(self) -> None:
+        """Forget what was compared with an index that was made anew since."""
+        with self._store.snapshot() as snapshot:
+            generation = snapshot.generation
+        with self._lock:
+            if generation != self._generation:
+                self._forget("")
+                self._generation = generation
+
+    def _fail(self, error: Exception) -> None:
+        """Go on without an index, and log why."""
+        with self._lock:
+            self._generation = ""
+            self._close_watches()
+            self._forget("")
+        self._batch, self._runs = [], []
+        self._store.disconnect()
+        reason = getattr(error, "strerror", None) or str(error) or "the folder is not accessible"
+        self.state = IndexState(problem=reason)
+        level = logging.INFO if self._has_failed else logging.WARNING
+        self._has_failed = True
+        path = self._tree.root.path
+        _log.log(level, "no search index of %s: %s; searches look into all files", path, reason)
+
+    def _close_watches(self) -> None:
+        if self._watches is not None:
+            os.close(self._watches.fd)
+            self._watches = None
+        self._places.clear()
+
+    def _keep_current(self) -> None:
+        sweep_at = time.monotonic() + self._timing.sweep_s
+        while not self._is_closed.is_set():
+            if self._problem is not None:
+                raise self._problem
+            if not self._store.is_there():
+                raise FileNotFoundError(0, "its file is gone")
+            if not self._may_write and self._store.lock():
+                return  # the process that wrote to it has ended
+            began = time.monotonic()
+            if began >= sweep_at:
+                self._stale.add("")
+            is_whole = "" in self._stale
+            self._follow_generation()
+            self._compare()
+            spent_s = time.monotonic() - began
+            if is_whole:
+                sweep_at = time.monotonic() + self._timing.pause_after_sweep(spent_s)
+            self._wait(sweep_at - time.monotonic(), spent_s)
+
+    def _wait(self, longest_s: float, spent_s: float = 0.0) -> None:
+        """Wait for events and a pause after them, which grows with the last comparison."""
+        with self._lock:
+            self._take_events()
+            has_work = bool(self._stale or self._changed)
+            fds = [self._wake[0]] if self._watches is None else [self._wake[0], self._watches.fd]
+        if not has_work:
+            select.select(fds, (), (), max(longest_s, 0.0))
+        if not self._is_closed.is_set():
+            pause_s = max(self._timing.index_settle_s, self._timing.watch_poll_share * spent_s)
+            select.select(fds[:1], (), (), pause_s)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake[0], _READ_BYTES)
+
+    # -- comparisons
+
+    def _compare(self) -> None:
+        """Compare what may differ with the index, and write what does."""
+        with self._lock:
+            self._take_events()
+            self._is_comparing = True
+            stale, self._stale = self._stale, set[str]()
+            changed, self._changed = self._changed, set[str]()
+        if "" in stale:
+            self._compare_all()
+        else:
+            for prefix in sorted(stale):
+                self._compare_below(prefix)
+            for prefix in sorted(changed):
+                self._compare_directory(prefix)
+        self._write()
+        self._note_state(is_complete=self.state.is_complete or "" in stale)
+        if self._may_write and self._store.is_wasteful():
+            self._store.make_anew()
+        self._is_comparing = False
+
+    def _compare_all(self) -> None:
+        self.compared = 0
+        gone: dict[str, set[str]] = {}
+        for run in self._runs_below(""):
+            prefix = run.directory.prefix
+            versions = self._compare_run(run)
+            gone.setdefault(prefix, {*versions}).difference_update(run.names)
+        self._write()
+        if self._may_write and not self._is_closed.is_set():
+            for prefix, names in gone.items():
+                if names:
+                    self._store.forget(prefix, names)
+            self._store.forget_directories({*gone})
+
+    def _compare_below(self, prefix: str) -> None:
+        for run in self._runs_below(prefix):
+            self._compare_run(run)
+
+    def _runs_below(self, prefix: str) -> Generator[NameRun]:
+        path = prefix_path(prefix)
+        with contextlib.suppress(ResourceNotFound):
+            directory = self._tree.directory(path)
+            if directory is None:
+                return
+            self._watch_inner(directory)
+            with contextlib.closing(self._tree.name_runs(path, directory, unlisted=True)) as runs:
+                for run in runs:
+                    if self._is_closed.is_set():
+                        return
+                    if run.entry is None:
+                        yield run
+                    elif run.entry.directory is not None:
+                        self._watch_inner(run.entry.directory)
+
+    def _compare_directory(self, prefix: str) -> None:
+        """Compare the documents of one directory: those that changed, or all."""
+        with contextlib.suppress(ResourceNotFound, NotACollection):
+            directory = self._tree.directory(prefix_path(prefix))
+            if directory is not None and directory.prefix == prefix:
+                self._watch_inner(directory)
+            for run in self._tree.document_runs(prefix_path(prefix)):
+                current = self._current.get(prefix)
+                is_same = (
+                    current is not None
+                    and current.stamp == run.directory.stamp
+                    and current.runs.get(run.names[0]) == hash(tuple(run.names))
+                )
+                if current is None or not is_same:
+                    self._compare_run(run)
+                else:
+                    names = [name for name in [*current.changed] if name in run.names]
+                    self._compare_names(run, names, current)
+
+    def _compare_run(self, run: NameRun) -> Mapping[str, int]:
+        """Compare the documents of a run; return the versions in the index of its directory."""
+        current = self._watched(run.directory, run.fd)
+        versions = self._compare_names(run, run.names, current)
+        if current is not None:
+            self._runs.append((current, run.names))
+        return versions
+
+    def _watch_inner(self, directory: Directory) -> None:
+        """Watch a directory that may have no documents of its own."""
+        current = self._current.get(directory.prefix)
+        if current is None or current.stamp != directory.stamp:
+            with contextlib.suppress(OSError, ResourceNotFound, NotACollection):
+                fd, _ = self._tree.root.open_directory(directory.path)
+                try:
+                    self._watched(directory, fd)
+                finally:
+                    os.close(fd)
+
+    def _watched(self, directory: Directory, fd: int) -> _Current | None:
+        """Return the entry of a directory that has a watch, and has not changed since."""
+        prefix, stamp = directory.prefix, directory.stamp
+        current = self._current.get(prefix)
+        if current is not None and current.stamp == stamp:
+            return current
+        with self._lock:
+            self._current.pop(prefix, None)
+            if self._watches is None or self._kinds.kind(prefix, stamp.st_dev) != "local":
+                return None
+            try:
+                self._places[self._watches.add(fd, _EVENTS)] = prefix
+            except OSError:
+                return None  # the limit of watches is reached
+            if not stamp.is_of(os.fstat(fd)) or is_fresh(stamp):
+                self._changed.add(prefix)
+                return None
+            self._structure += 1
+            current = self._current[prefix] = _Current(stamp)
+            return current
+
+    def _compare_names(
+        self, run: NameRun, names: Iterable[str], current: _Current | None
+    ) -> Mapping[str, int]:
+        prefix, rules = run.directory.prefix, run.directory.rules
+        with self._store.snapshot() as snapshot:
+            versions = snapshot.versions(prefix)
+        for name in names:
+            if self._is_closed.is_set():
+                break
+            self.compared += 1
+            moment = current.changed.get(name) if current is not None else None
+            try:
+                status = os.stat(name, dir_fd=run.fd, follow_symlinks=False)
+            except OSError:
+                continue  # an event tells of one that comes again
+            is_settled = not is_fresh(status)
+            if is_settled and versions.get(name) == self._documents.version(status, name, rules):
+                self._settle(current, name, moment, is_linked=status.st_nlink > 1)
+                continue
+            if current is not None:
+                moment = current.changed.setdefault(name, self._moment)
+            if not is_storable(prefix + name) or not modes.S_ISREG(status.st_mode):
+                continue
+            document = None
+            if is_settled and self._may_write:
+                document = self._read(run, name, status, rules)
+            if document is None:
+                self._changed.add(prefix)
+            else:
+                self._batch.append((document, current, moment))
+                self._batched += len(document.text)
+                if len(self._batch) >= _BATCH or self._batched >= _BATCH_CHARACTERS:
+                    self._write()
+        return versions
+
+    def _read(
+        self, run: NameRun, name: str, status: os.stat_result, rules: DirectoryRules
+    ) -> IndexedDocument | None:
+        """Return a document of this status for the index; None if it is not ready for it."""
+        prefix = run.directory.prefix
+        found: DocumentText | None = UNKNOWN
+        with contextlib.suppress(OSError):
+            fd = os.open(name, _FILE, dir_fd=run.fd)
+            try:
+                is_same = stamp(status).is_of(os.fstat(fd))
+                is_shown = not self._tree.is_withheld(prefix + name, status)
+                if is_same and is_shown and not self._store.is_full:
+                    found = self._documents.text(fd, status, name, rules)
+                if not is_same or not stamp(status).is_of(os.fstat(fd)):
+                    found = None
+            finally:
+                os.close(fd)
+        if found is None:
+            return None
+        version = self._documents.version(status, name, rules)
+        return IndexedDocument(prefix, name, version, found.known, found.text)
+
+    def _settle(
+        self, current: _Current | None, name: str, moment: int | None, *, is_linked: bool
+    ) -> None:
+        """Note that a document is as the index has it."""
+        if current is None:
+            return
+        with self._lock:
+            if is_linked:
+                # A write by another name is not reported here.
+                current.changed.setdefault(name, self._moment)
+            elif moment is not None and current.changed.get(name) == moment:
+                del current.changed[name]
+                self._moment += 1
+                current.settled = self._moment
+
+    def _write(self) -> None:
+        """Write the batch, then note that the documents in it are settled."""
+        batch, self._batch, self._batched = self._batch, [], 0
+        runs, self._runs = self._runs, []
+        if batch:
+            self._store.write([document for document, _, _ in batch])
+        with self._lock:
+            self._moment += 1
+            for document, current, moment in batch:
+                if current is not None:
+                    current.settled = self._moment
+                    if current.changed.get(document.name) == moment:
+                        del current.changed[document.name]
+            for current, names in runs:
+                current.settled = self._moment
+                current.runs[names[0]] = hash(tuple(names))
+
+    def _note_state(self, *, is_complete: bool) -> None:
+        with self._store.snapshot() as snapshot:
+            count = snapshot.count()
+        waiting = sum(len(current.changed) for current in [*self._current.values()])
+        self.state = IndexState(count, waiting, self._store.size(), is_complete)

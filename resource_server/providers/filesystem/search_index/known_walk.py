@@ -1,0 +1,80 @@
+"""The walk of a whole folder from memory, while the kernel reports no change of its structure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from resource_server.errors import NotACollection, ResourceNotFound
+from resource_server.providers.filesystem.directory import Directory, stamp
+from resource_server.providers.filesystem.file_tree import FileTree, NameRun
+from resource_server.providers.filesystem.search_index.index import Candidates, SearchIndex
+
+
+class _Walk(NamedTuple):
+    """All runs of names of one view of a folder, without descriptors."""
+
+    runs: Sequence[NameRun]
+    structure: int
+    top: Directory
+    withheld: object
+
+
+class KnownWalk:
+    """The last walk of one view of a folder. Any thread may call any method."""
+
+    def __init__(self, tree: FileTree, index: SearchIndex) -> None:
+        self._tree = tree
+        self._index = index
+        self._walk: _Walk | None = None
+
+    def runs(self, top: Directory, candidates: Candidates) -> Iterable[NameRun]:
+        """Yield the names below the root, as `FileTree.name_runs`.
+
+        A run of documents without a descriptor has none that may match.
+        """
+        walk = self._walk
+        if (
+            walk is None
+            or walk.structure != candidates.structure
+            or walk.top.stamp != top.stamp
+            or walk.withheld is not self._withheld()
+        ):
+            return self._walked(top, candidates)
+        return self._known(walk.runs, candidates)
+
+    def _withheld(self) -> object:
+        withheld = self._tree.exposure.withheld
+        return None if withheld is None else withheld.lasting
+
+    def _walked(self, top: Directory, candidates: Candidates) -> Generator[NameRun]:
+        """Walk, and keep the runs if they are all current."""
+        found: list[NameRun] = []
+        withheld = self._withheld()
+        is_current = candidates.has_directory(top)
+        for run in self._tree.name_runs((), top):
+            yield run
+            found.append(run._replace(fd=-1))
+            if run.entry is None:
+                is_current = is_current and candidates.has_run(run)
+            elif run.entry.directory is not None:
+                is_current = is_current and candidates.has_directory(run.entry.directory)
+        structure = candidates.structure
+        if is_current and self._index.has_structure(structure):
+            self._walk = _Walk(found, structure, top, withheld)
+
+    def _known(self, runs: Sequence[NameRun], candidates: Candidates) -> Generator[NameRun]:
+        for run in runs:
+            if run.entry is not None or not candidates.may_match_in(run.directory.prefix):
+                if not run.is_directory:
+                    yield run
+                continue
+            with suppress(ResourceNotFound, NotACollection):
+                fd, status = self._tree.root.open_directory(run.directory.path)
+                try:
+                    if run.directory.stamp.is_same_file(stamp(status)):
+                        yield run._replace(fd=fd)
+                finally:
+                    os.close(fd)
