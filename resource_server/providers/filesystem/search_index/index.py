@@ -259,6 +259,8 @@ class SearchIndex:
         self._moment += 1
         if mask & ~_OF_CONTENT:
             self._structure += 1
+        if mask & inotify.CREATE and not mask & inotify.ISDIR and self._is_link(prefix + name):
+            self._forget("")  # a document may have got a second name, of which nothing else tells
         if name and not mask & inotify.ISDIR and name not in IGNORE_FILES:
             current = self._current.get(prefix)
             if current is not None:
@@ -266,6 +268,12 @@ class SearchIndex:
         else:
             self._forget(f"{prefix}{name}/" if mask & inotify.ISDIR and name else prefix)
         self._changed.add(prefix)
+
+    def _is_link(self, key: str) -> bool:
+        try:
+            return self._tree.directories.status(key).st_nlink > 1
+        except ResourceError:
+            return False
 
     def _forget(self, prefix: str) -> None:
         """Have a directory compared again, with all below it; under the lock."""
@@ -544,6 +552,8 @@ class SearchIndex:
                 continue
             if current is not None:
                 moment = current.changed.setdefault(name, self._moment)
+                if status.st_nlink > 1:
+                    moment = None  # never settled: a write by another name is not reported here
             if not is_storable(prefix + name) or not modes.S_ISREG(status.st_mode):
                 continue
             document = None
@@ -588,7 +598,6 @@ class SearchIndex:
             return
         with self._lock:
             if is_linked:
-                # A write by another name is not reported here.
                 current.changed.setdefault(name, self._moment)
             elif moment is not None and current.changed.get(name) == moment:
                 del current.changed[name]
@@ -606,7 +615,7 @@ class SearchIndex:
             for document, current, moment in batch:
                 if current is not None:
                     current.settled = self._moment
-                    if current.changed.get(document.name) == moment:
+                    if moment is not None and current.changed.get(document.name) == moment:
                         del current.changed[document.name]
             for current, names in runs:
                 current.settled = self._moment
