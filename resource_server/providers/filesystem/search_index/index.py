@@ -534,39 +534,44 @@ class SearchIndex:
     def _compare_names(
         self, run: NameRun, names: Iterable[str], current: _Current | None
     ) -> Mapping[str, int]:
-        prefix, rules = run.directory.prefix, run.directory.rules
         with self._store.snapshot() as snapshot:
-            versions = snapshot.versions(prefix)
+            versions = snapshot.versions(run.directory.prefix)
         for name in names:
             if self._is_closed.is_set():
                 break
             self.compared += 1
-            moment = current.changed.get(name) if current is not None else None
-            try:
-                status = os.stat(name, dir_fd=run.fd, follow_symlinks=False)
-            except OSError:
-                continue  # an event tells of one that comes again
-            is_settled = not is_fresh(status)
-            if is_settled and versions.get(name) == self._documents.version(status, name, rules):
-                self._settle(current, name, moment, is_linked=status.st_nlink > 1)
-                continue
-            if current is not None:
-                moment = current.changed.setdefault(name, self._moment)
-                if status.st_nlink > 1:
-                    moment = None  # never settled: a write by another name is not reported here
-            if not is_storable(prefix + name) or not modes.S_ISREG(status.st_mode):
-                continue
-            document = None
-            if is_settled and self._may_write:
-                document = self._read(run, name, status, rules)
-            if document is None:
-                self._changed.add(prefix)
-            else:
-                self._batch.append((document, current, moment))
-                self._batched += len(document.text)
-                if len(self._batch) >= _BATCH or self._batched >= _BATCH_CHARACTERS:
-                    self._write()
+            self._compare_name(run, name, versions.get(name), current)
         return versions
+
+    def _compare_name(
+        self, run: NameRun, name: str, version: int | None, current: _Current | None
+    ) -> None:
+        prefix, rules = run.directory.prefix, run.directory.rules
+        moment = current.changed.get(name) if current is not None else None
+        try:
+            status = os.stat(name, dir_fd=run.fd, follow_symlinks=False)
+        except OSError:
+            return  # an event tells of one that comes again
+        is_settled = not is_fresh(status)
+        if is_settled and version == self._documents.version(status, name, rules):
+            self._settle(current, name, moment, is_linked=status.st_nlink > 1)
+            return
+        if current is not None:
+            moment = current.changed.setdefault(name, self._moment)
+            if status.st_nlink > 1:
+                moment = None  # never settled: a write by another name is not reported here
+        if not is_storable(prefix + name) or not modes.S_ISREG(status.st_mode):
+            return
+        document = None
+        if is_settled and self._may_write:
+            document = self._read(run, name, status, rules)
+        if document is None:
+            self._changed.add(prefix)
+            return
+        self._batch.append((document, current, moment))
+        self._batched += len(document.text)
+        if len(self._batch) >= _BATCH or self._batched >= _BATCH_CHARACTERS:
+            self._write()
 
     def _read(
         self, run: NameRun, name: str, status: os.stat_result, rules: DirectoryRules
