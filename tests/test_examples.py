@@ -373,7 +373,8 @@ async def test_queries_of_the_shop_are_tools_and_its_rows_are_searchable(
         for query, uris in FOUND_IN_THE_SHOP.items():
             found = await client.call_tool("search_resources", {"query": query})
             assert found.structured_content is not None
-            hits = [file["uri"] for file in found.structured_content["files"]]
+            content = found.structured_content
+            hits = [content["base"] + file["path"] for file in content["files"]]
             assert hits == [f"sqlite://shop/{uri}" for uri in uris]
 
 

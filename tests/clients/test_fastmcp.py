@@ -67,7 +67,7 @@ async def test_results_of_tools_are_objects_of_their_schema(
         top = (await client.call_tool("list_resources", {})).data
         assert (top.base, top.items[-1]) == ("file:///project/", ["logo.png", 6])
         found = (await client.call_tool("search_resources", {"query": '"second line"'})).data
-        assert (found.matches, found.files[0]["uri"]) == (1, README)
+        assert (found.matches, found.base + found.files[0]["path"]) == (1, README)
         assert found.files[0]["lines"] == [[3, "second line"]]
         read = await client.call_tool("read_resource", {"uri": README, "lines": "1-1"})
         assert isinstance(read.content[0], TextContent)

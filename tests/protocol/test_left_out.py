@@ -234,7 +234,7 @@ async def test_a_resource_whose_metadata_cannot_be_sent_is_listed_and_found() ->
     wire = Wire(await server_of(provider), REVISION)
     # Neither sends versions nor titles: nothing of this resource is in its way.
     _, structured = await tool(wire, "search_resources", query="d")
-    assert structured["files"] == [{"uri": f"{BASE}/bad"}, {"uri": f"{BASE}/good"}]
+    assert structured["files"] == [{"path": "bad"}, {"path": "good"}]
     _, structured = await tool(wire, "list_resources", uri=BASE)
     assert structured["items"] == ["bad", "good"]
 

@@ -164,7 +164,7 @@ def search_tool(*, has_expressions: bool) -> Tool:
             base=_TEXT,
             files={
                 "type": "array",
-                "description": "{uri, matches?, lines?: [[number, text], …], next?} or path",
+                "description": "{path, matches?, lines?: [[number, text], …], next?} or path",
             },
             counts={"type": "object"},
             next=_TEXT,

@@ -189,15 +189,16 @@ class _File:
             before = line.number
         return "\n".join(rows)
 
-    def json(self) -> dict[str, Any]:
-        """Return the same as an object."""
-        members: dict[str, Any] = {"uri": self.uri}
+    def json(self, base: str) -> dict[str, Any]:
+        """Return the same as an object, with the path below `base`."""
+        members: dict[str, Any] = {"path": self.uri.removeprefix(base)}
+        if self.matches != self.count:
+            members["matches"] = self.matches
         if self.matches:
-            lines = [
+            members["lines"] = [
                 (line.number, line.text, "-") if line.is_context else (line.number, line.text)
                 for line in self.shown
             ]
-            members |= {"matches": self.matches, "lines": lines}
         if self.next is not None:
             members["next"] = self.next
         return members
@@ -302,11 +303,11 @@ class _ResultsPage:
         }
         if found.has_more:
             members["atLeast"] = True
+        members["base"] = self._base
         if self._quotes:
-            members["files"] = [file.json() for file in self._files]
+            members["files"] = [file.json(self._base) for file in self._files]
         else:
             counts = {file.uri.removeprefix(self._base): file.matches for file in self._files}
-            members["base"] = self._base
             members |= {"counts": counts} if self._arguments.counts else {"files": [*counts]}
         if self._next is not None:
             members["next"] = self._next

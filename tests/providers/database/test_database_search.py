@@ -127,7 +127,7 @@ async def test_a_client_finds_tables_columns_and_rows_page_by_page(owner: Owner)
                     "tools/call", {"name": "search_resources", "arguments": arguments}
                 )
                 structured = result["structuredContent"]
-                uris += [file["uri"] for file in structured["files"]]
+                uris += [structured["base"] + file["path"] for file in structured["files"]]
                 if "next" not in structured:
                     return uris
                 arguments["cursor"] = structured["next"]

@@ -194,7 +194,8 @@ def test_full_text_tables_of_a_file_without_a_manifest_are_searched(tmp_path: Pa
         def found(query: str) -> list[str]:
             arguments = {"query": query, "in": "text"}
             result = client.request("tools/call", name="search_resources", arguments=arguments)
-            return [file["uri"] for file in result["result"]["structuredContent"]["files"]]
+            structured = result["result"]["structuredContent"]
+            return [structured["base"] + file["path"] for file in structured["files"]]
 
         assert found("turing") == ["sqlite://crm/notes/1", "sqlite://crm/people/2"]
         assert found("earl") == ["sqlite://crm/notes/2"]
@@ -210,7 +211,7 @@ def test_a_data_file_without_a_manifest_is_searched(tmp_path: Path) -> None:
             arguments = {"query": query, "in": "text"}
             result = client.request("tools/call", name="search_resources", arguments=arguments)
             files = result["result"]["structuredContent"]["files"]
-            assert [file["uri"] for file in files] == [f"duckdb://teas/teas/{n}" for n in found]
+            assert [file["path"] for file in files] == [f"teas/{n}" for n in found]
         arguments = {"query": "17"}
         result = client.request("tools/call", name="search_resources", arguments=arguments)
         assert "teas (column number)" in result["result"]["content"][0]["text"]
