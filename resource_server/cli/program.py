@@ -39,6 +39,7 @@ _COMMANDS = (
     "uninstall",
     "doctor",
     "new-provider",
+    "index",
     "sql",
     "completion",
     "schema",

@@ -97,6 +97,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Pause between a change and the write of it to a search index."""
     index_retry_s: float = 60.0
     """Pause before a search index that cannot be kept is tried again."""
+    index_build_pause_s: float = 5.0
+    """How long the command `index` waits for conversions before it looks for them again."""
 
     search_document_s: float = 0.25
     """Minimum time for a document that a search has begun, however late it is."""

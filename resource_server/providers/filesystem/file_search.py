@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import logging
 import os
 import stat as modes
 import time
@@ -70,6 +71,10 @@ if TYPE_CHECKING:
     from resource_server.providers.filesystem.search_index.index import Candidates, SearchIndex
     from resource_server.providers.filesystem.search_index.known_walk import KnownWalk
 
+_log = logging.getLogger(__name__)
+
+MANY_DOCUMENTS = 20_000
+"""A folder with more is searched faster with an index."""
 _MAX_SEARCHES = 4
 """Maximum simultaneous searches of one folder; others wait."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -112,6 +117,7 @@ class FileSearch:
         self._types = types
         self._converted = converted
         self._index = index
+        self._has_advised = False
         self._walk: KnownWalk | None = None
         if index is not None:
             # Imported here: most folders have no index.
@@ -165,10 +171,21 @@ class FileSearch:
 
         self._waiting.add(share)
         try:
-            return await self._threads.run(work, timeout_s=share.wait_s())
+            page = await self._threads.run(work, timeout_s=share.wait_s())
+            if self._index is None and request.where == "text":
+                self._advise(max(page.looked_at, page.total or 0))
+            return page
         finally:
             self._waiting.discard(share)
             share.is_cancelled = True
+
+    def _advise(self, count: int) -> None:
+        """Tell the operator once of an index, if a search has to look into very many documents."""
+        if count > MANY_DOCUMENTS and not self._has_advised:
+            self._has_advised = True
+            path = self._tree.root.path
+            text = "searches of %s look into %d files; 'index: true' and 'cache' speed them up"
+            _log.warning(text, path, count)
 
     def _search_names(
         self,

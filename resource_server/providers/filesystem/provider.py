@@ -729,7 +729,28 @@ class Filesystem:
             problem = DiskCache(self.cache).problem()
             if problem is not None:
                 found.append(("cache", f"converted documents cannot be kept there: {problem}"))
-        return [*found, *self._missing_packages()]
+        return [*found, *self._index_problems(), *self._missing_packages()]
+
+    def _index_problems(self) -> Sequence[tuple[str, str]]:
+        """Return why there is no index, or the advice to have one."""
+        if self.search_index is not None:
+            problem = self.search_index.problem()
+            return () if problem is None else [("index", f"cannot be kept in 'cache': {problem}")]
+        if not self._has_many_files():
+            return ()
+        return [("", "it has so many files that 'index: true' and 'cache' would speed up searches")]
+
+    def _has_many_files(self) -> bool:
+        # Imported here: most folders are never searched.
+        from resource_server.providers.filesystem.file_search import MANY_DOCUMENTS
+
+        count = 0
+        with closing(self._tree.name_runs((), self._tree.directories.top())) as runs:
+            for run in runs:
+                count += 0 if run.is_directory else len(run.names)
+                if count > MANY_DOCUMENTS:
+                    return True
+        return False
 
     def _missing_packages(self) -> Sequence[tuple[str, str]]:
         """Return a warning of the documents whose converters wait for packages, if any do."""

@@ -976,3 +976,15 @@ async def test_a_picture_that_is_searched_alone_is_said_to_be_no_text(tmp_path: 
     for name in ("a.png", "b"):
         page = await look(Filesystem(tmp_path), "nowhere", below=(name,))
         assert [gap.why for gap in page.unsearched] == ["not text"]
+
+
+@pytest.mark.deep
+async def test_an_index_is_advised_once_for_many_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path, {f"{number}.txt": b"" for number in range(file_search.MANY_DOCUMENTS + 1)})
+    folder = Filesystem(tmp_path)
+    for _ in range(2):
+        await look(folder, WORD, time_s=100)
+    (said,) = [each.message for each in caplog.records if "index: true" in each.message]
+    assert said.startswith(f"searches of {tmp_path} look into 20001 files; ")

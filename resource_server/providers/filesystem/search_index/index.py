@@ -17,6 +17,7 @@ import sqlite3
 import stat as modes
 import threading
 import time
+import weakref
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -166,6 +167,10 @@ class Candidates:
         return version == self._documents.version(status, name, run.directory.rules)
 
 
+RUNNING: weakref.WeakSet[SearchIndex] = weakref.WeakSet()
+"""The indexes that this process keeps current, for its metrics."""
+
+
 class SearchIndex:
     """The index of one folder. Any thread may ask it; `start` begins the one that writes to it."""
 
@@ -286,11 +291,13 @@ class SearchIndex:
 
     def start(self) -> None:
         """Begin to keep the index current."""
+        RUNNING.add(self)
         self._thread = threading.Thread(target=self._run, name="search index", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End the thread, and close the file. Blocks for as long as one document takes."""
+        RUNNING.discard(self)
         self._is_closed.set()
         self._notify()
         if self._thread is not None:
@@ -314,14 +321,37 @@ class SearchIndex:
         return self.state.is_complete and not has_work and not self._is_comparing
 
     def build(self) -> bool:
-        """Compare the whole folder once, in this thread; False if another process writes.
+        """Compare the whole folder, in this thread; return False if another process does.
+
+        Documents are waited for while they are being converted.
 
         Raises:
             OSError, sqlite3.Error: the index cannot be kept in its folder.
+            ResourceError: the folder is not accessible.
         """
-        if self._begin():
+        if not self._begin() or not self._may_write:
+            return False
+        self._compare()
+        before = -1
+        while self._changed and self.state.documents != before:
+            before = self.state.documents
+            self._is_closed.wait(self._timing.index_build_pause_s)
             self._compare()
-        return self._may_write
+        return True
+
+    def drop(self) -> bool:
+        """Delete the index; return whether there was one. A server that uses it makes another."""
+        is_there = self._store.is_there()
+        self._store.remove()
+        return is_there
+
+    def problem(self) -> str | None:
+        """Return why there can be no index, or None."""
+        try:
+            self._store.check()
+        except (OSError, sqlite3.Error) as error:
+            return getattr(error, "strerror", None) or str(error)
+        return None
 
     def _run(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
@@ -615,6 +645,9 @@ class SearchIndex:
         runs, self._runs = self._runs, []
         if batch:
             self._store.write([document for document, _, _ in batch])
+            if not self.state.is_complete:
+                self.state = msgspec.structs.replace(self.state, documents=self.compared)
+                _log.debug("search index of %s: %d so far", self._tree.root.path, self.compared)
         with self._lock:
             self._moment += 1
             for document, current, moment in batch:
@@ -630,4 +663,7 @@ class SearchIndex:
         with self._store.snapshot() as snapshot:
             count = snapshot.count()
         waiting = sum(len(current.changed) for current in [*self._current.values()])
+        if is_complete and not self.state.is_complete:
+            path = self._tree.root.path
+            _log.info("the search index of %s is complete: %d documents", path, count)
         self.state = IndexState(count, waiting, self._store.size(), is_complete)

@@ -141,6 +141,14 @@ class IndexStore:
         self._lock = fd
         return True
 
+    def check(self) -> None:
+        """Check that an index can be kept in the folder."""
+        with private_folder(self._folder):
+            if not os.access(self._folder, os.W_OK | os.X_OK):
+                raise PermissionError(0, "it cannot be written to")
+        if self.is_there():
+            self._connect(read_only=True).close()
+
     def prepare(self) -> None:
         """Make an empty index if there is none, or one of another format or other rules."""
         with private_folder(self._folder) as at:

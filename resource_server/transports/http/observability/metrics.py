@@ -141,6 +141,7 @@ class _Collector:
         )
         yield from self._mounts()
         yield from self._conversions()
+        yield from self._search_indexes()
 
     def _requests(self) -> Metric:
         counts = Counter[tuple[str, str, str]]()
@@ -227,6 +228,24 @@ class _Collector:
         yield self._core.GaugeMetricFamily(
             f"{_PREFIX}_conversion_workers", "Worker processes at present.", counts.workers
         )
+
+    def _search_indexes(self) -> Iterator[Metric]:
+        # Imported here: most servers have no index.
+        from resource_server.providers.filesystem.search_index import index
+
+        states = [each.state for each in [*index.RUNNING]]
+        if states:
+            for name, text, value in (
+                ("documents", "Documents in search indexes.", sum(s.documents for s in states)),
+                ("waiting", "Documents that are not in them yet.", sum(s.waiting for s in states)),
+                ("bytes", "Bytes of search indexes.", sum(s.size for s in states)),
+                (
+                    "failed",
+                    "Search indexes that cannot be kept.",
+                    sum(s.problem is not None for s in states),
+                ),
+            ):
+                yield self._core.GaugeMetricFamily(f"{_PREFIX}_search_index_{name}", text, value)
 
 
 def _outcome(labels: RequestLabels) -> str:

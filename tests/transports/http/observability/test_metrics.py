@@ -205,6 +205,20 @@ def test_conversions_and_their_workers_are_counted(tmp_path: Path) -> None:
         assert found["resource_server_conversion_workers"] in (1, 2)
 
 
+def test_search_indexes_are_counted(tmp_path: Path) -> None:
+    manifest = project(tmp_path)
+    with running(manifest) as program:
+        assert not any("search_index" in name for name in metrics(program))
+    text = manifest.read_text()
+    manifest.write_text(text.replace("path: project", "path: project, index: true, cache: .cache"))
+    name = "resource_server_search_index"
+    with running(manifest) as program:
+        program.until(lambda: metrics(program)[f"{name}_bytes"] > 0)
+        found = metrics(program)
+    assert found[f"{name}_documents"] > 0
+    assert (found[f"{name}_waiting"], found[f"{name}_failed"]) == (0, 0)
+
+
 def test_clients_cannot_add_metrics(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program:
 

@@ -1,0 +1,65 @@
+"""`resource-server index`: builds the search indexes of folders, or deletes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+import click
+from anyio import to_thread
+
+from resource_server.cli import console, log_output, runner, server_builder, source_arguments
+from resource_server.errors import MountUnavailable, ResourceError
+from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime.option_types import short_size
+
+
+@click.command("index", short_help="Build or delete the search indexes of folders.")
+@source_arguments.sources_argument
+@click.option("--drop", is_flag=True, help="Delete the indexes instead.")
+@source_arguments.common_options
+def command(words: Sequence[str], drop: bool, no_plugins: bool, verbose: int) -> int:
+    """Build the search index of each folder of a SOURCE that has `index: true`, or update it.
+
+    A server does so itself, in the background. Exit status 1: an index cannot be kept in `cache`.
+    """
+    log_output.log_to_stderr(verbose)
+    manifest = server_builder.load_manifest(*words, allow_plugins=not no_plugins)
+    providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)
+    found = {
+        name: provider
+        for name, provider in providers
+        if isinstance(provider, Filesystem) and provider.search_index is not None
+    }
+    if not found:
+        return console.fail("no folder of the source has an index; write 'index: true' and 'cache'")
+    return runner.run(_run(found, drop=drop))
+
+
+async def _run(folders: Mapping[str, Filesystem], *, drop: bool) -> int:
+    status = 0
+    after_s = source_arguments.current_timing().progress_s
+    for name, folder in folders.items():
+        try:
+            with console.progress(f"indexing {name}", after_s=after_s):
+                said = await to_thread.run_sync(lambda folder=folder: _work(folder, drop=drop))
+        except (MountUnavailable, ResourceError, OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or str(error) or "it is not accessible"
+            said, status = reason, 1
+        console.print_line(console.escaped(f"{name}: {said}"))
+    return status
+
+
+def _work(folder: Filesystem, *, drop: bool) -> str:
+    index = folder.search_index
+    assert index is not None  # noqa: S101
+    try:
+        if drop:
+            return "index deleted" if index.drop() else "has no index"
+        if not index.build():
+            return "another process keeps its index current"
+    finally:
+        index.close()
+    state = index.state
+    said = f"{state.documents:,} documents, {short_size(state.size)}B"
+    return f"{said}; {state.waiting:,} could not be added yet" if state.waiting else said
