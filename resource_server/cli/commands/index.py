@@ -10,8 +10,8 @@ from anyio import to_thread
 
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
-from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.option_types import short_size
+from resource_server.search.indexes import HasIndex, Index
 
 
 @click.command("index", short_help="Build or delete the search indexes of folders.")
@@ -27,22 +27,22 @@ def command(words: Sequence[str], drop: bool, no_plugins: bool, verbose: int) ->
     manifest = server_builder.load_manifest(*words, allow_plugins=not no_plugins)
     providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)
     found = {
-        name: provider
+        name: provider.search_index
         for name, provider in providers
-        if isinstance(provider, Filesystem) and provider.search_index is not None
+        if isinstance(provider, HasIndex) and provider.search_index is not None
     }
     if not found:
         return console.fail("no folder of the source has an index; write 'index: true' and 'cache'")
     return runner.run(_run(found, drop=drop))
 
 
-async def _run(folders: Mapping[str, Filesystem], *, drop: bool) -> int:
+async def _run(indexes: Mapping[str, Index], *, drop: bool) -> int:
     status = 0
     after_s = source_arguments.current_timing().progress_s
-    for name, folder in folders.items():
+    for name, index in indexes.items():
         try:
             with console.progress(f"indexing {name}", after_s=after_s):
-                said = await to_thread.run_sync(lambda folder=folder: _work(folder, drop=drop))
+                said = await to_thread.run_sync(lambda index=index: _work(index, drop=drop))
         except (MountUnavailable, ResourceError, OSError, sqlite3.Error) as error:
             reason = getattr(error, "strerror", None) or str(error) or "it is not accessible"
             said, status = reason, 1
@@ -50,9 +50,7 @@ async def _run(folders: Mapping[str, Filesystem], *, drop: bool) -> int:
     return status
 
 
-def _work(folder: Filesystem, *, drop: bool) -> str:
-    index = folder.search_index
-    assert index is not None  # noqa: S101
+def _work(index: Index, *, drop: bool) -> str:
     try:
         if drop:
             return "index deleted" if index.drop() else "has no index"

@@ -17,7 +17,6 @@ import sqlite3
 import stat as modes
 import threading
 import time
-import weakref
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -47,6 +46,7 @@ from resource_server.runtime import inotify
 from resource_server.runtime.file_system_kind import FileSystemKinds
 from resource_server.runtime.timing import Timing
 from resource_server.search import trigrams
+from resource_server.search.indexes import RUNNING, IndexState
 
 _log = logging.getLogger(__name__)
 
@@ -64,21 +64,6 @@ _READ_BYTES = 64 * 1024
 _BATCH, _BATCH_CHARACTERS = 256, 4 * 1024 * 1024
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NICE = 19
-
-
-class IndexState(msgspec.Struct, frozen=True):
-    """What an operator is told of an index."""
-
-    documents: int = 0
-    """Documents that are in it, as they are now."""
-    waiting: int = 0
-    """Documents that are not, or not yet: a search looks into them."""
-    size: int = 0
-    """Bytes on disk."""
-    is_complete: bool = False
-    """Whether the whole folder was compared with it once."""
-    problem: str | None = None
-    """Why there is none; searches look into all documents."""
 
 
 class _Current(msgspec.Struct, eq=False):
@@ -165,10 +150,6 @@ class Candidates:
         except OSError:
             return False
         return version == self._documents.version(status, name, run.directory.rules)
-
-
-RUNNING: weakref.WeakSet[SearchIndex] = weakref.WeakSet()
-"""The indexes that this process keeps current, for its metrics."""
 
 
 class SearchIndex:
@@ -321,14 +302,7 @@ class SearchIndex:
         return self.state.is_complete and not has_work and not self._is_comparing
 
     def build(self) -> bool:
-        """Compare the whole folder, in this thread; return False if another process does.
-
-        Documents are waited for while they are being converted.
-
-        Raises:
-            OSError, sqlite3.Error: the index cannot be kept in its folder.
-            ResourceError: the folder is not accessible.
-        """
+        """Compare the whole folder; see `indexes.Index`. It waits for documents to be converted."""
         if not self._begin() or not self._may_write:
             return False
         self._compare()
@@ -340,7 +314,7 @@ class SearchIndex:
         return True
 
     def drop(self) -> bool:
-        """Delete the index; return whether there was one. A server that uses it makes another."""
+        """Delete the file; see `indexes.Index`."""
         is_there = self._store.is_there()
         self._store.remove()
         return is_there

@@ -231,9 +231,9 @@ class _Collector:
 
     def _search_indexes(self) -> Iterator[Metric]:
         # Imported here: most servers have no index.
-        from resource_server.providers.filesystem.search_index import index
+        from resource_server.search import indexes
 
-        states = [each.state for each in [*index.RUNNING]]
+        states = [each.state for each in [*indexes.RUNNING]]
         if states:
             for name, text, value in (
                 ("documents", "Documents in search indexes.", sum(s.documents for s in states)),

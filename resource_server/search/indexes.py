@@ -1,0 +1,60 @@
+"""Search indexes of providers, as operators see them: their state, and how they are built."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+
+class IndexState(msgspec.Struct, frozen=True):
+    """What an operator is told of an index."""
+
+    documents: int = 0
+    """Documents that are in it, as they are now."""
+    waiting: int = 0
+    """Documents that are not, or not yet: a search looks into them."""
+    size: int = 0
+    """Bytes on disk."""
+    is_complete: bool = False
+    """Whether all documents were compared with it once."""
+    problem: str | None = None
+    """Why there is none; searches look into all documents."""
+
+
+class Index(Protocol):
+    """The index of one mount. Its methods block."""
+
+    state: IndexState
+
+    def build(self) -> bool:
+        """Build or update it in this thread; return False if another process keeps it current.
+
+        Raises:
+            OSError, sqlite3.Error: it cannot be kept in its folder.
+            ResourceError: the mount is not accessible.
+        """
+        ...
+
+    def drop(self) -> bool:
+        """Delete it; return whether there was one. A server that uses it makes another."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+@runtime_checkable
+class HasIndex(Protocol):
+    """A provider whose searches have an index if its options say so."""
+
+    @property
+    def search_index(self) -> Index | None:
+        """The index, or None."""
+        ...
+
+
+RUNNING: weakref.WeakSet[Index] = weakref.WeakSet()
+"""The indexes that this process keeps current, for its metrics."""
