@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -296,7 +296,8 @@ class DirectoryCache:
         )
         listing = self._exposed(directory, scanned)
         if is_stable:
-            self._cache_listing(directory, listing, fd)
+            # A change meanwhile has altered the times: then it is read again.
+            self._cache.put(prefix, _with_listing(directory, listing))
         return directory, listing
 
     def _enter(
@@ -359,8 +360,7 @@ class DirectoryCache:
         """Return the names in a directory, less those of withheld files."""
         withheld = self._exposure.withheld
         known = withheld.known if withheld is not None else NONE_KNOWN
-        inodes = {inode for _, inode in known.reasons}
-        scanned = _scan(fd, inodes, known.names, follow_links=self._follow_links)
+        scanned = _scan(fd, known.inodes, known.names, follow_links=self._follow_links)
         for name in scanned.suspects:
             try:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -371,11 +371,10 @@ class DirectoryCache:
         return scanned
 
     def _exposed(self, directory: Directory, scanned: _ScannedNames) -> DirectoryListing:
-        names, directories, links, _ = scanned
-        exposed: list[str] = []
-        for start in range(0, len(names), _CHUNK):
-            some = names[start : start + _CHUNK]
-            exposed += self._exposure.exposed(directory.rules, directory.prefix, some, directories)
+        directories, links = scanned.directories, scanned.links
+        exposed = self._exposure.exposed(
+            directory.rules, directory.prefix, scanned.names, directories
+        )
         names = _sorted(exposed)
         inner = frozenset(directories.intersection(names)) if directories else _NO_NAMES
         leading = frozenset(links.intersection(names)) if links else _NO_NAMES
@@ -385,15 +384,7 @@ class DirectoryCache:
     def _cache_listing(self, directory: Directory, listing: DirectoryListing, fd: int) -> None:
         """Cache a directory with its listing, if nothing has changed meanwhile."""
         if directory.stamp.is_unchanged(os.fstat(fd)) and not is_fresh(directory.stamp):
-            cached = Directory(
-                directory.prefix,
-                directory.stamp,
-                directory.parent_rules,
-                directory.rules,
-                directory.ignore_stamps,
-                listing,
-            )
-            self._cache.put(directory.prefix, cached)
+            self._cache.put(directory.prefix, _with_listing(directory, listing))
 
     def _is_current(self, cached: Directory) -> bool:
         """Return whether the ignore files of an unchanged directory are unchanged, too."""
@@ -439,6 +430,12 @@ class DirectoryCache:
         )
 
 
+def _with_listing(known: Directory, listing: DirectoryListing) -> Directory:
+    return Directory(
+        known.prefix, known.stamp, known.parent_rules, known.rules, known.ignore_stamps, listing
+    )
+
+
 def _weight(directory: Directory) -> int:
     listing = directory.listing
     return _WEIGHT if listing is None else _WEIGHT + len(listing.names)
@@ -448,7 +445,7 @@ def _candidates(prefix: str) -> Sequence[str]:
     return IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
 
 
-class _ScannedNames(NamedTuple):
+class _ScannedNames(msgspec.Struct, eq=False, gc=False):
     """The unordered names in a directory that may be exposed, with its directories and links."""
 
     names: list[str]

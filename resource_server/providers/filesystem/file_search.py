@@ -200,7 +200,8 @@ class FileSearch:
         best = TopK[Path](query.key, after, limit)
         looked_at = 0
         stopped_at: Path | None = None
-        for path, _, _, names, _ in _name_runs(self._tree, top, best):
+        for run in _name_runs(self._tree, top, best):
+            path, names = run.path, run.names
             for name in names if query.matches_paths else query.candidates(names):
                 rank = query.rank((*path, name))
                 if rank is not None:

@@ -14,7 +14,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -85,7 +85,7 @@ class _BelievedDirectory(msgspec.Struct, eq=False):
     """Names that its rules expose; kept after `until` while the rules stay the same."""
 
 
-class NameRun(NamedTuple):
+class NameRun(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Consecutive names of a directory, which `fd` holds open until the next run.
 
     They are documents, not looked at yet, or a single directory or link: then `entry` is that.
@@ -705,10 +705,11 @@ class FileTree:
         if frame is None:
             entry = self._entry(parent, name, passed)
         else:
+            leads_on = True
             if frame.directory.rules.is_open:
                 yield
+                leads_on = frame.listing.has_document or self.leads_on(frame.directory)
             is_loop = bool(passed) and _is_among(frame.directory, passed)
-            leads_on = frame.listing.has_document or self.leads_on(frame.directory)
             entry = None if is_loop or not leads_on else _entry_of(frame)
         if entry is None or not (entry.rules.listed or unlisted):
             if frame is not None:
@@ -782,9 +783,11 @@ def _run(frame: WalkFrame) -> Sequence[str]:
     """Return the next documents of a directory, or one other entry, and advance past them."""
     begin, names, others = frame.at, frame.listing.names, frame.listing.others
     end = min(begin + _MAX_RUN, len(names))
-    if others:
-        documents = (at for at in range(begin, end) if names[at] in others)
-        end = max(next(documents, end), min(begin + 1, end))
+    if others and begin < end:
+        at = begin
+        while at < end and names[at] not in others:
+            at += 1
+        end = max(at, begin + 1)
     frame.at = end
     return names[begin:end]
 

@@ -66,7 +66,10 @@ class SecretDenyList:
     def may_match(self, names: Iterable[str]) -> bool:
         """Return whether any of the names may be secret; False is certain, True is a guess."""
         folded = f"/{'/'.join(names)}/".casefold()
-        return any(part.search(folded) for part in self._suspicious)
+        for part in self._suspicious:  # noqa: SIM110  once a directory: `any` takes longer
+            if part.search(folded):
+                return True
+        return False
 
     def match(self, prefix: str, name: str, *, is_directory: bool) -> str | None:
         """Return the pattern that denies `name` in the directory `prefix`, or None.

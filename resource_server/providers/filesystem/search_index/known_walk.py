@@ -7,6 +7,8 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.providers.filesystem.directory import Directory, stamp
 from resource_server.providers.filesystem.file_tree import FileTree, NameRun
@@ -56,7 +58,7 @@ class KnownWalk:
         is_current = candidates.has_directory(top)
         for run in self._tree.name_runs((), top):
             yield run
-            found.append(run._replace(fd=-1))
+            found.append(replace(run, fd=-1))
             if run.entry is None:
                 is_current = is_current and candidates.has_run(run)
             elif run.entry.directory is not None:
@@ -75,6 +77,6 @@ class KnownWalk:
                 fd, status = self._tree.root.open_directory(run.directory.path)
                 try:
                     if run.directory.stamp.is_same_file(stamp(status)):
-                        yield run._replace(fd=fd)
+                        yield replace(run, fd=fd)
                 finally:
                     os.close(fd)
