@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -163,12 +163,12 @@ def _folded(text: str) -> str:
         text = text.lower()
     else:
         text = unicodedata.normalize("NFC", text).casefold()
-        text = _marks().sub("", unicodedata.normalize("NFD", text))
+        text = unicodedata.normalize("NFD", text).translate(_marks())
     return text.replace("\0", _OTHER)
 
 
 @functools.cache
-def _marks() -> re.Pattern[str]:
-    """Return an expression of the marks that letters are composed with."""
-    letters = map(chr, range(_FIRST_MARK, _LAST_MARK + 1))
-    return re.compile(f"[{''.join(filter(unicodedata.combining, letters))}]+")
+def _marks() -> Mapping[int, None]:
+    """Return the marks that letters are composed with, for `str.translate`."""
+    codes = range(_FIRST_MARK, _LAST_MARK + 1)
+    return dict.fromkeys(code for code in codes if unicodedata.combining(chr(code)))

@@ -183,7 +183,7 @@ class SearchIndex:
         """Characters in the batch."""
         self._runs: list[tuple[_Current, Sequence[str]]] = []
         """Runs of names that are compared once the batch is written."""
-        self._may_write = False
+        self._may_write = self._is_full = False
         self._is_comparing = False
         self._problem: Exception | None = None
         self._has_failed = False
@@ -588,7 +588,7 @@ class SearchIndex:
             try:
                 is_same = stamp(status).is_of(os.fstat(fd))
                 is_shown = not self._tree.is_withheld(prefix + name, status)
-                if is_same and is_shown and not self._store.is_full:
+                if is_same and is_shown and not self._is_full:
                     found = self._documents.text(fd, status, name, rules)
                 if not is_same or not stamp(status).is_of(os.fstat(fd)):
                     found = None
@@ -618,6 +618,7 @@ class SearchIndex:
         batch, self._batch, self._batched = self._batch, [], 0
         runs, self._runs = self._runs, []
         if batch:
+            self._is_full = self._store.is_full
             self._store.write([document for document, _, _ in batch])
             if not self.state.is_complete:
                 self.state = msgspec.structs.replace(self.state, documents=self.compared)

@@ -266,28 +266,34 @@ class IndexStore:
         """Whether nothing more is added."""
         return self.size() >= self._max_bytes
 
-    def write(self, documents: Sequence[IndexedDocument]) -> Sequence[int]:
-        """Add documents, or replace them; return their numbers."""
+    def write(self, documents: Sequence[IndexedDocument]) -> None:
+        """Add documents, or replace them."""
         connection = self._written()
-        numbers: list[int] = []
+        prefixes = [(prefix,) for prefix in {document.prefix for document in documents}]
         with _transaction(connection):
-            for prefix in {document.prefix for document in documents}:
-                connection.execute(
-                    "INSERT OR IGNORE INTO directories (prefix) VALUES (?)", (prefix,)
-                )
-            for document in documents:
-                cursor = connection.execute(
-                    "INSERT OR REPLACE INTO documents (directory, name, version, known)"
-                    " VALUES ((SELECT id FROM directories WHERE prefix = ?), ?, ?, ?)",
-                    document[:4],
-                )
-                numbers.append(cursor.lastrowid or 0)
-                if document.known != ALWAYS:
-                    connection.execute(
-                        "INSERT INTO trigrams (rowid, text) VALUES (?, ?)",
-                        (cursor.lastrowid, document.text),
-                    )
-        return numbers
+            first = self._last_number(connection) + 1
+            connection.executemany(
+                "INSERT OR IGNORE INTO directories (prefix) VALUES (?)", prefixes
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO documents (id, directory, name, version, known)"
+                " VALUES (?, (SELECT id FROM directories WHERE prefix = ?), ?, ?, ?)",
+                [(first + at, *document[:4]) for at, document in enumerate(documents)],
+            )
+            connection.executemany(
+                "INSERT INTO trigrams (rowid, text) VALUES (?, ?)",
+                [
+                    (first + at, document.text)
+                    for at, document in enumerate(documents)
+                    if document.known != ALWAYS
+                ],
+            )
+
+    @staticmethod
+    def _last_number(connection: sqlite3.Connection) -> int:
+        """Return the last number that a document got; none is given twice."""
+        rows = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
+        return int(next(rows, (0,))[0])
 
     def forget(self, prefix: str, names: Iterable[str]) -> None:
         """Remove documents of a directory that are gone."""
@@ -311,10 +317,8 @@ class IndexStore:
     def is_wasteful(self) -> bool:
         """Return whether most of the index is of documents that were replaced."""
         connection = self._written()
-        ((count, last),) = connection.execute(
-            "SELECT (SELECT count(*) FROM documents),"
-            " (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'documents')"
-        ).fetchall()
+        ((count,),) = connection.execute("SELECT count(*) FROM documents").fetchall()
+        last = self._last_number(connection)
         return bool(last - count > _MAX_WASTE + _WASTE_SHARE * count)
 
 
