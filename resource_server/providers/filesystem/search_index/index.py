@@ -15,15 +15,21 @@ import os
 import select
 import sqlite3
 import stat as modes
+import sys
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
+from resource_server.errors import (
+    MountUnavailable,
+    NotACollection,
+    ResourceError,
+    ResourceNotFound,
+)
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem.directory import Directory, is_fresh, stamp
 from resource_server.providers.filesystem.exposure.ignore_files import IGNORE_FILES
@@ -103,8 +109,9 @@ class Candidates:
         self._versions: tuple[str | None, Mapping[str, int]] = None, {}
 
     def may_match_in(self, prefix: str) -> bool:
-        """Return whether any document of a directory that is current may match."""
-        return prefix in self._names or bool(self._current[prefix].changed)
+        """Return whether any document of a directory may match."""
+        current = self._current.get(prefix)
+        return current is None or bool(current.changed) or prefix in self._names
 
     def has_directory(self, directory: Directory) -> bool:
         """Return whether a directory is known to be current without a look at its documents."""
@@ -188,7 +195,9 @@ class SearchIndex:
         self._problem: Exception | None = None
         self._has_failed = False
         self._is_closed = threading.Event()
-        self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wake = os.pipe()
+        for fd in self._wake:
+            os.set_blocking(fd, False)
         self._thread: threading.Thread | None = None
         self.state = IndexState()
         self.compared = 0
@@ -231,29 +240,33 @@ class SearchIndex:
 
     def _take_events(self) -> None:
         """Note what the kernel has reported; under the lock."""
+        uncertain = set[str]()
         while self._watches is not None and (data := self._watches.read(_READ_BYTES)):
             self._notify()  # the thread finds no more events to read
             for watch, mask, name in inotify.parsed(data):
                 if mask & inotify.Q_OVERFLOW:
-                    self._forget("")
+                    uncertain.add("")
                 elif (prefix := self._places.get(watch)) is not None:
-                    self._take_event(prefix, mask, name)
+                    uncertain.update(self._take_event(prefix, mask, name))
                 if mask & inotify.IGNORED:
                     self._places.pop(watch, None)
+        if uncertain:
+            self._forget(uncertain)
 
-    def _take_event(self, prefix: str, mask: int, name: str) -> None:
+    def _take_event(self, prefix: str, mask: int, name: str) -> Iterator[str]:
+        """Note an event; yield directories of which nothing is certain any more."""
         self._moment += 1
+        self._changed.add(prefix)
         if mask & ~_OF_CONTENT:
             self._structure += 1
-        if mask & inotify.CREATE and not mask & inotify.ISDIR and self._is_link(prefix + name):
-            self._forget("")  # a document may have got a second name, of which nothing else tells
-        if name and not mask & inotify.ISDIR and name not in IGNORE_FILES:
-            current = self._current.get(prefix)
-            if current is not None:
-                current.changed[name] = self._moment
-        else:
-            self._forget(f"{prefix}{name}/" if mask & inotify.ISDIR and name else prefix)
-        self._changed.add(prefix)
+        if not name or mask & inotify.ISDIR or name in IGNORE_FILES:
+            yield f"{prefix}{name}/" if mask & inotify.ISDIR and name else prefix
+            return
+        current = self._current.get(prefix)
+        if current is not None:
+            current.changed[name] = self._moment
+        if mask & inotify.CREATE and self._is_link(prefix + name):
+            yield ""  # some document may have got this second name, of which nothing else tells
 
     def _is_link(self, key: str) -> bool:
         try:
@@ -261,12 +274,17 @@ class SearchIndex:
         except ResourceError:
             return False
 
-    def _forget(self, prefix: str) -> None:
-        """Have a directory compared again, with all below it; under the lock."""
-        for known in [each for each in self._current if each.startswith(prefix)]:
-            del self._current[known]
+    def _forget(self, prefixes: set[str]) -> None:
+        """Have directories compared again, with all below them; under the lock."""
         self._structure += 1
-        self._stale.add(prefix)
+        self._stale |= prefixes
+        if "" in prefixes:
+            self._current.clear()
+            return
+        for known in [*self._current]:
+            ends = (at + 1 for at, char in enumerate(known) if char == "/")
+            if any(known[:end] in prefixes for end in ends):
+                del self._current[known]
 
     # -- the thread
 
@@ -328,15 +346,16 @@ class SearchIndex:
         return None
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        if sys.platform == "linux":  # elsewhere, it would be that of a process
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         while not self._is_closed.is_set():
             try:
                 if self._begin():
                     self._keep_current()
                 else:
                     self._wait(self._timing.index_settle_s)
-            except (OSError, sqlite3.Error, ResourceError) as error:
+            except (OSError, sqlite3.Error, MountUnavailable, ResourceError) as error:
                 self._fail(error)
                 self._is_closed.wait(self._timing.index_retry_s)
 
@@ -352,7 +371,7 @@ class SearchIndex:
             if self._watches is None:
                 with contextlib.suppress(OSError, AttributeError):
                     self._watches = inotify.InotifyDescriptor()
-            self._forget("")
+            self._forget({""})
         self._follow_generation()
         return True
 
@@ -362,7 +381,7 @@ class SearchIndex:
             generation = snapshot.generation
         with self._lock:
             if generation != self._generation:
-                self._forget("")
+                self._forget({""})
                 self._generation = generation
 
     def _fail(self, error: Exception) -> None:
@@ -370,7 +389,7 @@ class SearchIndex:
         with self._lock:
             self._generation = ""
             self._close_watches()
-            self._forget("")
+            self._forget({""})
         self._batch, self._runs = [], []
         self._store.disconnect()
         reason = getattr(error, "strerror", None) or str(error) or "the folder is not accessible"
@@ -451,6 +470,7 @@ class SearchIndex:
             gone.setdefault(prefix, {*versions}).difference_update(run.names)
         self._write()
         if self._may_write and not self._is_closed.is_set():
+            self._tree.root.check()
             for prefix, names in gone.items():
                 if names:
                     self._store.forget(prefix, names)
@@ -462,6 +482,8 @@ class SearchIndex:
 
     def _runs_below(self, prefix: str) -> Generator[NameRun]:
         path = prefix_path(prefix)
+        if not prefix:
+            self._tree.root.check()
         with contextlib.suppress(ResourceNotFound):
             directory = self._tree.directory(path)
             if directory is None:
@@ -521,7 +543,8 @@ class SearchIndex:
         if current is not None and current.stamp == stamp:
             return current
         with self._lock:
-            self._current.pop(prefix, None)
+            if self._current.pop(prefix, None) is not None:
+                self._structure += 1
             if self._watches is None or self._kinds.kind(prefix, stamp.st_dev) != "local":
                 return None
             try:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from resource_server.provider.search import SearchRequest
 from tests.providers.filesystem.search_index.oracle import Changes, both, pages, until_current
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -38,3 +40,20 @@ async def test_an_index_changes_no_answer_in_ten_thousand_searches(
     tmp_path: Path, seed: int
 ) -> None:
     await compare(tmp_path, seed, 1000)
+
+
+async def test_a_folder_that_is_gone_for_a_while_keeps_its_index(tmp_path: Path) -> None:
+    root, away = tmp_path / "root", tmp_path / "away"
+    root.mkdir()
+    (root / "a.txt").write_text("needle")
+    async with both(root, tmp_path / "cache") as (indexed, scanned):
+        await until_current(indexed)
+        root.rename(away)
+        index = indexed.search_index
+        assert index is not None
+        await until(lambda: index.state.problem is not None)
+        away.rename(root)
+        await until(lambda: index.state.is_complete)
+        request = SearchRequest(text="needle", where="text")
+        assert await pages(indexed, request, 9) == await pages(scanned, request, 9)
+        assert index.state.documents == 1
