@@ -22,7 +22,7 @@ from collections.abc import (
     Sequence,
     Sized,
 )
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,28 +143,10 @@ class FileSearch:
             share.begin()
             try:
                 top = self._tree.find(below)
-                if request.where == "names":
-                    return self._search_names(request, top, after, limit=limit, share=share)
-                documents = DocumentSearcher(
-                    request,
-                    self._types,
-                    share.check,
-                    self._converted,
-                    is_alone=top.directory is None,
-                )
-                search = _LineSearch(
-                    self._tree,
-                    self._factory,
-                    documents,
-                    request,
-                    after=after,
-                    limit=limit,
-                    share=share,
-                )
-                if self._index is None or top.directory is None:
-                    return search.page(top)
-                with self._index.candidates(request) as candidates:
-                    return search.page(top, candidates, self._walk)
+                with nullcontext() if self._index is None else self._index.held_back():
+                    if request.where == "names":
+                        return self._search_names(request, top, after, limit=limit, share=share)
+                    return self._search_text(request, top, after, limit=limit, share=share)
             finally:
                 # Here: the thread begins the next search before the loop hears of this one's end.
                 self._waiting.discard(share)
@@ -187,6 +169,27 @@ class FileSearch:
             text = "searches of %s look into %d files; 'index: true' and 'cache' speed them up"
             _log.warning(text, path, count)
 
+    def _search_text(
+        self,
+        request: SearchRequest,
+        top: TreeEntry,
+        after: str | None,
+        *,
+        limit: int,
+        share: _TimeShare,
+    ) -> SearchPage:
+        is_alone = top.directory is None
+        documents = DocumentSearcher(
+            request, self._types, share.check, self._converted, is_alone=is_alone
+        )
+        search = _LineSearch(
+            self._tree, self._factory, documents, request, after=after, limit=limit, share=share
+        )
+        if self._index is None or is_alone:
+            return search.page(top)
+        with self._index.candidates(request) as candidates:
+            return search.page(top, candidates, None if candidates is None else self._walk)
+
     def _search_names(
         self,
         request: SearchRequest,
@@ -200,7 +203,7 @@ class FileSearch:
         best = TopK[Path](query.key, after, limit)
         looked_at = 0
         stopped_at: Path | None = None
-        for run in _name_runs(self._tree, top, best):
+        for run in _name_runs(self._tree, top, best, self._walk):
             path, names = run.path, run.names
             for name in names if query.matches_paths else query.candidates(names):
                 rank = query.rank((*path, name))
@@ -271,8 +274,8 @@ def _name_runs(
     tree: FileTree,
     top: TreeEntry,
     window: TopK[Any],
-    candidates: Candidates | None = None,
     walk: KnownWalk | None = None,
+    candidates: Candidates | None = None,
 ) -> Generator[NameRun]:
     """Yield the names below `top` in a window of the walk; for a document, that itself."""
     start, end = window.start, window.end
@@ -281,7 +284,7 @@ def _name_runs(
     runs: Iterable[NameRun]
     if top.directory is None:
         runs = _single_run(tree, top, start)
-    elif candidates is not None and walk is not None and not top.path and not start:
+    elif walk is not None and not top.path and not start:
         runs = walk.runs(top.directory, candidates)
     else:
         runs = tree.name_runs(top.path, top.directory, start)
@@ -354,7 +357,7 @@ class _LineSearch:
             return self._page_within(top, self._after)
         last: Path = ()
         total: int | None = None
-        runs = _name_runs(self._tree, top, self._best, candidates, walk)
+        runs = _name_runs(self._tree, top, self._best, walk, candidates)
         try:
             for run in runs:
                 done = self._search_run(run)

@@ -70,6 +70,8 @@ _READ_BYTES = 64 * 1024
 _BATCH, _BATCH_CHARACTERS = 256, 4 * 1024 * 1024
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NICE = 19
+_TURN_S = 0.05
+"""Maximum time for which a search holds the next step of a comparison back."""
 
 
 class _Current(msgspec.Struct, eq=False):
@@ -90,6 +92,23 @@ class Moment(NamedTuple):
     current: Mapping[str, _Current]
     settled: int
     structure: int
+    """Differs once more than the content of documents may have changed."""
+
+    def has_directory(self, directory: Directory) -> bool:
+        """Return whether a directory has a watch, and is as it was compared."""
+        current = self.current.get(directory.prefix)
+        return (
+            current is not None
+            and current.settled <= self.settled  # what came later is not in the snapshot
+            and current.stamp == directory.stamp
+        )
+
+    def has_run(self, run: NameRun) -> bool:
+        """Return whether the documents of a run are known to be as they were compared."""
+        if not self.has_directory(run.directory):
+            return False
+        current = self.current[run.directory.prefix]
+        return current.runs.get(run.names[0]) == hash(tuple(run.names))
 
 
 class Candidates:
@@ -104,37 +123,21 @@ class Candidates:
     ) -> None:
         self._snapshot = snapshot
         self._names = names
-        self._current, self._settled, self.structure = moment
+        self.moment = moment
         self._documents = documents
         self._versions: tuple[str | None, Mapping[str, int]] = None, {}
 
     def may_match_in(self, prefix: str) -> bool:
         """Return whether any document of a directory may match."""
-        current = self._current.get(prefix)
+        current = self.moment.current.get(prefix)
         return current is None or bool(current.changed) or prefix in self._names
-
-    def has_directory(self, directory: Directory) -> bool:
-        """Return whether a directory is known to be current without a look at its documents."""
-        current = self._current.get(directory.prefix)
-        return (
-            current is not None
-            and current.settled <= self._settled  # what came later is not in the snapshot
-            and current.stamp == directory.stamp
-        )
-
-    def has_run(self, run: NameRun) -> bool:
-        """Return whether the documents of a run are known to be current."""
-        directory = run.directory
-        if not self.has_directory(directory):
-            return False
-        return self._current[directory.prefix].runs.get(run.names[0]) == hash(tuple(run.names))
 
     def places(self, run: NameRun) -> Sequence[int]:
         """Return the places in a run of the documents to search."""
         prefix, names = run.directory.prefix, run.names
         may_match = self._names.get(prefix, frozenset[str]())
-        if self.has_run(run):
-            wanted = {*may_match, *list(self._current[prefix].changed)}
+        if self.moment.has_run(run):
+            wanted = {*may_match, *list(self.moment.current[prefix].changed)}
             places = [(bisect_left(names, name), name) for name in wanted]
             return sorted([at for at, name in places if at < len(names) and names[at] == name])
         if self._versions[0] != prefix:
@@ -194,6 +197,10 @@ class SearchIndex:
         self._is_comparing = False
         self._problem: Exception | None = None
         self._has_failed = False
+        self._searches = 0
+        self._has_turn = threading.Event()
+        """Set while there is no search."""
+        self._has_turn.set()
         self._is_closed = threading.Event()
         self._wake = os.pipe()
         for fd in self._wake:
@@ -206,6 +213,20 @@ class SearchIndex:
     # -- searches
 
     @contextlib.contextmanager
+    def held_back(self) -> Generator[None]:
+        """Hold comparisons back, which would share the interpreter with a search."""
+        with self._lock:
+            self._searches += 1
+            self._has_turn.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._searches -= 1
+                if not self._searches:
+                    self._has_turn.set()
+
+    @contextlib.contextmanager
     def candidates(self, request: SearchRequest) -> Generator[Candidates | None]:
         """Return the documents that may match a search; None if all may."""
         with contextlib.ExitStack() as stack:
@@ -215,10 +236,7 @@ class SearchIndex:
         wanted = trigrams.of_request(request)
         if wanted is None:
             return None
-        with self._lock:
-            self._take_events()
-            generation = self._generation
-            moment = Moment(self._current, self._moment, self._structure)
+        generation, moment = self._generation, self.moment()
         try:
             snapshot = stack.enter_context(self._store.snapshot())
             names = snapshot.candidates(wanted)
@@ -230,11 +248,11 @@ class SearchIndex:
             moment = moment._replace(current={})
         return Candidates(snapshot, names, moment, self._documents)
 
-    def has_structure(self, structure: int) -> bool:
-        """Return whether only contents of documents may have changed since."""
+    def moment(self) -> Moment:
+        """Return what is known now."""
         with self._lock:
             self._take_events()
-            return self._structure == structure
+            return Moment(self._current, self._moment, self._structure)
 
     # -- events
 
@@ -491,6 +509,7 @@ class SearchIndex:
             self._watch_inner(directory)
             with contextlib.closing(self._tree.name_runs(path, directory, unlisted=True)) as runs:
                 for run in runs:
+                    self._has_turn.wait(_TURN_S)
                     if self._is_closed.is_set():
                         return
                     if run.entry is None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.providers.filesystem.directory import Directory, stamp
 from resource_server.providers.filesystem.file_tree import FileTree, NameRun
-from resource_server.providers.filesystem.search_index.index import Candidates, SearchIndex
+from resource_server.providers.filesystem.search_index.index import Candidates, Moment, SearchIndex
 
 
 class _Walk(NamedTuple):
@@ -22,6 +22,8 @@ class _Walk(NamedTuple):
     structure: int
     top: Directory
     withheld: object
+    is_compared: bool
+    """Whether all documents were compared with the index."""
 
 
 class KnownWalk:
@@ -32,40 +34,42 @@ class KnownWalk:
         self._index = index
         self._walk: _Walk | None = None
 
-    def runs(self, top: Directory, candidates: Candidates) -> Iterable[NameRun]:
+    def runs(self, top: Directory, candidates: Candidates | None = None) -> Iterable[NameRun]:
         """Yield the names below the root, as `FileTree.name_runs`.
 
-        A run of documents without a descriptor has none that may match.
+        With `candidates`, a run of documents without a descriptor has none that may match; without,
+        no run has one.
         """
+        moment = self._index.moment() if candidates is None else candidates.moment
         walk = self._walk
         if (
             walk is None
-            or walk.structure != candidates.structure
+            or walk.structure != moment.structure
             or walk.top.stamp != top.stamp
             or walk.withheld is not self._withheld()
+            or (candidates is not None and not walk.is_compared)
         ):
-            return self._walked(top, candidates)
-        return self._known(walk.runs, candidates)
+            return self._walked(top, moment)
+        return walk.runs if candidates is None else self._known(walk.runs, candidates)
 
     def _withheld(self) -> object:
         withheld = self._tree.exposure.withheld
         return None if withheld is None else withheld.lasting
 
-    def _walked(self, top: Directory, candidates: Candidates) -> Generator[NameRun]:
-        """Walk, and keep the runs if they are all current."""
+    def _walked(self, top: Directory, moment: Moment) -> Generator[NameRun]:
+        """Walk, and keep the runs if no directory has changed meanwhile."""
         found: list[NameRun] = []
         withheld = self._withheld()
-        is_current = candidates.has_directory(top)
+        has_watch, is_compared = moment.has_directory(top), True
         for run in self._tree.name_runs((), top):
             yield run
             found.append(replace(run, fd=-1))
             if run.entry is None:
-                is_current = is_current and candidates.has_run(run)
+                is_compared = is_compared and moment.has_run(run)
             elif run.entry.directory is not None:
-                is_current = is_current and candidates.has_directory(run.entry.directory)
-        structure = candidates.structure
-        if is_current and self._index.has_structure(structure):
-            self._walk = _Walk(found, structure, top, withheld)
+                has_watch = has_watch and moment.has_directory(run.entry.directory)
+        if has_watch and self._index.moment().structure == moment.structure:
+            self._walk = _Walk(found, moment.structure, top, withheld, is_compared)
 
     def _known(self, runs: Sequence[NameRun], candidates: Candidates) -> Generator[NameRun]:
         for run in runs:
