@@ -46,6 +46,7 @@ _MULTI_LINE = "(?m)"
 Check: TypeAlias = Callable[[], None]
 Keep: TypeAlias = Mapping[Together, int]
 """How many lines to quote of a document, by the way in which the words occur in it."""
+_Fold: TypeAlias = Callable[[bytes], bytes]
 Find: TypeAlias = Callable[[bytes, int, int], int]
 """Returns where the first match between two positions begins, or -1."""
 
@@ -153,7 +154,7 @@ class LineQuery:
         else:
             # A long word is rare: it rules out most documents.
             words = sorted(request.words or (request.text,), key=len, reverse=True)
-            fold = _Folding()
+            fold: _Fold = _Folding() if len(words) > 1 else bytes.lower
             exactly = bool(request.match_case)
             self._terms = [_word(word, fold, exactly=exactly) for word in words]
         is_ascii = request.text.isascii() and all(map(str.isascii, request.words))
@@ -420,7 +421,7 @@ def _slice(data: bytes, begin: int, check: Check | None) -> tuple[int, int]:
     return (end, end - _OVERLAP) if newline < 0 else (newline + 1, newline + 1)
 
 
-def _word(text: str, fold: _Folding, *, exactly: bool) -> _Term:
+def _word(text: str, fold: _Fold, *, exactly: bool) -> _Term:
     if exactly:
         return _Bytes(text.encode(), None)
     return _Bytes(text.lower().encode(), fold) if text.isascii() else _Letters(text)
@@ -441,11 +442,13 @@ class _Folding:
 class _Bytes:
     """A word of bytes that are alike in the data, apart from the case of ASCII letters."""
 
-    def __init__(self, part: bytes, fold: _Folding | None) -> None:
+    def __init__(self, part: bytes, fold: _Fold | None) -> None:
         self._part = part
         self._fold = fold
 
     def first(self, data: bytes, begin: int, end: int) -> int:
+        if begin == 0 and end == len(data):
+            return (data if self._fold is None else self._fold(data)).find(self._part)
         at = self._piece(data, begin, end).find(self._part)
         return at if at < 0 else begin + at
 

@@ -92,7 +92,7 @@ _WITHIN = "//"
 """Prefix of a position within a document; no path begins with it."""
 _TOO_SLOW = "too slow to search"
 _NOT_UTF8 = "partly not UTF-8, and too large to guess its encoding"
-_MAX_NAMES = 1024
+_MAX_NAMES = 8192
 _NOT_CONVERTED = "not converted yet"
 _GROWN = "has grown meanwhile"
 _PICTURES, _SOME_PICTURES = "only pictures without text", "partly pictures without text"
@@ -248,14 +248,17 @@ class _TimeShare:
     def begin(self) -> None:
         self._begun = time.monotonic()
         self._earliest = min(self._begun + self._document_s, self._latest)
+        self._until = max(self._deadline, self._earliest)
 
     def wait_s(self) -> float:
         """Return how long the caller waits for the search to begin."""
         return self._latest - time.monotonic()
 
     def is_spent(self) -> bool:
-        share = (max(self._deadline, self._earliest) - self._begun) / self._turns()
-        return self.is_cancelled or time.monotonic() >= self._begun + share
+        until = self._until
+        if len(self._waiting) > _MAX_SEARCHES:
+            until = self._begun + (until - self._begun) / self._turns()
+        return self.is_cancelled or time.monotonic() >= until
 
     def check(self) -> None:
         """Raise `OutOfTime` once the time is spent; every document gets a minimum."""
@@ -458,21 +461,20 @@ class _LineSearch:
         """Search a document of a run; return False if it took too long."""
         name = run.names[at]
         path = (*run.path, name)
-        if not self._is_sought(path):
+        if self._files is not None and not self._files.matches(path):
             return True
         try:
             fd = os.open(name, _FILE, dir_fd=run.fd)
         except OSError as error:
             self._skip(path, error)
             return True
-        self._prepare_next(run, at)
+        if self._documents.is_converted(name):
+            self._prepare_next(run, at)
         return self._search_open(fd, path, run.directory.prefix + name, run.directory.rules)
 
     def _prepare_next(self, run: NameRun, done: int) -> None:
         """Begin to convert the next document that is no text, while this one is searched."""
         names = run.names
-        if not self._documents.is_converted(names[done]):
-            return
         following = range(done + 1, min(done + 1 + _LOOK_AHEAD, len(names)))
         place = next((at for at in following if self._documents.is_converted(names[at])), None)
         if place is None or not self._is_sought((*run.path, names[place])):
@@ -518,7 +520,8 @@ class _LineSearch:
             status = os.fstat(fd)
             # The file may have been replaced.
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
-                if place is not None or self._documents.is_large(path[-1], status.st_size, rules):
+                is_over = status.st_size > rules.max_size
+                if place is not None or (is_over and not self._documents.is_converted(path[-1])):
                     return self._search_large(fd, status, path, rules, place)
                 found = self._documents.matches(fd, status.st_size, path, rules, self._hits.keep)
                 if isinstance(found, Missed):
@@ -702,10 +705,6 @@ class DocumentSearcher:
             mime_type = media_types.of_content(data, None, decodes=True)
             return Missed(NOT_TEXT) if media_types.is_binary(mime_type) else found
         return found
-
-    def is_large(self, name: str, size: int, rules: DirectoryRules) -> bool:
-        """Return whether a document of this size is searched block by block."""
-        return size > rules.max_size and not self.is_converted(name)
 
     def encoding_of(self, fd: int, name: str, rules: DirectoryRules) -> TextEncoding | str:
         """Return the encoding of a large document by its first bytes, or why it is not searched.

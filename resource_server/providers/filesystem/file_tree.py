@@ -782,12 +782,16 @@ def _entry_of(frame: WalkFrame) -> TreeEntry:
 def _run(frame: WalkFrame) -> Sequence[str]:
     """Return the next documents of a directory, or one other entry, and advance past them."""
     begin, names, others = frame.at, frame.listing.names, frame.listing.others
-    end = min(begin + _MAX_RUN, len(names))
-    if others and begin < end:
+    end = len(names)
+    if begin == end:
+        return ()
+    if end - begin > _MAX_RUN:
+        end = begin + _MAX_RUN
+    if others:
         at = begin
         while at < end and names[at] not in others:
             at += 1
-        end = max(at, begin + 1)
+        end = at if at > begin else begin + 1
     frame.at = end
     return names[begin:end]
 
