@@ -84,6 +84,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """The same, while the root is missing."""
     watch_slow_scan_s: float = 0.005
     """Directories that take longer to scan are scanned less often."""
+    watch_yield_s: float = 0.25
+    """How long the first scan of all directories waits for a search, after each 10 ms of it."""
     watchfiles_step_s: float = 0.01
     """`step` of watchfiles: its wait for the next event of a batch."""
     watchfiles_debounce_s: float = 0.05

@@ -126,7 +126,7 @@ class FileSearch:
             self._walk = known_walk.KnownWalk(tree, index)
         self._timing = timing
         self._threads = WorkerThreads(_MAX_SEARCHES)
-        self._waiting = set[_TimeShare]()
+        self._waiting = tree.searches
         """Shares of the searches that have not ended and whose callers wait, begun or not."""
 
     def close(self) -> None:

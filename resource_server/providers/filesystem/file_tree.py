@@ -174,6 +174,8 @@ class FileTree:
         """
         self.described_by: str | None = None
         """Name of the document whose content shows in listings of its directory, if any."""
+        self.searches = set[object]()
+        """Searches that have not ended."""
         self._lookahead = Lookahead(root, self.directories, self.directory)
         self._believed: dict[Path, _BelievedDirectory] = {}
         self.ignores_case = folds_names(root.path)

@@ -33,6 +33,8 @@ from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import inotify
 from resource_server.runtime.timing import Timing
 
+_YIELD_STEP_S = 0.01
+"""Interval between looks whether a search has ended."""
 _MAX_EVENTS = 512
 """Maximum events handled before the loop has its turn."""
 _FINE_TIME = (6, 13)
@@ -141,11 +143,22 @@ class FileWatcher:
         """Wait until there is work."""
         if self._events or scanner.has_work:
             await asyncio.sleep(0)
+            if scanner.only_explores:
+                await self._yield_to_searches()
         else:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._idle_s(scanner)):
-                    await self._wake.wait()
+            await self._woken(self._idle_s(scanner))
         self._wake.clear()
+
+    async def _yield_to_searches(self) -> None:
+        """Wait until there is an event or no search: both would look at each directory."""
+        until = time.monotonic() + self._timing.watch_yield_s
+        while self._tree.searches and not self._wake.is_set() and time.monotonic() < until:
+            await self._woken(_YIELD_STEP_S)
+
+    async def _woken(self, timeout_s: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
 
     def _idle_s(self, scanner: DirectoryScanner) -> float | None:
         """Return the seconds until there is work; None means indefinitely."""

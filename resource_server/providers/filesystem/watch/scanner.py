@@ -263,6 +263,12 @@ class DirectoryScanner:
         )
 
     @property
+    def only_explores(self) -> bool:
+        """Whether all that is left to do is to scan directories for the first time."""
+        is_other = self._is_unsettled or self._found or self._unconfirmed or self._confirmed
+        return bool(self._new) and not is_other
+
+    @property
     def _is_unsettled(self) -> bool:
         return bool(self._requests or self._links or self._queue)
 

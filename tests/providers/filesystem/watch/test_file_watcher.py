@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from resource_server.providers.filesystem import file_search
 from resource_server.providers.filesystem.options import DirectoryOptions, WatchMode
 from tests.listeners import (
     EVENTS,
@@ -25,7 +27,7 @@ from tests.listeners import (
     uri_of,
     watched,
 )
-from tests.waiting import grow_old, pause, quiet_for, until
+from tests.waiting import PATIENCE_S, grow_old, pause, quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -566,6 +568,36 @@ async def test_hanging_work_in_shared_threads_does_not_delay_a_watcher(folder: F
             await scene.tells("sub", LIST)
     finally:
         release.set()
+
+
+@inotify_only
+async def test_a_folder_is_watched_when_its_first_search_has_ended(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(1000):
+        folder.make(f"sub/{at}")
+    begun, go_on = threading.Event(), threading.Event()
+    matches = file_search.DocumentSearcher.matches
+
+    def slowly(*given: Any) -> Any:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+        return matches(*given)
+
+    # Patched: the folder has to be followed while a search goes on.
+    monkeypatch.setattr(file_search.DocumentSearcher, "matches", slowly)
+    timing = replace(IMPATIENT, watch_yield_s=PATIENCE_S, search_s=PATIENCE_S)
+    before = held()
+    async with watched(folder.root, timing=timing) as scene:
+        searching = asyncio.create_task(scene.view.catalog.search("body", where="text"))
+        await asyncio.to_thread(begun.wait, PATIENCE_S)
+        scene.follow_list()
+        await until(lambda: held() > before)
+        await quiet_for(1)
+        assert held() < before + 1000
+        go_on.set()
+        assert len((await searching).hits) == 4
+        await until(lambda: held() > before + 1000)
 
 
 async def test_an_unwatched_folder_can_be_subscribed_to(folder: Folder) -> None:
