@@ -12,13 +12,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.cli import server_builder
 from resource_server.cli.runner import favour_the_loop
 from resource_server.provider.search import Where
+from resource_server.search import indexes
 from tests.benchmarks import first_hits
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
@@ -111,9 +112,34 @@ def run(*, quick: bool) -> None:
                 _compare(runner, catalog, tree, case, rounds)
             runner.run(_blocked(catalog))
             runner.run(catalog.__aexit__())
+            _compare_with_index(runner, tree, count, rounds)
         source = first_hits.source_tree(Path(scratch))
         query = first_hits.compare(_catalog, source)
         _compare_new_processes(source, query, rounds)
+
+
+def _compare_with_index(runner: asyncio.Runner, tree: Path, count: int, rounds: int) -> None:
+    manifest = tree.parent / "mcp-resources.yaml"
+    manifest.write_text(f"roots: {{modules: {{path: {tree.name}, index: true, cache: cache}}}}")
+    begin = time.perf_counter()
+    catalog = _catalog(manifest)
+    runner.run(catalog.start())
+    while not (indexes.RUNNING and all(each.state.is_complete for each in indexes.RUNNING)):
+        time.sleep(0.1)
+    limit("documents indexed a second", count / (time.perf_counter() - begin), None, "")
+    text = sum(file.stat().st_size for file in tree.rglob("*.js"))
+    size = sum(index.state.size for index in indexes.RUNNING)
+    limit("size of the index, of the text", size / text, 0.6, "x")
+    for case in CASES[2:4]:
+        goals = [Goal(RG, "<=", 0.25)]
+        _compare(
+            runner,
+            catalog,
+            tree,
+            replace(case, title=f"{case.title}, indexed", goals=goals),
+            rounds,
+        )
+    runner.run(catalog.__aexit__())
 
 
 def _compare_new_processes(tree: Path, query: str, rounds: int) -> None:
