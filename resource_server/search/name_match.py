@@ -118,7 +118,12 @@ class NameQuery:
         return rank, len(joined), joined
 
     def candidates(self, names: Sequence[str]) -> Iterable[str]:
-        """Return the names among many that may match; only if not `matches_paths`."""
+        """Return the names among many that may match, in any collection."""
+        if self._words:
+            found = {name for word in self._words for name in word.candidates(names)}
+            return [name for name in names if name in found] if found else ()
+        if self.matches_paths:
+            return names
         matches = self._matches
         if matches is not None:
             return [name for name in names if matches(self._folded(name))]

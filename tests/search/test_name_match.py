@@ -111,3 +111,12 @@ def test_any_query_ranks_names_alike_individually_and_in_bulk(
         assert (path[-1] in names.candidates(["other", path[-1], "x"])) == (rank is not None)
     if not re.search(r"[*?\[]", query) and "/" not in query:
         assert (query.casefold() in path[-1].casefold()) == (rank is not None)
+
+
+@given(words=st.lists(WORDS, min_size=2, max_size=3), path=PATHS)
+def test_a_name_that_several_words_match_is_a_candidate(
+    words: list[str], path: tuple[str, ...]
+) -> None:
+    names = NameQuery(" ".join(words), words=words)
+    if names.rank(path) is not None:
+        assert path[-1] in names.candidates(["other", path[-1], "x"])

@@ -205,7 +205,7 @@ class FileSearch:
         stopped_at: Path | None = None
         for run in _name_runs(self._tree, top, best, self._walk):
             path, names = run.path, run.names
-            for name in names if query.matches_paths else query.candidates(names):
+            for name in query.candidates(names):
                 rank = query.rank((*path, name))
                 if rank is not None:
                     found = (*path, name)

@@ -155,7 +155,7 @@ class ExposureRules:
             pattern = outer.include.match(path, path.rpartition("/")[2], is_directory=True)
             if pattern is not None and not pattern.negated:
                 rules = replace(rules, included=True)
-        options = self.options(key)
+        options = self.options(key) if self.directories else None
         return rules if options is None else _overlay(rules, options, f"{key}/")
 
     def priority(self, rules: DirectoryRules, key: str) -> float:
