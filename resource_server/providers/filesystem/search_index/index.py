@@ -24,12 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from resource_server.errors import (
-    MountUnavailable,
-    NotACollection,
-    ResourceError,
-    ResourceNotFound,
-)
+from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem.directory import Directory, is_fresh, stamp
 from resource_server.providers.filesystem.exposure.ignore_files import IGNORE_FILES
@@ -70,6 +65,8 @@ _READ_BYTES = 64 * 1024
 _BATCH, _BATCH_CHARACTERS = 256, 4 * 1024 * 1024
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NICE = 19
+_MAX_PAUSE_S = 5.0
+"""The kernel keeps a limited number of events."""
 _TURN_S = 0.05
 """Maximum time for which a search holds the next step of a comparison back."""
 
@@ -173,7 +170,7 @@ class SearchIndex:
         self._documents = documents
         self._timing = timing
         self._kinds = FileSystemKinds(tree.root.path)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._generation = ""
         """That of the index with which `_current` was compared; empty: there is none."""
         self._current: dict[str, _Current] = {}
@@ -202,7 +199,7 @@ class SearchIndex:
         """Set while there is no search."""
         self._has_turn.set()
         self._is_closed = threading.Event()
-        self._wake = os.pipe()
+        self._wake: Sequence[int] = os.pipe()
         for fd in self._wake:
             os.set_blocking(fd, False)
         self._thread: threading.Thread | None = None
@@ -322,13 +319,15 @@ class SearchIndex:
         with self._lock:
             self._close_watches()
             self._generation = ""
+            for fd in self._wake:
+                os.close(fd)
+            self._wake = ()
         self._store.close()
-        for fd in self._wake:
-            os.close(fd)
 
     def _notify(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake[1], b".")
+        with self._lock, contextlib.suppress(BlockingIOError):
+            if self._wake:
+                os.write(self._wake[1], b".")
 
     def is_current(self) -> bool:
         """Return whether nothing is to be compared with the index, as far as is known."""
@@ -373,7 +372,7 @@ class SearchIndex:
                     self._keep_current()
                 else:
                     self._wait(self._timing.index_settle_s)
-            except (OSError, sqlite3.Error, MountUnavailable, ResourceError) as error:
+            except Exception as error:  # whatever: searches go on without an index
                 self._fail(error)
                 self._is_closed.wait(self._timing.index_retry_s)
 
@@ -441,7 +440,7 @@ class SearchIndex:
             spent_s = time.monotonic() - began
             if is_whole:
                 sweep_at = time.monotonic() + self._timing.pause_after_sweep(spent_s)
-            self._wait(sweep_at - time.monotonic(), spent_s)
+            self._wait(sweep_at - time.monotonic(), 0.0 if is_whole else spent_s)
 
     def _wait(self, longest_s: float, spent_s: float = 0.0) -> None:
         """Wait for events and a pause after them, which grows with the last comparison."""
@@ -453,6 +452,7 @@ class SearchIndex:
             select.select(fds, (), (), max(longest_s, 0.0))
         if not self._is_closed.is_set():
             pause_s = max(self._timing.index_settle_s, self._timing.watch_poll_share * spent_s)
+            pause_s = min(pause_s, _MAX_PAUSE_S)
             select.select(fds[:1], (), (), pause_s)
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake[0], _READ_BYTES)

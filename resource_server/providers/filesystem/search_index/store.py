@@ -122,6 +122,7 @@ class IndexStore:
         self._writer: sqlite3.Connection | None = None
         self._lock: int | None = None
         self._inode: int | None = None
+        self._written_inode: int | None = None
         self._is_closed = False
 
     # -- the file
@@ -189,12 +190,12 @@ class IndexStore:
                     os.unlink(self._path.name + ending, dir_fd=at)
 
     def is_there(self) -> bool:
-        """Return whether there is a file, the same as before."""
+        """Return whether there is a file, that to which the connections are."""
         try:
             status = os.stat(self._path, follow_symlinks=False)
         except OSError:
             return False
-        return self._inode in (None, status.st_ino)
+        return {self._inode, self._written_inode} <= {None, status.st_ino}
 
     def close(self) -> None:
         """Close the file, and let another process write to it."""
@@ -206,7 +207,7 @@ class IndexStore:
 
     def disconnect(self) -> None:
         """Close the connections to the file; the next one may be to another file."""
-        self._inode = None
+        self._inode = self._written_inode = None
         while self._idle:
             self._idle.pop().close()
         if self._writer is not None:
@@ -226,7 +227,7 @@ class IndexStore:
     @contextmanager
     def snapshot(self) -> Generator[Snapshot]:
         """Return the index as it is now."""
-        connection = self._idle.pop() if self._idle else self._connect(read_only=True)
+        connection = self._reader()
         is_sound = False
         try:
             connection.execute("BEGIN")
@@ -238,6 +239,14 @@ class IndexStore:
                 self._idle.append(connection)
             else:
                 connection.close()
+
+    def _reader(self) -> sqlite3.Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if self.is_there():
+                return connection
+            connection.close()  # it is to a file that was deleted
+        return self._connect(read_only=True)
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         with private_folder(self._folder) as at:
@@ -257,6 +266,7 @@ class IndexStore:
     def _written(self) -> sqlite3.Connection:
         if self._writer is None:
             self._writer = self._connect(read_only=False)
+            self._written_inode = self._inode
             self._writer.execute("PRAGMA journal_mode = wal")
             self._writer.execute("PRAGMA synchronous = normal")
         return self._writer
