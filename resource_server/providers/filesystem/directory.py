@@ -263,7 +263,7 @@ class DirectoryCache:
             or not cached.stamp.is_of(status)
         ):
             return None
-        return cached if self._is_current(cached) else None
+        return cached if self.has_current_rules(cached) else None
 
     def last_listing(self, parent: Directory, name: str) -> DirectoryListing | None:
         """Return the cached names of a subdirectory, without a check that they still hold."""
@@ -386,10 +386,14 @@ class DirectoryCache:
         if directory.stamp.is_unchanged(os.fstat(fd)) and not is_fresh(directory.stamp):
             self._cache.put(directory.prefix, _with_listing(directory, listing))
 
-    def _is_current(self, cached: Directory) -> bool:
-        """Return whether the ignore files of an unchanged directory are unchanged, too."""
-        stamps = cached.ignore_stamps
-        return not stamps or self._ignore_stamps(cached.prefix, stamps)[0] == stamps
+    def has_current_rules(self, known: Directory) -> bool:
+        """Return whether the ignore files of an unchanged directory are unchanged, too.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: they are not accessible now.
+        """
+        stamps = known.ignore_stamps
+        return not stamps or self._ignore_stamps(known.prefix, stamps)[0] == stamps
 
     def _ignore_stamps(
         self, prefix: str, names: Iterable[str]

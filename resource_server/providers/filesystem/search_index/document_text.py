@@ -76,10 +76,12 @@ class DocumentTexts:
             return UNKNOWN
         try:
             encoding = TextEncoding.detect(data, rules.encoding)
-            text = trigrams.searchable(_decoded(encoding, data))
+            decoded = [*_decoded(encoding, data)]
         except UnicodeError:
             return UNKNOWN
-        return DocumentText(LETTERS, text)
+        if any("\0" in piece for piece in decoded):
+            return UNKNOWN
+        return DocumentText(LETTERS, trigrams.searchable(decoded))
 
     @staticmethod
     def _of_conversion(converted: ConvertedText, fd: int, name: str) -> DocumentText | None:

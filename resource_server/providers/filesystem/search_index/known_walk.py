@@ -24,6 +24,8 @@ class _Walk(NamedTuple):
     withheld: object
     is_compared: bool
     """Whether all documents were compared with the index."""
+    ruled: Sequence[Directory]
+    """Directories with ignore files, which may be written to by names that have no watch."""
 
 
 class KnownWalk:
@@ -46,11 +48,24 @@ class KnownWalk:
             walk is None
             or walk.structure != moment.structure
             or walk.top.stamp != top.stamp
+            or walk.top.rules is not top.rules
             or walk.withheld is not self._withheld()
             or (candidates is not None and not walk.is_compared)
+            or not all(map(self._tree.directories.has_current_rules, walk.ruled))
         ):
             return self._walked(top, moment)
         return walk.runs if candidates is None else self._known(walk.runs, candidates)
+
+    def _passes_all(self, top: Directory) -> bool:
+        """Return whether a walk passes all directories that its result depends on.
+
+        It leaves out those that lead to nothing `include` selects, and where links lead.
+        """
+        options = self._tree.exposure.directories.values()
+        has_include = top.rules.include is not None or any(
+            each.include is not None for each in options
+        )
+        return not (has_include or self._tree.follow_links)
 
     def _withheld(self) -> object:
         withheld = self._tree.exposure.withheld
@@ -60,7 +75,8 @@ class KnownWalk:
         """Walk, and keep the runs if no directory has changed meanwhile."""
         found: list[NameRun] = []
         withheld = self._withheld()
-        has_watch, is_compared = moment.has_directory(top), True
+        ruled = [top]
+        has_watch, is_compared = self._passes_all(top) and moment.has_directory(top), True
         for run in self._tree.name_runs((), top):
             yield run
             found.append(replace(run, fd=-1))
@@ -68,8 +84,9 @@ class KnownWalk:
                 is_compared = is_compared and moment.has_run(run)
             elif run.entry.directory is not None:
                 has_watch = has_watch and moment.has_directory(run.entry.directory)
+                ruled += [run.entry.directory] if run.entry.directory.ignore_stamps else ()
         if has_watch and self._index.moment().structure == moment.structure:
-            self._walk = _Walk(found, moment.structure, top, withheld, is_compared)
+            self._walk = _Walk(found, moment.structure, top, withheld, is_compared, ruled)
 
     def _known(self, runs: Sequence[NameRun], candidates: Candidates) -> Generator[NameRun]:
         for run in runs:

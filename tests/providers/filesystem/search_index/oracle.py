@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any
 
 from resource_server.errors import ResourceError
 from resource_server.provider.search import SearchPage, SearchRequest, Together
@@ -178,3 +179,17 @@ async def until_current(folder: Filesystem) -> None:
     index = folder.search_index
     assert index is not None
     await until(index.is_current)
+
+
+def words(text: str, **options: Any) -> SearchRequest:
+    """Return a search of text."""
+    return SearchRequest(text=text, where="text", **options)
+
+
+async def found(folders: Sequence[Filesystem], request: SearchRequest) -> Sequence[str]:
+    """Return the paths of all hits, which are the same in all folders, as are the pages."""
+    indexed, *others = [await pages(folder, request, 1000) for folder in folders]
+    for other in others:
+        assert indexed == other, request
+    hits = [hit for page in indexed if isinstance(page, SearchPage) for hit in page.hits]
+    return ["/".join(hit.resource.path) for hit in hits]
