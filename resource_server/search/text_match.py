@@ -178,8 +178,7 @@ class LineQuery:
 
         `ways` are those in which the words may occur, by default that of the request.
         """
-        if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
-            return True
+        data = self._with_ends(data)
         if len(self._terms) == 1:
             return _is_in(self._terms[0], data, check)
         most = self._may_miss if "most" in (ways or (self._together,)) else 0
@@ -202,9 +201,7 @@ class LineQuery:
         kept instead of the last. The words occur as in the request, or in a way that is in `keep`.
         """
         ways: Keep = {self._together: keep} if isinstance(keep, int) else keep
-        # `$` matches before a line ending, which may be two characters.
-        if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
-            data = _with_newlines(data)
+        data = self._with_ends(data)
         ranker = self._ranker.document(path)
         kept = _Kept(max(ways.values()), _start_of_line(data, self.after_line), ranker)
         together, missing = self._together, 0
@@ -220,6 +217,11 @@ class LineQuery:
         lines = _quoted_lines(data, kept.places, self._context)
         rank = ranker.rank(data, *kept.best, missing)
         return Matches(lines, count, len(kept.places), kept.has_more, best, rank, together)
+
+    def _with_ends(self, data: bytes) -> bytes:
+        """Return the data with Unix line endings if it matters: `$` matches before these only."""
+        is_other = self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0
+        return _with_newlines(data) if is_other else data
 
     @property
     def _may_miss(self) -> int:

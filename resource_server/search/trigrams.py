@@ -22,7 +22,7 @@ _MAX_OF_WORD = 12
 _MAX_WORDS = 16
 _OTHER = "\x01"
 """Stands for NUL, at which SQLite's tokenizer would end, and for bytes that are no letters."""
-_NO_ASCII = re.compile(rb"[^\x01-\x7f]+")
+_NO_ASCII = re.compile(rb"[^\x01-\x7f]")
 _FIRST_MARK, _LAST_MARK = 0x300, 0x1FFFF
 _SPACES = re.compile(r"\s+")
 
@@ -138,11 +138,15 @@ def _next(expression: str, at: int) -> tuple[str, int]:
 
 
 def _group_end(expression: str, at: int) -> int:
-    at += 1
+    depth = 0
     while 0 <= at < len(expression):
-        if expression[at] == ")":
-            return at + 1
-        _, at = _next(expression, at)
+        if expression[at] in "()":
+            depth += 1 if expression[at] == "(" else -1
+            at += 1
+            if not depth:
+                return at
+        else:
+            _, at = _next(expression, at)
     return -1
 
 
