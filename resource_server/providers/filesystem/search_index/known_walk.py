@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from resource_server.errors import NotACollection, ResourceNotFound
+from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
 from resource_server.providers.filesystem.directory import Directory, stamp
 from resource_server.providers.filesystem.file_tree import FileTree, NameRun
 from resource_server.providers.filesystem.search_index.index import Candidates, Moment, SearchIndex
@@ -51,7 +51,7 @@ class KnownWalk:
             or walk.top.rules is not top.rules
             or walk.withheld is not self._withheld()
             or (candidates is not None and not walk.is_compared)
-            or not all(map(self._tree.directories.has_current_rules, walk.ruled))
+            or not self._has_rules(walk)
         ):
             return self._walked(top, moment)
         return walk.runs if candidates is None else self._known(walk.runs, candidates)
@@ -66,6 +66,12 @@ class KnownWalk:
             each.include is not None for each in options
         )
         return not (has_include or self._tree.follow_links)
+
+    def _has_rules(self, walk: _Walk) -> bool:
+        """Return whether all ignore files are as they were."""
+        with suppress(ResourceNotFound, ResourceBusy):
+            return all(map(self._tree.directories.has_current_rules, walk.ruled))
+        return False
 
     def _withheld(self) -> object:
         withheld = self._tree.exposure.withheld
