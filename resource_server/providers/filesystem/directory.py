@@ -60,7 +60,9 @@ def is_fresh(status: os.stat_result | Stamp) -> bool:
     """Return whether it changed so recently that another change might not alter its stamp."""
     written, changed = status.st_mtime_ns, status.st_ctime_ns
     tick = TICK_NS if written % 1_000_000_000 else _COARSE_TICK_NS
-    return -tick < time.time_ns() - (written if written > changed else changed) < tick
+    now = time.time_ns()
+    # Either alone: the time of the last write may be set to any, even one to come.
+    return -tick < now - changed < tick or -tick < now - written < tick
 
 
 def has_changed_since(status: os.stat_result | Stamp, moment_ns: int) -> bool:

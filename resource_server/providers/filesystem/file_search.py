@@ -434,7 +434,7 @@ class _LineSearch:
             return len(run.names)  # none may match
         places: Sequence[int] = range(len(run.names))
         if self._candidates is not None and run.entry is None:
-            places = self._candidates.places(run)
+            places = self._candidates.places(run) if run.fd >= 0 else ()
         reached = 0
         for at in (*places, len(run.names)):
             self._has_got_on = self._has_got_on or reached > 0

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -91,21 +91,32 @@ class Moment(NamedTuple):
     structure: int
     """Differs once more than the content of documents may have changed."""
 
+    def changed(self, prefix: str) -> Collection[str] | None:
+        """Return the documents of a directory that may differ from the index; None if all may."""
+        current = self.current.get(prefix)
+        if current is None:
+            return None
+        changed = [*current.changed]
+        # Asked afterwards: what was settled since this moment is not in the snapshot.
+        return changed if current.settled <= self.settled else None
+
     def has_directory(self, directory: Directory) -> bool:
         """Return whether a directory has a watch, and is as it was compared."""
         current = self.current.get(directory.prefix)
         return (
             current is not None
-            and current.settled <= self.settled  # what came later is not in the snapshot
+            and current.settled <= self.settled
             and current.stamp == directory.stamp
         )
 
     def has_run(self, run: NameRun) -> bool:
         """Return whether the documents of a run are known to be as they were compared."""
-        if not self.has_directory(run.directory):
-            return False
-        current = self.current[run.directory.prefix]
-        return current.runs.get(run.names[0]) == hash(tuple(run.names))
+        current = self.current.get(run.directory.prefix)
+        return (
+            current is not None
+            and self.has_directory(run.directory)
+            and current.runs.get(run.names[0]) == hash(tuple(run.names))
+        )
 
 
 class Candidates:
@@ -126,15 +137,16 @@ class Candidates:
 
     def may_match_in(self, prefix: str) -> bool:
         """Return whether any document of a directory may match."""
-        current = self.moment.current.get(prefix)
-        return current is None or bool(current.changed) or prefix in self._names
+        changed = self.moment.changed(prefix)
+        return changed is None or bool(changed) or prefix in self._names
 
     def places(self, run: NameRun) -> Sequence[int]:
         """Return the places in a run of the documents to search."""
         prefix, names = run.directory.prefix, run.names
         may_match = self._names.get(prefix, frozenset[str]())
-        if self.moment.has_run(run):
-            wanted = {*may_match, *list(self.moment.current[prefix].changed)}
+        changed = self.moment.changed(prefix)
+        if changed is not None and self.moment.has_run(run):
+            wanted = {*may_match, *changed}
             places = [(bisect_left(names, name), name) for name in wanted]
             return sorted([at for at, name in places if at < len(names) and names[at] == name])
         if self._versions[0] != prefix:
@@ -280,7 +292,7 @@ class SearchIndex:
         current = self._current.get(prefix)
         if current is not None:
             current.changed[name] = self._moment
-        if mask & inotify.CREATE and self._is_link(prefix + name):
+        if mask & (inotify.CREATE | inotify.MOVED_TO) and self._is_link(prefix + name):
             yield ""  # some document may have got this second name, of which nothing else tells
 
     def _is_link(self, key: str) -> bool:
@@ -567,14 +579,18 @@ class SearchIndex:
             if self._watches is None or self._kinds.kind(prefix, stamp.st_dev) != "local":
                 return None
             try:
-                self._places[self._watches.add(fd, _EVENTS)] = prefix
+                watch = self._watches.add(fd, _EVENTS)
             except OSError:
                 return None  # the limit of watches is reached
+            # A directory that is mounted in two places has one watch, which tells of one of them.
+            self._current.pop(self._places.get(watch, prefix), None)
+            self._places[watch] = prefix
             if not stamp.is_of(os.fstat(fd)) or is_fresh(stamp):
                 self._changed.add(prefix)
                 return None
             self._structure += 1
-            current = self._current[prefix] = _Current(stamp)
+            self._moment += 1
+            current = self._current[prefix] = _Current(stamp, settled=self._moment)
             return current
 
     def _compare_names(
@@ -651,9 +667,9 @@ class SearchIndex:
             if is_linked:
                 current.changed.setdefault(name, self._moment)
             elif moment is not None and current.changed.get(name) == moment:
-                del current.changed[name]
                 self._moment += 1
-                current.settled = self._moment
+                current.settled = self._moment  # first, as `Moment.changed` asks
+                del current.changed[name]
 
     def _write(self) -> None:
         """Write the batch, then note that the documents in it are settled."""
