@@ -394,7 +394,7 @@ class SearchIndex:
         self._may_write = self._store.lock()
         if self._may_write:
             self._store.prepare()
-        elif not self._store.is_there():
+        elif not self._store.is_readable():
             return False
         with self._lock:
             if self._watches is None:

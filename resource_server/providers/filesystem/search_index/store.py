@@ -12,11 +12,14 @@ import hashlib
 import os
 import sqlite3
 import stat
+import unicodedata
+import zlib
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from resource_server import __version__
 from resource_server.runtime.private_folder import private_folder
 from resource_server.search.trigrams import Trigrams
 
@@ -25,7 +28,11 @@ SUFFIX: Final = ".mcp-search"
 LETTERS, ASCII, ALWAYS = range(3)
 """What is known of a document: its text, its ASCII characters, or that any search looks into it."""
 
-_FORMAT = 1
+_FORMAT: Final = (
+    zlib.crc32(repr((2, __version__, unicodedata.unidata_version, sqlite3.sqlite_version)).encode())
+    >> 1
+)
+"""Differs between programs that read text, fold letters or split them in other ways."""
 _SCHEMA = """
 DROP TABLE IF EXISTS trigrams;
 DROP TABLE IF EXISTS documents;
@@ -66,8 +73,11 @@ class Snapshot:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        ((format,),) = connection.execute("PRAGMA user_version").fetchall()
+        if format != _FORMAT:
+            raise sqlite3.DatabaseError("its file is not made yet, or by another version")
         rows = connection.execute("SELECT value FROM facts WHERE name = 'generation'").fetchall()
-        self.generation: str = rows[0][0]
+        self.generation = str(rows)
         """Differs once the index was made anew."""
 
     def versions(self, prefix: str) -> Mapping[str, int]:
@@ -94,9 +104,9 @@ class Snapshot:
         for prefix, name in rows:
             names = found.get(prefix)
             if names is None:
-                found[prefix] = {name}
+                found[prefix] = {str(name)}  # anything, if the file is damaged
             else:
-                names.add(name)
+                names.add(str(name))
         return found
 
     def count(self) -> int:
@@ -130,7 +140,10 @@ class IndexStore:
     def lock(self) -> bool:
         """Become the writer, unless another process is; return whether this one is."""
         if self._lock is not None:
-            return True
+            if self._holds_lock():
+                return True
+            os.close(self._lock)
+            self._lock = None
         with private_folder(self._folder) as at:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(self._path.name + "-lock", flags, 0o600, dir_fd=at)
@@ -140,7 +153,17 @@ class IndexStore:
             os.close(fd)
             return False
         self._lock = fd
-        return True
+        return self._holds_lock()
+
+    def _holds_lock(self) -> bool:
+        """Return whether the lock is that which other processes find."""
+        if self._lock is None:
+            return False
+        try:
+            status = os.stat(f"{self._path}-lock", follow_symlinks=False)
+        except OSError:
+            return False
+        return os.path.samestat(status, os.fstat(self._lock))
 
     def check(self) -> None:
         """Check that an index can be kept in the folder."""
@@ -153,13 +176,28 @@ class IndexStore:
     def prepare(self) -> None:
         """Make an empty index if there is none, or one of another format or other rules."""
         with private_folder(self._folder) as at:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            os.close(os.open(self._path.name, flags, 0o600, dir_fd=at))
+            self._create(at)
         if not self._is_usable():
             self.remove()
             with private_folder(self._folder) as at:
-                os.close(os.open(self._path.name, flags | os.O_EXCL, 0o600, dir_fd=at))
+                self._create(at)
             self.make_anew()
+
+    def _create(self, at: int) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        # One that exists is not opened: to close it would release the locks of SQLite.
+        with suppress(FileExistsError):
+            os.close(os.open(self._path.name, flags, 0o600, dir_fd=at))
+
+    def is_readable(self) -> bool:
+        """Return whether there is an index, which another process may have to make."""
+        try:
+            if self.is_there():
+                with self.snapshot():
+                    return True
+        except sqlite3.Error:
+            pass
+        return False
 
     def _is_usable(self) -> bool:
         try:
@@ -191,6 +229,8 @@ class IndexStore:
 
     def is_there(self) -> bool:
         """Return whether there is a file, that to which the connections are."""
+        if self._lock is not None and not self._holds_lock():
+            return False
         try:
             status = os.stat(self._path, follow_symlinks=False)
         except OSError:
@@ -232,8 +272,9 @@ class IndexStore:
         try:
             connection.execute("BEGIN")
             yield Snapshot(connection)
-            connection.execute("ROLLBACK")
-            is_sound = True
+            with suppress(sqlite3.Error):  # after some failures, the transaction has ended
+                connection.execute("ROLLBACK")
+                is_sound = True
         finally:
             if is_sound and len(self._idle) < _MAX_IDLE and not self._is_closed:
                 self._idle.append(connection)
@@ -241,11 +282,12 @@ class IndexStore:
                 connection.close()
 
     def _reader(self) -> sqlite3.Connection:
-        while self._idle:
-            connection = self._idle.pop()
-            if self.is_there():
-                return connection
-            connection.close()  # it is to a file that was deleted
+        with suppress(IndexError):  # another thread took the last one
+            while self._idle:
+                connection = self._idle.pop()
+                if self.is_there():
+                    return connection
+                connection.close()  # it is to a file that was deleted
         return self._connect(read_only=True)
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
@@ -278,6 +320,8 @@ class IndexStore:
 
     def write(self, documents: Sequence[IndexedDocument]) -> None:
         """Add documents, or replace them."""
+        if not self.is_there():
+            raise FileNotFoundError(0, "its file is gone")  # and another process may be the writer
         connection = self._written()
         prefixes = [(prefix,) for prefix in {document.prefix for document in documents}]
         with _transaction(connection):
