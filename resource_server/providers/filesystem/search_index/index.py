@@ -486,7 +486,8 @@ class SearchIndex:
             for prefix in sorted(changed):
                 self._compare_directory(prefix)
         self._write()
-        self._note_state(is_complete=self.state.is_complete or "" in stale)
+        is_whole = "" in stale and not self._is_closed.is_set()
+        self._note_state(is_complete=self.state.is_complete or is_whole)
         if self._may_write and self._store.is_wasteful():
             self._store.make_anew()
         self._is_comparing = False
@@ -552,7 +553,7 @@ class SearchIndex:
         """Compare the documents of a run; return the versions in the index of its directory."""
         current = self._watched(run.directory, run.fd)
         versions = self._compare_names(run, run.names, current)
-        if current is not None:
+        if current is not None and not self._is_closed.is_set():
             self._runs.append((current, run.names))
         return versions
 
