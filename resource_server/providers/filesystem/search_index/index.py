@@ -40,6 +40,7 @@ from resource_server.providers.filesystem.search_index.store import (
     IndexedDocument,
     IndexStore,
     Snapshot,
+    is_damage,
     is_storable,
 )
 from resource_server.providers.filesystem.watch.demand import prefix_path
@@ -386,6 +387,9 @@ class SearchIndex:
                     self._wait(self._timing.index_settle_s)
             except Exception as error:  # whatever: searches go on without an index
                 self._fail(error)
+                if self._may_write and is_damage(error):
+                    with contextlib.suppress(OSError):
+                        self._store.remove()
                 self._is_closed.wait(self._timing.index_retry_s)
 
     def _begin(self) -> bool:

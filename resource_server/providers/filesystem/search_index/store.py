@@ -205,6 +205,7 @@ class IndexStore:
             ((format,),) = connection.execute("PRAGMA user_version").fetchall()
             ((sound,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
             facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
+            connection.execute("SELECT 1 FROM documents, directories, trigrams LIMIT 0")
         except sqlite3.DatabaseError:
             return False
         return format == _FORMAT and sound == "ok" and facts.get("rules") == self._rules
@@ -386,6 +387,12 @@ def _transaction(connection: sqlite3.Connection) -> Generator[None]:
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether an error says that the file is damaged."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what extends it
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_storable(name: str) -> bool:

@@ -73,6 +73,11 @@ def without_trigrams(path: Path) -> None:
         connection.commit()
 
 
+def without_documents(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE documents")
+
+
 def link(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
     path.symlink_to("elsewhere")
@@ -122,7 +127,8 @@ def cache_is_of_another_user(path: Path) -> None:
 
 
 _MENDED: Sequence[Callable[[Path], None]] = (
-    truncated, empty, overwritten, of_a_newer_version, gone, cache_is_gone,
+    truncated, empty, overwritten, of_a_newer_version, without_trigrams, without_documents,
+    gone, cache_is_gone,
 )  # fmt: skip
 _REFUSED: Sequence[Callable[[Path], None]] = (
     link, link_as_lock, folder, pipe, cache_is_a_file, cache_is_open_to_others,
