@@ -21,7 +21,7 @@ from resource_server.providers.database.engines.factory import engine_name
 from tests.benchmarks import orders
 from tests.cli.conftest import Client, connected
 from tests.providers.database.policy_logins import sql_login
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, block_until
 
 _QUERIES: dict[str, Any] = {
     "by_status": {
@@ -192,9 +192,7 @@ def test_full_text_tables_of_a_file_without_a_manifest_are_searched(tmp_path: Pa
     with connected(path) as client:
 
         def found(query: str) -> list[str]:
-            arguments = {"query": query, "in": "text"}
-            result = client.request("tools/call", name="search_resources", arguments=arguments)
-            structured = result["result"]["structuredContent"]
+            structured = _searched(client, query)
             return [structured["base"] + file["path"] for file in structured["files"]]
 
         assert found("turing") == ["sqlite://crm/notes/1", "sqlite://crm/people/2"]
@@ -208,13 +206,25 @@ def test_a_data_file_without_a_manifest_is_searched(tmp_path: Path) -> None:
     path.write_text("name,city,number\nEarl Grey,London,17\nSencha,Uji,18\n", "utf-8")
     with connected(path) as client:
         for query, found in (("GREY", [1]), ("uji", [2]), ("nobody", [])):
-            arguments = {"query": query, "in": "text"}
-            result = client.request("tools/call", name="search_resources", arguments=arguments)
-            files = result["result"]["structuredContent"]["files"]
+            files = _searched(client, query)["files"]
             assert [file["path"] for file in files] == [f"teas/{n}" for n in found]
         arguments = {"query": "17"}
         result = client.request("tools/call", name="search_resources", arguments=arguments)
         assert "teas (column number)" in result["result"]["content"][0]["text"]
+
+
+def _searched(client: Client, query: str) -> Any:
+    """Return the result of a search of text that had the time to look into everything."""
+    found: list[Any] = []
+
+    def is_complete() -> bool:
+        arguments = {"query": query, "in": "text"}
+        result = client.request("tools/call", name="search_resources", arguments=arguments)
+        found.append(result["result"]["structuredContent"])
+        return bool(found[-1]["complete"]) and "next" not in found[-1]
+
+    block_until(is_complete)
+    return found[-1]
 
 
 def _called(client: Client, tool: str, arguments: object) -> str:
