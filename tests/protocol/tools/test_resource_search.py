@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
-from msgspec.structs import replace
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
@@ -35,7 +34,6 @@ from tests.cases import for_each
 from tests.protocol.tools.tooled import STRUCTURED, called, described, refusal, words
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import Leaf, Searching, SlowTree, Tree
-from tests.waiting import PATIENCE_S, PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -638,8 +636,8 @@ async def test_pages_without_lines_have_every_resource_once(
 ) -> None:
     for number in range(310):
         (tmp_path / f"{number:03}.txt").write_text("needle\n" * (number % 7 + 1))
-    timing = replace(PATIENT, search_count_s=PATIENCE_S)
-    server = await server_of(Filesystem(tmp_path), tools=ToolSettings(budget=budget), timing=timing)
+    tools = ToolSettings(budget=budget)
+    server = await server_of(Filesystem(tmp_path), tools=tools, timing=PATIENT)
     wire = Wire(server, REVISION)
     seen: list[str] = []
     asked: dict[str, Any] = {"query": "needle", **more}

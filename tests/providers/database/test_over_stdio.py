@@ -217,13 +217,13 @@ def _searched(client: Client, query: str) -> Any:
     """Return the result of a search of text that had the time to look into everything."""
     found: list[Any] = []
 
-    def is_complete() -> bool:
+    def had_time() -> bool:
         arguments = {"query": query, "in": "text"}
         result = client.request("tools/call", name="search_resources", arguments=arguments)
         found.append(result["result"]["structuredContent"])
-        return bool(found[-1]["complete"]) and "next" not in found[-1]
+        return "next" not in found[-1] and "takes too long" not in json.dumps(found[-1])
 
-    block_until(is_complete)
+    block_until(had_time)
     return found[-1]
 
 
