@@ -348,3 +348,9 @@ def test_every_line_beyond_those_that_are_counted_is_found(asked: dict[str, Any]
         assert found.count == text_match.MAX_COUNTED
         seen, after_line, has_more = seen + found.shown, numbers(found)[-1], found.has_more
     assert seen == 20_000
+
+
+def test_bytes_with_windows_line_endings_may_match_an_end_of_line_only_if_a_line_does() -> None:
+    query = LineQuery(SearchRequest(text="abc$", where="text", is_pattern=True))
+    assert query.may_be_in(b"\xff\r\nabc\r\n")
+    assert not query.may_be_in(b"\xff\r\nabcd\r\n")
