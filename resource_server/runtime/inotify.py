@@ -108,14 +108,14 @@ class InotifyDescriptor:
         self._remove(self.fd, watch)
 
     def read(self, max_bytes: int) -> bytes:
-        """Return the events that are there, for `parsed`."""
+        """Return the events that are there, for `events_in`."""
         try:
             return os.read(self.fd, max_bytes)
         except (BlockingIOError, InterruptedError):
             return b""
 
 
-def parsed(data: bytes) -> Iterator[InotifyEvent]:
+def events_in(data: bytes) -> Iterator[InotifyEvent]:
     """Yield the events that were read."""
     offset = 0
     while offset < len(data):
@@ -232,7 +232,7 @@ class Inotify:
             self._loop.add_reader(self._descriptor.fd, self._readable)
 
     def _dispatch(self, data: bytes) -> None:
-        for watch, mask, name in parsed(data):
+        for watch, mask, name in events_in(data):
             if mask & Q_OVERFLOW:
                 self._overflowed()
                 continue

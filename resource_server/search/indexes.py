@@ -23,7 +23,7 @@ class IndexState(msgspec.Struct, frozen=True):
     """Why there is none; searches look into all documents."""
 
 
-class Index(Protocol):
+class MountIndex(Protocol):
     """The index of one mount. Its methods block."""
 
     state: IndexState
@@ -51,10 +51,10 @@ class HasIndex(Protocol):
     """A provider whose searches have an index if its options say so."""
 
     @property
-    def search_index(self) -> Index | None:
+    def search_index(self) -> MountIndex | None:
         """The index, or None."""
         ...
 
 
-RUNNING: weakref.WeakSet[Index] = weakref.WeakSet()
+RUNNING: weakref.WeakSet[MountIndex] = weakref.WeakSet()
 """The indexes that this process keeps current, for its metrics."""

@@ -11,7 +11,7 @@ from anyio import to_thread
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.runtime.option_types import short_size
-from resource_server.search.indexes import HasIndex, Index
+from resource_server.search.indexes import HasIndex, MountIndex
 
 
 @click.command("index", short_help="Build or delete the search indexes of folders.")
@@ -36,7 +36,7 @@ def command(words: Sequence[str], drop: bool, no_plugins: bool, verbose: int) ->
     return runner.run(_run(found, drop=drop))
 
 
-async def _run(indexes: Mapping[str, Index], *, drop: bool) -> int:
+async def _run(indexes: Mapping[str, MountIndex], *, drop: bool) -> int:
     status = 0
     after_s = source_arguments.current_timing().progress_s
     for name, index in indexes.items():
@@ -50,7 +50,7 @@ async def _run(indexes: Mapping[str, Index], *, drop: bool) -> int:
     return status
 
 
-def _work(index: Index, *, drop: bool) -> str:
+def _work(index: MountIndex, *, drop: bool) -> str:
     try:
         if drop:
             return "index deleted" if index.drop() else "has no index"

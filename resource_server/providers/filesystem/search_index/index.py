@@ -38,8 +38,8 @@ from resource_server.providers.filesystem.search_index.document_text import (
 )
 from resource_server.providers.filesystem.search_index.store import (
     IndexedDocument,
+    IndexSnapshot,
     IndexStore,
-    Snapshot,
     is_damage,
     is_storable,
 )
@@ -125,7 +125,7 @@ class Candidates:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexSnapshot,
         names: Mapping[str, set[str]],
         moment: Moment,
         documents: DocumentTexts,
@@ -255,7 +255,7 @@ class SearchIndex:
             self._notify()
             return None
         if snapshot.generation != generation:
-            moment = moment._replace(current={})
+            moment = Moment({}, moment.settled, moment.structure)
         return Candidates(snapshot, names, moment, self._documents)
 
     def moment(self) -> Moment:
@@ -271,7 +271,7 @@ class SearchIndex:
         uncertain = set[str]()
         while self._watches is not None and (data := self._watches.read(_READ_BYTES)):
             self._notify()  # the thread finds no more events to read
-            for watch, mask, name in inotify.parsed(data):
+            for watch, mask, name in inotify.events_in(data):
                 if mask & inotify.Q_OVERFLOW:
                     uncertain.add("")
                 elif (prefix := self._places.get(watch)) is not None:
@@ -350,7 +350,7 @@ class SearchIndex:
         return self.state.is_complete and not has_work and not self._is_comparing
 
     def build(self) -> bool:
-        """Compare the whole folder; see `indexes.Index`. It waits for documents to be converted."""
+        """Compare the whole folder, and wait for documents that are converted; see `MountIndex`."""
         if not self._begin() or not self._may_write:
             return False
         self._compare()
@@ -362,7 +362,7 @@ class SearchIndex:
         return True
 
     def drop(self) -> bool:
-        """Delete the file; see `indexes.Index`."""
+        """Delete the file; see `MountIndex`."""
         is_there = self._store.is_there()
         self._store.remove()
         return is_there

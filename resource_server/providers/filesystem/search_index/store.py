@@ -68,7 +68,7 @@ class IndexedDocument(NamedTuple):
     text: str
 
 
-class Snapshot:
+class IndexSnapshot:
     """The index at one moment."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -266,13 +266,13 @@ class IndexStore:
     # -- readers
 
     @contextmanager
-    def snapshot(self) -> Generator[Snapshot]:
+    def snapshot(self) -> Generator[IndexSnapshot]:
         """Return the index as it is now."""
         connection = self._reader()
         is_sound = False
         try:
             connection.execute("BEGIN")
-            yield Snapshot(connection)
+            yield IndexSnapshot(connection)
             with suppress(sqlite3.Error):  # after some failures, the transaction has ended
                 connection.execute("ROLLBACK")
                 is_sound = True
