@@ -70,10 +70,12 @@ async def verify(provider: Filesystem, skill: Skill) -> None:
 
 
 async def problems(provider: Filesystem) -> dict[str, str]:
-    """Return what `check` says, by directory."""
-    found = [text for option, text in await settle(provider.warnings()) if not option]
-    parts = [text.split("/SKILL.md is not served as a skill: ") for text in found]
-    return dict[str, str]((place, problem) for place, problem in parts)
+    """Return what `check` says of skills, by directory."""
+    parts = [
+        text.partition("/SKILL.md is not served as a skill: ")
+        for _, text in await settle(provider.warnings())
+    ]
+    return {place: problem for place, said, problem in parts if said}
 
 
 async def test_each_valid_skill_is_listed_in_order_and_invalid_ones_are_left_out(
