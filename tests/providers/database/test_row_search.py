@@ -562,7 +562,7 @@ async def test_a_table_that_takes_too_long_is_named_and_hides_no_other(owner: Ow
         assert found == ["c/1"]
         with pytest.raises(DeadlineExceeded):
             await it.page("tea", within=0.0, below=("b",))
-    limits = ReadLimits(query_timeout=Duration(0.1), timeout=Duration(30))
+    limits = ReadLimits(query_timeout=Duration(1.0), timeout=Duration(30))
     async with searched(owner, tables={"b": tables["b"]}, limits=limits) as it:
         with pytest.raises(DeadlineExceeded):
             await it.page("tea", within=60.0, below=("b",))
