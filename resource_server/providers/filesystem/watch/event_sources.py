@@ -20,19 +20,10 @@ from resource_server.runtime.watchfiles_events import FileChanges, WatchfilesEve
 
 logger = logging.getLogger(__name__)
 
-_STRUCTURE = (
-    inotify.CREATE
-    | inotify.DELETE
-    | inotify.MOVED_FROM
-    | inotify.MOVED_TO
-    | inotify.DELETE_SELF
-    | inotify.MOVE_SELF
-    | inotify.ATTRIB
-)
-_CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE
-_FILE = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.DELETE_SELF | inotify.MOVE_SELF
+_STRUCTURE = inotify.STRUCTURE | inotify.ATTRIB
+_FILE = inotify.CONTENT | inotify.DELETE_SELF | inotify.MOVE_SELF
 # By the numbers of `watchfiles.Change`: added, modified, deleted.
-_WATCHFILES_MASKS = {1: inotify.MOVED_TO, 2: _CONTENT, 3: inotify.DELETE}
+_WATCHFILES_MASKS = {1: inotify.MOVED_TO, 2: inotify.CONTENT, 3: inotify.DELETE}
 
 
 class EventSource(Protocol):
@@ -143,7 +134,7 @@ class _InotifySource:
             self._remove(place)
 
     def add(self, prefix: str, fd: int, *, content: bool) -> None:
-        self._add(prefix, fd, _STRUCTURE | _CONTENT if content else _STRUCTURE)
+        self._add(prefix, fd, _STRUCTURE | inotify.CONTENT if content else _STRUCTURE)
 
     def add_file(self, prefix: str, name: str, fd: int) -> None:
         self._add(f"{prefix}\0{name}", fd, _FILE)

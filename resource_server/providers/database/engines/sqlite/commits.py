@@ -33,15 +33,7 @@ _logger = logging.getLogger(__name__)
 # At DEBUG it would log statements with their values.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
-_MASK = (
-    inotify.MODIFY
-    | inotify.CREATE
-    | inotify.DELETE
-    | inotify.MOVED_FROM
-    | inotify.MOVED_TO
-    | inotify.DELETE_SELF
-    | inotify.MOVE_SELF
-)
+_MASK = inotify.MODIFY | inotify.STRUCTURE
 _TIMING = msgspec.structs.replace(DEFAULT_TIMING, watchfiles_step_s=0.05)
 """A shorter step would cost more than polling."""
 
