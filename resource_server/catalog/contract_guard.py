@@ -69,6 +69,7 @@ from resource_server.runtime.eager import (
     settle,
 )
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.search.indexes import IndexState
 
 T = TypeVar("T")
 
@@ -188,6 +189,14 @@ class GuardedProvider:
         with _contained():
             means: object = getattr(self._provider, "watched_by", None)
             return means if isinstance(means, str) else None
+
+    @property
+    def index_state(self) -> IndexState | None:
+        """The state of the provider's search index, if it has one."""
+        with _contained():
+            index = getattr(self._provider, "search_index", None)
+            state: object = getattr(index, "state", None)
+            return state if isinstance(state, IndexState) else None
 
     def is_instance(self, of: type) -> bool:
         """Return whether the provider is an instance of a class."""

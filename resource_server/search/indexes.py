@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -54,7 +53,3 @@ class HasIndex(Protocol):
     def search_index(self) -> MountIndex | None:
         """The index, or None."""
         ...
-
-
-RUNNING: weakref.WeakSet[MountIndex] = weakref.WeakSet()
-"""The indexes that this process keeps current, for its metrics."""

@@ -19,7 +19,6 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.cli import server_builder
 from resource_server.cli.runner import favour_the_loop
 from resource_server.provider.search import Where
-from resource_server.search import indexes
 from tests.benchmarks import first_hits
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
@@ -124,12 +123,12 @@ def _compare_with_index(runner: asyncio.Runner, tree: Path, count: int, rounds: 
     begin = time.perf_counter()
     catalog = _catalog(manifest)
     runner.run(catalog.start())
-    while not (indexes.RUNNING and all(each.state.is_complete for each in indexes.RUNNING)):
+    provider = catalog.mounts[0].provider
+    while (state := provider.index_state) is None or not state.is_complete:
         time.sleep(0.1)
     limit("documents indexed a second", count / (time.perf_counter() - begin), None, "")
     text = sum(file.stat().st_size for file in tree.rglob("*.js"))
-    size = sum(index.state.size for index in indexes.RUNNING)
-    limit("size of the index, of the text", size / text, 0.6, "x")
+    limit("size of the index, of the text", state.size / text, 0.6, "x")
     for case in CASES[2:4]:
         goals = [Goal(RG, "<=", 0.25)]
         _compare(

@@ -22,7 +22,7 @@ from collections.abc import (
     Sequence,
     Sized,
 )
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,10 +143,9 @@ class FileSearch:
             share.begin()
             try:
                 top = self._tree.find(below)
-                with nullcontext() if self._index is None else self._index.held_back():
-                    if request.where == "names":
-                        return self._search_names(request, top, after, limit=limit, share=share)
-                    return self._search_text(request, top, after, limit=limit, share=share)
+                if request.where == "names":
+                    return self._search_names(request, top, after, limit=limit, share=share)
+                return self._search_text(request, top, after, limit=limit, share=share)
             finally:
                 # Here: the thread begins the next search before the loop hears of this one's end.
                 self._waiting.discard(share)

@@ -48,20 +48,12 @@ from resource_server.runtime import inotify
 from resource_server.runtime.file_system_kind import FileSystemKinds
 from resource_server.runtime.timing import Timing
 from resource_server.search import trigrams
-from resource_server.search.indexes import RUNNING, IndexState
+from resource_server.search.indexes import IndexState
 
 _log = logging.getLogger(__name__)
 
-_OF_CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.ATTRIB
-_EVENTS = (
-    _OF_CONTENT
-    | inotify.CREATE
-    | inotify.DELETE
-    | inotify.MOVED_FROM
-    | inotify.MOVED_TO
-    | inotify.DELETE_SELF
-    | inotify.MOVE_SELF
-)
+_OF_CONTENT = inotify.CONTENT | inotify.ATTRIB
+_EVENTS = _OF_CONTENT | inotify.STRUCTURE
 _READ_BYTES = 64 * 1024
 _BATCH, _BATCH_CHARACTERS = 256, 4 * 1024 * 1024
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -69,7 +61,7 @@ _NICE = 19
 _MAX_PAUSE_S = 5.0
 """The kernel keeps a limited number of events."""
 _TURN_S = 0.05
-"""Maximum time for which a search holds the next step of a comparison back."""
+"""Time for which a search holds the next step of a comparison back."""
 
 
 class _Current(msgspec.Struct, eq=False):
@@ -82,6 +74,11 @@ class _Current(msgspec.Struct, eq=False):
     """Documents that may differ from the index, each with the moment of its last event."""
     settled: int = 0
     """The moment at which it last got a run, or lost a changed document."""
+
+    def has_run(self, run: NameRun) -> bool:
+        """Return whether a run was compared, as it is now."""
+        is_same = self.stamp == run.directory.stamp
+        return is_same and self.runs.get(run.names[0]) == hash(tuple(run.names))
 
 
 class Moment(NamedTuple):
@@ -113,11 +110,7 @@ class Moment(NamedTuple):
     def has_run(self, run: NameRun) -> bool:
         """Return whether the documents of a run are known to be as they were compared."""
         current = self.current.get(run.directory.prefix)
-        return (
-            current is not None
-            and self.has_directory(run.directory)
-            and current.runs.get(run.names[0]) == hash(tuple(run.names))
-        )
+        return current is not None and current.settled <= self.settled and current.has_run(run)
 
 
 class Candidates:
@@ -207,10 +200,6 @@ class SearchIndex:
         self._is_comparing = False
         self._problem: Exception | None = None
         self._has_failed = False
-        self._searches = 0
-        self._has_turn = threading.Event()
-        """Set while there is no search."""
-        self._has_turn.set()
         self._is_closed = threading.Event()
         self._wake: Sequence[int] = os.pipe()
         for fd in self._wake:
@@ -221,20 +210,6 @@ class SearchIndex:
         """Documents compared since the start of the last comparison of the whole folder."""
 
     # -- searches
-
-    @contextlib.contextmanager
-    def held_back(self) -> Generator[None]:
-        """Hold comparisons back, which would share the interpreter with a search."""
-        with self._lock:
-            self._searches += 1
-            self._has_turn.clear()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._searches -= 1
-                if not self._searches:
-                    self._has_turn.set()
 
     @contextlib.contextmanager
     def candidates(self, request: SearchRequest) -> Generator[Candidates | None]:
@@ -318,13 +293,11 @@ class SearchIndex:
 
     def start(self) -> None:
         """Begin to keep the index current."""
-        RUNNING.add(self)
         self._thread = threading.Thread(target=self._run, name="search index", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End the thread, and close the file. Blocks for as long as one document takes."""
-        RUNNING.discard(self)
         self._is_closed.set()
         self._notify()
         if self._thread is not None:
@@ -526,7 +499,8 @@ class SearchIndex:
             self._watch_inner(directory)
             with contextlib.closing(self._tree.name_runs(path, directory, unlisted=True)) as runs:
                 for run in runs:
-                    self._has_turn.wait(_TURN_S)
+                    if self._tree.searches:  # they would share the interpreter
+                        self._is_closed.wait(_TURN_S)
                     if self._is_closed.is_set():
                         return
                     if run.entry is None:
@@ -542,12 +516,7 @@ class SearchIndex:
                 self._watch_inner(directory)
             for run in self._tree.document_runs(prefix_path(prefix)):
                 current = self._current.get(prefix)
-                is_same = (
-                    current is not None
-                    and current.stamp == run.directory.stamp
-                    and current.runs.get(run.names[0]) == hash(tuple(run.names))
-                )
-                if current is None or not is_same:
+                if current is None or not current.has_run(run):
                     self._compare_run(run)
                 else:
                     names = [name for name in [*current.changed] if name in run.names]

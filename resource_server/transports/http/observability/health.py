@@ -102,7 +102,13 @@ class OperatorEndpoints:
             # Local programs need no token; but one of them may be a proxy that adds no headers.
             caller = _ANONYMOUS
         mounts = _visible(caller, self._server.catalog.mounts)
-        source = MetricsSource(self.requests, len(self._sessions), len(self._streams), mounts)
+        indexes = [
+            state
+            for mount in mounts
+            if (state := mount.provider.index_state) is not None and caller.may(mount.inner_access)
+        ]
+        sessions, streams = len(self._sessions), len(self._streams)
+        source = MetricsSource(self.requests, sessions, streams, mounts, indexes)
         data, media_type = encode_metrics(source, request.header(b"accept") or "")
         await request.exchange.respond(200, data, media_type=media_type.encode())
 

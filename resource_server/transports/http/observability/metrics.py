@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from resource_server import __version__
 from resource_server.catalog.mount import Mount
+from resource_server.search.indexes import IndexState
 from resource_server.transports.http.app.request import Exchange, SentTotals
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class MetricsSource(NamedTuple):
     streams: int
     mounts: Sequence[Mount]
     """The mounts visible to the caller."""
+    indexes: Sequence[IndexState]
+    """The search indexes of mounts in which the caller sees everything: they count documents."""
 
 
 def encode_metrics(source: MetricsSource, accept: str) -> tuple[bytes, str]:
@@ -230,10 +233,7 @@ class _Collector:
         )
 
     def _search_indexes(self) -> Iterator[Metric]:
-        # Imported here: most servers have no index.
-        from resource_server.search import indexes
-
-        states = [each.state for each in [*indexes.RUNNING]]
+        states = self._source.indexes
         if states:
             for name, text, value in (
                 ("documents", "Documents in search indexes.", sum(s.documents for s in states)),

@@ -219,6 +219,24 @@ def test_search_indexes_are_counted(tmp_path: Path) -> None:
     assert (found[f"{name}_waiting"], found[f"{name}_failed"]) == (0, 0)
 
 
+def test_search_indexes_are_not_counted_for_whom_a_part_of_the_folder_does_not_exist(
+    tmp_path: Path,
+) -> None:
+    http = f"{{auth: {{tokens: [{{token: {GIVEN}, scopes: [inner]}}]}}}}"
+    manifest = project(tmp_path, http)
+    (tmp_path / "project" / "inner").mkdir()
+    (tmp_path / "project" / "inner" / "secret.txt").write_text("secret")
+    options = "index: true, cache: .cache, directories: {inner: {access: {scopes: [inner]}}}"
+    manifest.write_text(manifest.read_text().replace("path: project", f"path: project, {options}"))
+    with running(manifest) as program:
+
+        def counts(**headers: str) -> bool:
+            return b"search_index_documents 2.0" in get(program, "/metrics", **headers).body
+
+        program.until(lambda: counts(**BEARER))
+        assert b"search_index" not in get(program, "/metrics").body
+
+
 def test_clients_cannot_add_metrics(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program:
 
