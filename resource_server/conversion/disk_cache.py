@@ -62,17 +62,6 @@ class DiskCache:
         """Bytes of all files when they were last counted, and of those written since."""
         self._has_failed = False
 
-    def problem(self) -> str | None:
-        """Return why nothing can be kept in the folder, if it exists; None if something can."""
-        try:
-            if self._folder.exists():
-                with private_folder(self._folder) as at:
-                    if not os.access(".", os.W_OK | os.X_OK, dir_fd=at):
-                        return "it cannot be written to"
-        except OSError as error:
-            return error.strerror
-        return None
-
     def get(self, key: tuple[object, ...]) -> Conversion | None:
         """Return a conversion, or None if it is not there."""
         with (

@@ -724,9 +724,10 @@ class Filesystem:
                 for path, problem in self._skills.problems()
             ]
         if self._converters and self.cache is not None:
-            from resource_server.conversion.disk_cache import DiskCache
+            # Imported here: nobody else asks.
+            from resource_server.runtime.private_folder import folder_problem
 
-            problem = DiskCache(self.cache).problem()
+            problem = folder_problem(self.cache)
             if problem is not None:
                 found.append(("cache", f"converted documents cannot be kept there: {problem}"))
         return [*found, *self._index_problems(), *self._missing_packages()]

@@ -342,11 +342,7 @@ class SearchIndex:
 
     def problem(self) -> str | None:
         """Return why there can be no index, or None."""
-        try:
-            self._store.check()
-        except (OSError, sqlite3.Error) as error:
-            return getattr(error, "strerror", None) or str(error)
-        return None
+        return self._store.problem()
 
     def _run(self) -> None:
         if sys.platform == "linux":  # elsewhere, it would be that of a process

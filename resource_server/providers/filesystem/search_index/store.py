@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from resource_server import __version__
-from resource_server.runtime.private_folder import private_folder
+from resource_server.runtime.private_folder import folder_problem, private_folder
 from resource_server.search.trigrams import Trigrams
 
 SUFFIX: Final = ".mcp-search"
@@ -165,13 +165,14 @@ class IndexStore:
             return False
         return os.path.samestat(status, os.fstat(self._lock))
 
-    def check(self) -> None:
-        """Check that an index can be kept in the folder."""
-        with private_folder(self._folder):
-            if not os.access(self._folder, os.W_OK | os.X_OK):
-                raise PermissionError(0, "it cannot be written to")
-        if self.is_there():
-            self._connect(read_only=True).close()
+    def problem(self) -> str | None:
+        """Return why no index can be kept in the folder, or None."""
+        try:
+            if self.is_there():
+                self._connect(read_only=True).close()
+        except (OSError, sqlite3.Error) as error:
+            return getattr(error, "strerror", None) or str(error)
+        return folder_problem(self._folder)
 
     def prepare(self) -> None:
         """Make an empty index if there is none, or one of another format or other rules."""
