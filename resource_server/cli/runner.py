@@ -126,7 +126,7 @@ def keep_buffers_soon() -> None:
 def find_converters_soon() -> None:
     """Look at the installed packages for converters, in a thread soon after the start.
 
-    It takes some 20 ms, which the first read would wait for.
+    It takes some milliseconds, which the first read would wait for.
     """
     thread = threading.Thread(target=_find_converters, daemon=True)
     asyncio.get_running_loop().call_later(_FIRST_READ_S, thread.start)

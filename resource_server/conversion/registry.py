@@ -15,7 +15,7 @@ import msgspec
 
 from resource_server import __version__, media_types
 from resource_server.provider import Format
-from resource_server.runtime.extras import is_installed
+from resource_server.runtime import extras
 
 GROUP = "resource_server.converters"
 """The group of entry points; each has the name of a media type."""
@@ -224,12 +224,10 @@ class Converters:
 def entries() -> Mapping[str, ConverterEntry]:
     """Return all converters by media type, also those whose packages are not installed.
 
-    The first call looks at all installed packages for some 20 ms.
+    The first call looks at all installed packages.
     """
-    from importlib.metadata import entry_points  # slow, and only needed for a conversion
-
     found = dict(_BUILT_IN)
-    for each in entry_points(group=GROUP):
+    for each in extras.entry_points(GROUP):
         name = each.name.lower()
         version = each.dist.version if each.dist is not None else ""
         found[name] = _added(each.value, version, _BUILT_IN.get(name))
@@ -321,4 +319,4 @@ def _kinds(converters: Mapping[str, ConverterEntry]) -> Mapping[str, str]:
     return {name: each for each in converters for name in (*media_types.suffixes(each), each)}
 
 
-_is_installed = functools.lru_cache(maxsize=64)(is_installed)
+_is_installed = functools.lru_cache(maxsize=64)(extras.is_installed)

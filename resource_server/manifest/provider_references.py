@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from resource_server.manifest.wording import printable
+from resource_server.runtime import extras
 from resource_server.runtime.near_name import did_you_mean
 
 if TYPE_CHECKING:
@@ -52,8 +53,5 @@ def built_in_names() -> list[str]:
 
 def installed() -> dict[str, EntryPoint]:
     """Return the entry points of installed providers by name; built-in names take precedence."""
-    # Imported here: slow, and not needed to serve a folder.
-    from importlib.metadata import entry_points
-
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    found = {entry.name: entry for entry in extras.entry_points(GROUP)}
     return {name: found[name] for name in sorted(found) if name not in _BUILT_IN}

@@ -1,13 +1,21 @@
-"""Optional dependencies (extras), and the error for one that is missing."""
+"""Optional dependencies (extras), the error for one that is missing, and other packages."""
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from resource_server.errors import MountUnavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Extra: TypeAlias = Literal["auth", "documents", "duckdb", "http", "mysql", "postgres", "regex"]
 
@@ -35,6 +43,9 @@ PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
     }
 )
 """The packages of each extra, and the module of each."""
+
+_METADATA = (".dist-info", "egg-info")
+"""How the folders end that have the metadata of packages; that of an egg has no dot."""
 
 
 class MissingExtra(MountUnavailable):
@@ -65,6 +76,36 @@ def is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         return False
+
+
+def entry_points(group: str) -> Sequence[EntryPoint]:
+    """Return the entry points of a group. Blocks."""
+    if not _is_mentioned(group.encode()):
+        return ()
+    # Imported here: this takes twenty times as long as finding out that no package has any.
+    from importlib.metadata import entry_points
+
+    return [*entry_points(group=group)]
+
+
+def _is_mentioned(group: bytes) -> bool:
+    """Return whether an installed package mentions a group of entry points, or may do so unseen."""
+    others = [each for each in sys.meta_path if each is not importlib.machinery.PathFinder]
+    if any(hasattr(each, "find_distributions") for each in others):
+        return True
+    for folder in sys.path:
+        try:
+            with os.scandir(folder or ".") as found:
+                paths = [e.path for e in found if e.name.lower().endswith(_METADATA)]
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True  # an archive
+        for path in paths:
+            with suppress(OSError):
+                if group in Path(path, "entry_points.txt").read_bytes():
+                    return True
+    return False
 
 
 def install_command(extra: Extra) -> str:

@@ -10,6 +10,7 @@ import pytest
 from resource_server.manifest import provider_references
 from resource_server.providers.database.provider import Database
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime import extras
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         return entries.select(group=group)
 
     # Patched: nothing is installed for a test.
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(extras, "entry_points", entry_points)
 
 
 def test_built_in_providers_are_found_by_name() -> None:

@@ -6,9 +6,11 @@ import importlib.metadata
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tomllib
 import venv
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,3 +99,37 @@ def test_a_missing_package_is_one_line_with_the_command(
 def test_a_client_is_not_told_paths_of_this_machine() -> None:
     assert str(ROOT) not in extras.operator_hint("regex")
     assert "`regex`" in extras.operator_hint("regex")
+
+
+@pytest.mark.parametrize("folder", ["acme-1.dist-info", "acme.egg-info", "Acme.EGG-INFO"])
+def test_entry_points_are_found_as_by_the_standard_library(
+    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "METADATA").write_text("Name: acme\nVersion: 1\n")
+    (tmp_path / folder / "entry_points.txt").write_text("[acme.things]\none = acme:One\n")
+    (tmp_path / "other.dist-info").write_text("no folder")
+    assert not extras.entry_points("acme.things")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (found,) = extras.entry_points("acme.things")
+    assert [found] == [*importlib.metadata.entry_points(group="acme.things")]
+    assert (found.name, found.value) == ("one", "acme:One")
+
+
+def test_entry_points_of_an_archive_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "acme.zip", "w") as archive:
+        archive.writestr("acme-1.dist-info/METADATA", "Name: acme\nVersion: 1\n")
+        archive.writestr("acme-1.dist-info/entry_points.txt", "[acme.things]\none = acme:One\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "acme.zip"), *sys.path])
+    assert [each.name for each in extras.entry_points("acme.things")] == ["one"]
+
+
+def test_no_entry_points_are_found_without_the_module_that_parses_them() -> None:
+    code = (
+        "import sys; from resource_server.conversion import registry; registry.find_packages(); "
+        "print('importlib.metadata' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True)
+    assert found.stdout.strip() == b"False"

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import gzip
 import html
-import importlib.metadata
 import io
 import json
 import lzma
@@ -47,6 +46,7 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.converted import ConvertedDocuments, NotConvertedYet
 from resource_server.providers.filesystem.directory import is_fresh
 from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.runtime import extras
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 from tests.cases import for_each
@@ -817,13 +817,13 @@ async def test_serve_looks_at_installed_packages_before_the_first_read(
 def lookers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """Forget the installed packages; return the threads that look at them from now on."""
     threads: list[threading.Thread] = []
-    look: Any = importlib.metadata.entry_points
+    look: Any = extras.entry_points
 
-    def entry_points(**given: Any) -> Any:
+    def entry_points(group: str) -> Any:
         threads.append(threading.current_thread())
-        return look(**given)
+        return look(group)
 
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(extras, "entry_points", entry_points)
     registry.entries.cache_clear()
     return threads
 
