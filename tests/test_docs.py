@@ -77,7 +77,7 @@ def test_watch_prints_changes_as_documented(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("text") if "resource-server watch" in block]
     command, note, *shown = block.splitlines()
     project = tmp_path / "project"
-    shutil.copytree(ROOT / "examples/project", project)
+    shutil.copytree(ROOT / "examples/project", project, ignore=shutil.ignore_patterns(".cache"))
     scripts = sysconfig.get_path("scripts")
     process = subprocess.Popen(
         [f"{scripts}/resource-server", *shlex.split(command)[2:-1], str(project)],

@@ -104,7 +104,7 @@ def _listens(port: int) -> bool:
 @pytest.fixture
 def balanced(tmp_path: Path) -> Generator[Balanced]:
     for name in ("http", "project"):
-        shutil.copytree(EXAMPLES / name, tmp_path / name)
+        shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".cache"))
     manifest = tmp_path / "http/mcp-resources.yaml"
     options_1, options_2 = written()
     with (

@@ -34,7 +34,8 @@ def test_a_source_without_an_index_is_refused(run: Run, folder: Path) -> None:
     done = run("index", folder)
     assert (done.status, done.out) == (1, "")
     assert done.err.endswith(
-        "no folder of the source has an index; write 'index: true' and 'cache'\n"
+        "no root of the source has an index; in the manifest, write 'index: true' and"
+        " 'cache: .cache' below a root ('resource-server init' writes a first manifest)\n"
     )
 
 

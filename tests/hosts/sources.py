@@ -91,7 +91,7 @@ class Source:
 def project(place: Path) -> Source:
     """Copy the example project."""
     folder = place / "project"
-    shutil.copytree(EXAMPLES / "project", folder)
+    shutil.copytree(EXAMPLES / "project", folder, ignore=shutil.ignore_patterns(".cache"))
     listed = """
         README.md assets assets/logo.png contracts contracts/supplier.md db db/schema.sql docs
         docs/getting-started.md docs/images docs/images/order.svg docs/prices.md src src/teashop

@@ -32,7 +32,10 @@ def command(words: Sequence[str], drop: bool, no_plugins: bool, verbose: int) ->
         if isinstance(provider, HasIndex) and provider.search_index is not None
     }
     if not found:
-        return console.fail("no folder of the source has an index; write 'index: true' and 'cache'")
+        return console.fail(
+            "no root of the source has an index; in the manifest, write 'index: true' and"
+            " 'cache: .cache' below a root ('resource-server init' writes a first manifest)"
+        )
     return runner.run(_run(found, drop=drop))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from jsonschema import validate
 
@@ -533,15 +536,34 @@ async def test_names_and_lines_cannot_pass_for_the_structure_of_the_result(name:
     assert line.startswith("1: needle")
 
 
-async def test_the_documented_search_prints_the_documented_result() -> None:
+async def test_the_documented_search_prints_the_same_before_and_after_its_index_is_built(
+    tmp_path: Path,
+) -> None:
     page = (ROOT / "docs" / "search-and-tools.md").read_text("utf-8")
     shown = re.search(r"```text\nsearch_resources (.+)\n\n((?:.+\n)+)```", page)
+    building = re.search(r"```text\n\$ resource-server (index .+)\n(.+\n)```", page)
     assert shown is not None
-    manifest = server_builder.load_manifest(str(ROOT / "examples" / "project"), allow_plugins=False)
-    async with server_builder.build_server(manifest, allow_plugins=False) as server:
-        wire = Wire(server, REVISION)
-        result = await called(wire, "search_resources", REVISION, **json.loads(shown[1]))
-    assert f"{words(result)}\n" == shown[2]
+    assert building is not None
+    kept = tmp_path / "examples/project/build/.cache"
+    shutil.copytree(
+        ROOT / "examples/project", kept.parents[1], ignore=shutil.ignore_patterns(".cache")
+    )
+
+    async def search() -> None:
+        manifest = server_builder.load_manifest(str(kept.parents[1]), allow_plugins=False)
+        async with server_builder.build_server(manifest, allow_plugins=False) as server:
+            wire = Wire(server, REVISION)
+            result = await called(wire, "search_resources", REVISION, **json.loads(shown[1]))
+        assert f"{words(result)}\n" == shown[2]
+
+    await search()
+    shutil.rmtree(kept)  # the server began to build it
+    command = [sys.executable, "-m", "resource_server", *building[1].split()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    built = await anyio.run_process(command, cwd=tmp_path, env=environment, stderr=None)
+    assert built.stdout.decode() == building[2]
+    assert [*kept.glob("*.mcp-search")]
+    await search()
 
 
 async def test_skipped_documents_are_counted_once_however_many_words_are_sought() -> None:

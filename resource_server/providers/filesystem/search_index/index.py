@@ -309,6 +309,8 @@ class SearchIndex:
                 os.close(fd)
             self._wake = ()
         self._store.close()
+        # SQLite has folded the log of changes into the file.
+        self.state = msgspec.structs.replace(self.state, size=self._store.size())
 
     def _notify(self) -> None:
         with self._lock, contextlib.suppress(BlockingIOError):

@@ -260,7 +260,7 @@ class IndexStore:
         """Return its bytes on disk."""
         found = 0
         for ending in ("", "-wal"):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 found += os.stat(f"{self._path}{ending}").st_size
         return found
 
