@@ -311,17 +311,22 @@ class Database:
                 logger.warning("callers cannot send SQL: %s", error, extra=IN_CHECK)
 
     async def _close_engines(self) -> None:
-        if self._sql_login is not None and self.sql:
-            await self._sql_login.close()
-        await self._engine.close()
+        try:
+            if self._sql_login is not None and self.sql:
+                await self._sql_login.close()
+        finally:
+            await self._engine.close()
 
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()
-        if self._check is not None:
-            # Drivers misbehave when they are cancelled while they connect.
-            await asyncio.wait((self._check,), timeout=_CLOSING_S)
-            self._check.cancel()
-        await self._close_engines()
+        try:
+            if self._check is not None:
+                # Drivers misbehave when they are cancelled while they connect.
+                await asyncio.wait((self._check,), timeout=_CLOSING_S)
+        finally:
+            if self._check is not None:
+                self._check.cancel()
+            await self._close_engines()
 
     async def _check_queries(self, closing: asyncio.Event) -> None:
         with suppress(TimeoutError):

@@ -22,6 +22,7 @@ from collections.abc import (
 from contextlib import aclosing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from weakref import WeakSet
 
 from typing_extensions import override
 
@@ -123,6 +124,8 @@ class ServerEngine(Engine, QueryEngine, ABC):
         self._pool = self._make_pool(POOL_SIZE, for_author=False)
         self._author_pool = self._make_pool(AUTHOR_POOL_SIZE, for_author=True)
         self._slow_slots = Slots(SLOW_SLOTS)
+        self._opened = WeakSet[DriverConnection]()
+        """All connections of the pools, idle or not."""
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._users = 0
@@ -162,6 +165,16 @@ class ServerEngine(Engine, QueryEngine, ABC):
         if self._users:
             return
         try:
+            await self._end_statements()
+            idle = [*self._pool.drain(), *self._author_pool.drain()]
+            await asyncio.gather(*map(self._close_politely, idle))
+        finally:
+            # Those that are left if this was cancelled, whoever uses them.
+            for connection in tuple(self._opened):
+                self._drop(connection)
+
+    async def _end_statements(self) -> None:
+        try:
             async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
                 while self._deadlines or self._tasks:
                     for deadline in self._deadlines:
@@ -174,8 +187,6 @@ class ServerEngine(Engine, QueryEngine, ABC):
             # Those that they start, too, or a connection stays open when the event loop ends.
             while self._tasks:
                 await asyncio.wait(self._tasks)
-        idle = [*self._pool.drain(), *self._author_pool.drain()]
-        await asyncio.gather(*map(self._close_politely, idle))
 
     @override
     async def run_own(
@@ -321,7 +332,9 @@ class ServerEngine(Engine, QueryEngine, ABC):
     def _make_pool(self, size: int, *, for_author: bool) -> ConnectionPool:
         async def connect() -> DriverConnection:
             self._import_driver()
-            return await self._connect(author=for_author)
+            connection = await self._connect(author=for_author)
+            self._opened.add(connection)
+            return connection
 
         return ConnectionPool(connect, size, for_author=for_author)
 

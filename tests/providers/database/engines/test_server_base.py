@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import gc
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from itertools import combinations
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from typing_extensions import override
 
 from resource_server.access import Access, Caller, acting
 from resource_server.catalog.catalog import Catalog
-from resource_server.errors import MountUnavailable, ResourceBusy
+from resource_server.errors import DeadlineExceeded, MountUnavailable, ResourceBusy
 from resource_server.providers.database.engines.server_base import POOL_SIZE, SharedCommits
-from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
-from tests.providers.database.owners import Owner
+from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.servers import PATIENCE_S, proxy_to, with_parts
 from tests.waiting import until
 
@@ -120,6 +124,84 @@ async def test_an_aborted_start_leaves_no_connections(
         async with database:
             await database.list((), after=None, limit=9)
         await until(are_closed)
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """An event loop that can cancel a task before one of the callbacks to come."""
+
+    _left = 0
+    _task: asyncio.Task[object] | None = None
+
+    def cancel_before(self, callback: int, task: asyncio.Task[object]) -> None:
+        self._left, self._task = callback, task
+
+    @override
+    def call_soon(self, *given: Any, **options: Any) -> asyncio.Handle:
+        self._left -= 1
+        if self._left == 0 and self._task is not None:
+            super().call_soon(self._task.cancel)
+        return super().call_soon(*given, **options)
+
+
+async def is_cancelled_in(step: str, callback: int, url: str) -> bool:
+    """Start, read or close a database, cancelled before a callback; return whether it was."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, CountingLoop)
+    sleep = "select pg_sleep(30)" if url.startswith("postgresql") else "select sleep(30) as s"
+    queries = {"quick": Query(sql="select 1 as one"), "slow": Query(sql=sleep)}
+    database = Database(url=url, queries=queries)
+    running: list[asyncio.Task[object]] = []
+    if step != "start":
+        await database.__aenter__()
+    if step == "close":
+        running.append(asyncio.create_task(database.read(("~query", "slow"), {})))
+        await database.list((), after=None, limit=9)
+    steps: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "start": database.__aenter__,
+        "read": lambda: database.read(("~query", "quick"), {}),
+        "close": database.__aexit__,
+    }
+    task = asyncio.create_task(steps[step]())
+    loop.cancel_before(callback, task)
+    await asyncio.wait([task])
+    if step == "read" or (step == "start" and not task.cancelled()):
+        await database.__aexit__()
+    for error in await asyncio.gather(*running, return_exceptions=True):
+        assert isinstance(error, DeadlineExceeded | ResourceBusy)
+    assert task.cancelled() or task.exception() is None
+    return task.cancelled()
+
+
+@pytest.mark.parametrize("step", ["start", "read", "close"])
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+def test_a_cancellation_leaves_no_connection_wherever_it_comes(
+    url: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unclosed: list[object] = []
+
+    def keep(found: Any) -> None:
+        unclosed.append(found.exc_value)
+
+    monkeypatch.setattr(sys, "unraisablehook", keep)
+    gc.collect()
+    unclosed.clear()
+    for callback in range(2, 1000):  # before the first one, nothing has begun
+        with asyncio.Runner(loop_factory=CountingLoop) as runner:
+            is_cancelled = runner.run(is_cancelled_in(step, callback, url))
+        gc.collect()
+        assert (callback, unclosed) == (callback, [])
+        if not is_cancelled:
+            break
+
+    async def all_closed() -> None:
+        async with owner_of(url) as owner:
+
+            async def are_closed() -> bool:
+                return await connections(owner) == 1  # the owner's own
+
+            await until(are_closed)
+
+    asyncio.run(all_closed())
 
 
 class Source:
