@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ from mcp_types import (
 )
 from pydantic import ConfigDict
 
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -281,10 +282,56 @@ async def test_documents_that_are_no_text_are_read_searched_and_shown(
             ("complaint.eml?format=markdown", "The Earl Grey of order 5 arrived open."),
         ):
             assert fact in await text(client, base + path)
-        found = await client.call_tool("search_resources", {"query": "oolong"})
-        assert found.structured_content is not None
-        lines = [line for file in found.structured_content["files"] for _, line in file["lines"]]
+        lines: list[str] = []
+
+        async def is_searched() -> bool:
+            """Search, and say whether there was time for every document."""
+            result = await client.call_tool("search_resources", {"query": "oolong"})
+            found: dict[str, Any] = result.structured_content or {}
+            lines[:] = [line for file in found["files"] for _, line in file["lines"]]
+            return bool(found["complete"]) and "next" not in found
+
+        await until(is_searched)
         assert lines == ["[slide 2] - Sell more oolong", "[page 3] Outlook: oolong"]
+
+
+def shown_searches() -> list[tuple[dict[str, Any], str]]:
+    """Return the arguments of each search of the documents that a page shows, and its result."""
+    call = r"^```text\nsearch_resources (.+)\n\n((?:.+\n)+)```$"
+    pages = (README, (ROOT / "docs/documents.md").read_text("utf-8"))
+    found = [shown for page in pages for shown in re.findall(call, page, re.MULTILINE)]
+    return [(json.loads(arguments), result) for arguments, result in found]
+
+
+@pytest.mark.parametrize(("arguments", "result"), shown_searches())
+async def test_one_search_right_after_the_start_finds_the_page_among_300(
+    arguments: dict[str, Any], result: str
+) -> None:
+    assert "[page 251] Invoice INV-00250" in result
+    async with served(EXAMPLES / "documents", "auto", "2026-07-28") as client:
+        [said] = (await client.call_tool("search_resources", arguments)).content
+        assert isinstance(said, TextContent)
+        assert f"{said.text}\n" == result
+
+
+async def test_a_search_of_all_documents_finds_the_page_or_says_first_what_it_left() -> None:
+    async with served(EXAMPLES / "documents", "auto", "2026-07-28") as client:
+        [said] = (await client.call_tool("search_resources", {"query": "INV-00250"})).content
+        assert isinstance(said, TextContent)
+        if "[page 251]" not in said.text:
+            expected = r".*; not searched: .*\binvoices\.pdf \(105KB, not converted yet\)"
+            assert re.match(expected, said.text)
+
+
+def test_the_invoices_are_those_that_their_script_makes(tmp_path: Path) -> None:
+    kept, made = EXAMPLES / "documents/documents/invoices.pdf", tmp_path / "invoices.pdf"
+    runpy.run_path(str(EXAMPLES / "documents/make.py"))["make"](made)
+    # Compressed otherwise by some libraries.
+    stream = re.compile(rb"stream\n(.+?)\nendstream", re.DOTALL)
+    drawn = [[zlib.decompress(s) for s in stream.findall(f.read_bytes())] for f in (kept, made)]
+    assert drawn[0] == drawn[1]
+    assert len(drawn[0]) == 300
+    assert kept.stat().st_size < 150_000
 
 
 def transcripts() -> list[tuple[str, str]]:
