@@ -55,7 +55,7 @@ from resource_server.providers.database.engines.factory import (
 )
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sql_login import FORM, SqlLogin
-from resource_server.providers.database.formats import pages
+from resource_server.providers.database.formats import charts, pages
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import (
     CallerSqlOptions,
@@ -555,7 +555,8 @@ class Database:
             case "key" if "table" in given:
                 return await self._completion.row_keys(value, given)
             case "format":
-                return tuple(FORMATS)
+                has_rows = "table" in given and "by" not in given
+                return (*FORMATS, *(() if has_rows else charts.FORMATS))
             case _ if "table" in given and is_filter(variable):
                 return await self._completion.values(variable, given)
             case _ if "table" in given and variable in NAMING:
@@ -585,7 +586,8 @@ def _templates(prefix: str) -> Sequence[Template]:
             title="Groups of rows of a table",
             description="Counts, sums and other aggregates. Optional URI parameters: by (at most "
             "three columns), sum, min, max, avg (columns), where.COLUMN, sort (columns of the "
-            "summary), limit, after, format, as in "
+            "summary), limit, after, format (that of rows, or as a chart "
+            f"{', '.join(charts.FORMATS)}), as in "
             "orders/~summary?by=country&sum=total&sort=-sum.total",
             type="document",
             optional=(*SUMMARY_PARAMETERS, FILTERS),

@@ -80,6 +80,10 @@ class RowPage(msgspec.Struct, frozen=True):
     """Returns the URI of the page after this many rows; called only if rows follow."""
     cell_uri: CellUri | None = None
     """Returns the URI of the whole value of a row, by its place, in a column; None without one."""
+    groupings: int | None = None
+    """Number of the first columns, which group the rows of a summary."""
+    condition: str = ""
+    """The filters or parameters of the rows, for the title of a chart."""
 
 
 class RenderedPage(NamedTuple):
@@ -517,7 +521,7 @@ class _CsvWriter:
             case TruncatedText(text=text, characters=count):
                 return self._quoted(f"[{_size(count, 'characters', value.uri)}] {text}…")
             case _:
-                return self._quoted(_text(value))
+                return self._quoted(cell_text(value))
 
     def _quoted(self, text: str) -> str:
         if not text:
@@ -554,8 +558,8 @@ _ONE_TYPE: Mapping[type, Callable[[Sequence[Any]], Sequence[str]]] = {
 }
 
 
-def _text(value: object) -> str:
-    """Return the text of a value other than NULL, a blob or truncated text."""
+def cell_text(value: object) -> str:
+    """Return the text of a form other than NULL, a blob or truncated text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -625,7 +629,7 @@ def _markdown_cell(value: object) -> str:
         case TruncatedText(text=text, characters=count, uri=uri):
             return f"{_link(f'{count} characters', uri)} {markdown.escape(text)}…"
         case _:
-            return markdown.escape(_text(value))
+            return markdown.escape(cell_text(value))
 
 
 def _is_left_out(form: object) -> bool:

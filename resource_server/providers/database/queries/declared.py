@@ -11,6 +11,7 @@ from resource_server.provider import Template
 from resource_server.provider.tools import Schema, Tool
 from resource_server.providers.database.engines.contract import EngineName, Rows, Statement
 from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.formats import charts
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.policy import Policy
@@ -131,7 +132,7 @@ class DeclaredQuery:
         about += [_described(name, self.parameters[name]) for name in needed]
         about.append("Optional URI parameters:")
         about += [_described(name, self.parameters[name]) for name in optional]
-        about.append(f"format: {', '.join(FORMATS)}")
+        about.append(f"format: {', '.join((*FORMATS, *charts.FORMATS))}")
         query = "&".join(f"{name}={{{name}}}" for name in needed)
         return Template(
             f"{SEGMENT}/{self.name}{'?' * bool(needed)}{query}",

@@ -31,7 +31,7 @@ from resource_server.providers.database.addressing.page_cursor import (
 from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Engine, Rows
 from resource_server.providers.database.engines.reflection import Column, ForeignKey, TableName
-from resource_server.providers.database.formats import pages
+from resource_server.providers.database.formats import charts, pages
 from resource_server.providers.database.formats.pages import FORMATS, FormatName
 from resource_server.providers.database.formats.table_schema import schema_json, schema_markdown
 from resource_server.providers.database.formats.values import CellDocument, whole_cell
@@ -43,12 +43,13 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
-from resource_server.providers.database.reading.selection import is_filter, parse_selection
+from resource_server.providers.database.reading.selection import WHERE, is_filter, parse_selection
 from resource_server.providers.database.reading.summary import AGGREGATES, parse_summary
 from resource_server.runtime.eager import settle
 
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
+_GROUP_FORMATS = (*_PAGE_FORMATS, *charts.FORMATS.values())
 _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
 _COUNT = Column("count", "", "integer")
 _NextQuery: TypeAlias = Callable[[int], dict[str, str] | None]
@@ -302,16 +303,18 @@ class Documents:
         self,
         resource: Resource,
         page: pages.RowPage,
-        format: FormatName,
+        format: str,
         next_query: _NextQuery | None = None,
         asked: str | None = None,
         *,
         cell: int | None = None,
     ) -> FetchedDocument:
         """Return the document of rows within the limits; `asked` is the number asked for."""
-        written = pages.write_page(
-            page, format, max_bytes=self._limits.bytes, cell=cell or self._limits.cell
-        )
+        if format in charts.FORMATS:
+            written = charts.write_chart(page, max_bytes=self._limits.bytes)
+        else:
+            name, cell = cast("FormatName", format), cell or self._limits.cell
+            written = pages.write_page(page, name, max_bytes=self._limits.bytes, cell=cell)
         truncated = None
         if written.more:
             following = None if next_query is None else next_query(written.rows)
@@ -346,7 +349,9 @@ class Documents:
         if not exposed.has_rows:
             raise ResourceNotFound
         _refuse_unknown(query, SUMMARY_PARAMETERS, filters=True)
-        format, limit = format_of(query), self._limit(query)
+        format, limit = format_of(query, _GROUP_FORMATS), self._limit(query)
+        if format in charts.FORMATS:
+            limit = min(limit, charts.MAX_MARKS) if "limit" in query else charts.MAX_MARKS
         summary = parse_summary(exposed.view, query)
         given = query.get("after")
         fingerprint = version_of([exposed.fingerprint, summary.by, summary.selection.order])
@@ -367,7 +372,15 @@ class Documents:
         title = f"Summary of {exposed.options.title or address.table.name}"
         columns = summary.columns(exposed.columns)
         rows = [summary.row(each, columns) for each in found.rows[:limit]]
-        page = pages.RowPage(title, columns, rows, more, self._next_uri(path, query, next_query))
+        page = pages.RowPage(
+            title,
+            columns,
+            rows,
+            more,
+            self._next_uri(path, query, next_query),
+            groupings=len(summary.by),
+            condition=_condition({k: v for k, v in query.items() if is_filter(k)}),
+        )
         version = None if query else version_of(rows)
         resource = self.summary_resource(address.table, exposed.options, version)
         return self._written(resource, page, format, next_query, query.get("limit"))
@@ -428,7 +441,7 @@ class Documents:
 
     async def _read_query(self, name: str, query: Mapping[str, str]) -> FetchedDocument:
         """Return the result of a declared query."""
-        format = format_of(query)
+        format = format_of(query, _GROUP_FORMATS)
         given = {key: value for key, value in query.items() if key not in ("format", _CELL)}
         page = await self._result(name, given, parameters.value_from_text)
         if _CELL in query:
@@ -502,7 +515,14 @@ class Documents:
             except ValueError:
                 return None
 
-        return pages.RowPage(declared.title, columns, found.rows, found.more, cell_uri=cell_uri)
+        return pages.RowPage(
+            declared.title,
+            columns,
+            found.rows,
+            found.more,
+            cell_uri=cell_uri,
+            condition=_condition(texts),
+        )
 
     # -- resources
 
@@ -528,7 +548,7 @@ class Documents:
             name=f"{table.name} summary",
             title=f"Summary of {options.title or table.name}",
             mime_type=_JSON,
-            formats=_PAGE_FORMATS,
+            formats=_GROUP_FORMATS,
             version=version,
             listed=False,
         )
@@ -566,7 +586,7 @@ class Documents:
             title=declared.title,
             description=declared.description,
             mime_type=_JSON,
-            formats=_PAGE_FORMATS,
+            formats=_GROUP_FORMATS,
             version=version,
         )
 
@@ -598,16 +618,22 @@ async def _whole(value: object, column: Column) -> CellDocument:
     return await to_thread.run_sync(whole_cell, value, column, abandon_on_cancel=True)
 
 
-def format_of(query: Mapping[str, str]) -> FormatName:
-    """Return the requested format.
+def format_of(query: Mapping[str, str], others: Sequence[Format] = _PAGE_FORMATS) -> str:
+    """Return the requested format: `json`, or one of `others`.
 
     Raises:
         InvalidParameter: there is no such format.
     """
     given = query.get("format", "json")
-    if given not in FORMATS:
-        raise InvalidParameter(f"format must be one of {', '.join(FORMATS)}")
-    return cast("FormatName", given)
+    names = ("json", *[each.name for each in others])
+    if given not in names:
+        raise InvalidParameter(f"format must be one of {', '.join(names)}")
+    return given
+
+
+def _condition(given: Mapping[str, str]) -> str:
+    """Return filters or parameters as text for a person: `status=paid, total.gt=9`."""
+    return ", ".join(f"{name.removeprefix(WHERE)}={value}" for name, value in given.items())
 
 
 def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
 import pytest
 
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.reflection import Column
-from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
+from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.database.reading.selection import Selection
 from resource_server.providers.database.reading.summary import Aggregate, Summary
+from tests.listeners import BASE
 from tests.providers.database.owners import Owner
 from tests.providers.database.reading.test_selection import ORDERS
 from tests.providers.database.served import served
@@ -57,6 +60,71 @@ async def test_groups_are_paged_to_their_end(owner: Owner) -> None:
         (20, "open"),
         (30, "paid"),
         (None, "sent"),
+    }
+
+
+async def test_a_chart_has_the_groups_and_the_policy_of_the_page(owner: Owner) -> None:
+    await owner.run(*ORDERS)
+    policy = TableOptions(
+        where="status <> 'sent'",
+        columns=ColumnOptions(hide=("note",), mask={"card": "last4"}),
+    )
+    async with served(owner, tables={"orders": policy}) as it:
+        path = "orders/~summary?by=status&sum=total&sort=status&where.total.gt=10"
+        rows = (await it.json(path))["rows"]
+        chart = await it.json(f"{path}&format=vega-lite")
+        first = await it.read(f"{path}&format=vega-lite&limit=1")
+        formats = [each.name for each in (await it.entry("orders/~summary")).resource.formats]
+        for name in ("note", "card"):
+            with pytest.raises(InvalidParameter):
+                await it.json(f"orders/~summary?by={name}&format=vega-lite")
+        with pytest.raises(InvalidParameter, match=r"json, columns, csv, markdown$"):
+            await it.json("orders/~rows?format=vega-lite")
+    assert [(row["x"], row["y"]) for row in chart["data"]["values"]] == [
+        (row["status"], row["sum.total"]) for row in rows
+    ]
+    assert rows == [
+        {"status": "open", "count": 1, "sum.total": 20},
+        {"status": "paid", "count": 2, "sum.total": 60},
+    ]
+    assert chart["title"] == {
+        "text": "Summary of orders: sum.total by status",
+        "subtitle": ["total.gt=10"],
+    }
+    assert "vega-lite" in formats
+    assert first.content is not None
+    assert first.content.mime_type == "application/vnd.vegalite.v5+json"
+    assert first.content.truncated is not None
+    assert first.content.truncated.next is not None
+    assert "the first 1, more follow" in str(first.content.data)
+
+
+async def test_a_query_whose_result_has_a_number_has_a_chart(owner: Owner) -> None:
+    await owner.run(*ORDERS)
+    bound = {"least": Parameter(type="integer")}
+    sums = Query(
+        sql="select paid_at, sum(total) as total from orders where total >= :least "
+        "group by paid_at order by paid_at",
+        title="Paid",
+        parameters=bound,
+    )
+    names = Query(sql="select status, note from orders")
+    async with served(owner, queries={"sums": sums, "names": names}) as it:
+        (body,) = (await it.catalog.read(f"{BASE}~query/sums?least=10&format=vega-lite")).items
+        with pytest.raises(InvalidParameter, match="numbers; the result has status, note"):
+            await it.catalog.read(f"{BASE}~query/names?format=vega-lite")
+    assert body.content is not None
+    chart = json.loads(body.content.data)
+    assert chart["title"] == {
+        "text": "Paid",
+        "subtitle": ["least=10", "1 without a number or a time are not drawn"],
+    }
+    assert chart["mark"]["type"] == "line"
+    assert {row["x"]: row["y"] for row in chart["data"]["values"]} == {
+        None: 20,
+        "2026-01-01T00:00:00Z": 10,
+        "2026-01-02T00:00:00Z": 30,
+        "2026-01-03T00:00:00Z": 30,
     }
 
 

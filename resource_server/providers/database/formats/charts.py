@@ -1,0 +1,201 @@
+"""Charts of rows: bars, or lines over time, as Vega-Lite specifications and as pictures of these.
+
+The rows are data, whose fields have names of this module: names and values of a database become
+labels and titles, never fields, marks or expressions. `svg` and `png` need the extra `charts`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import InvalidParameter
+from resource_server.provider import Format
+from resource_server.providers.database.engines.reflection import Column
+from resource_server.providers.database.formats.pages import (
+    RenderedPage,
+    RowPage,
+    cell_text,
+    unique_names,
+)
+from resource_server.providers.database.formats.values import Blob, TruncatedText, json_value
+
+VEGA_LITE: Final = Format(
+    "vega-lite", "application/vnd.vegalite.v5+json", "A chart, as its specification"
+)
+FORMATS: Final[Mapping[str, Format]] = {"vega-lite": VEGA_LITE}
+"""The formats of charts by name."""
+MAX_MARKS: Final = 500
+"""Maximum bars, or points of lines, of one chart."""
+
+_SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
+_SIZE: Final = {"width": 640, "height": 320}
+_MAX_LABEL: Final = 60
+_MAX_TITLE: Final = 120
+_TIME: Final = re.compile(
+    r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?)?", re.ASCII
+)
+
+_Values: TypeAlias = Sequence[object]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Places(NamedTuple):
+    """Columns of a chart, by their place in the rows."""
+
+    x: int | None
+    y: int
+    color: int | None
+
+
+def write_chart(page: RowPage, *, max_bytes: int) -> RenderedPage:
+    """Return the specification of a chart of the first rows, as many as it may have.
+
+    Raises:
+        InvalidParameter: no column has numbers, or rows are grouped by more than two columns.
+    """
+    count = min(len(page.rows), MAX_MARKS)
+    while True:
+        is_cut = page.more or count < len(page.rows)
+        text = _encode(_specification(page, page.rows[:count], is_cut=is_cut)).decode()
+        if len(text) <= max_bytes or count <= 1:
+            return RenderedPage(text, VEGA_LITE.mime_type, count, is_cut)
+        count //= 2
+
+
+def _specification(page: RowPage, rows: Sequence[_Values], *, is_cut: bool) -> Mapping[str, Any]:
+    columns = list(zip(*rows, strict=True)) or [()] * len(page.columns)
+    places = _places(page, columns)
+    names = [_line(name, _MAX_LABEL) for name in unique_names([each.name for each in page.columns])]
+    labels: _Values = [None] * len(rows)
+    kind, mark = "nominal", {"type": "bar", "aria": False}
+    if places.x is not None:
+        times = _times(columns[places.x])
+        labels = times or [_label(each, page.columns[places.x]) for each in columns[places.x]]
+        if times:
+            kind, mark = "temporal", {"type": "line", "point": True, "aria": False}
+    data: list[dict[str, object]] = [{"y": _number(each)} for each in columns[places.y]]
+    encoding: dict[str, Any] = {
+        "x": {"field": "x", "type": kind, "title": "" if places.x is None else names[places.x]},
+        "y": {"field": "y", "type": "quantitative", "title": names[places.y], "stack": None},
+    }
+    if kind == "temporal":
+        encoding["x"]["scale"] = {"type": "utc"}
+    else:
+        encoding["x"] |= {"sort": None, "axis": {"labelLimit": 160, "labelOverlap": True}}
+    if places.color is not None:
+        encoding["color"] = {"field": "color", "type": "nominal", "title": names[places.color]}
+        if kind == "nominal":
+            encoding["xOffset"] = {"field": "color", "type": "nominal"}
+        for row, value in zip(data, columns[places.color], strict=True):
+            row["color"] = _label(value, page.columns[places.color])
+    seen = Counter[object]()
+    for row, label in zip(data, labels, strict=True):
+        seen[label, row.get("color")] += 1
+        again = seen[label, row.get("color")]
+        row["x"] = label if kind == "temporal" or again == 1 else f"{label or ''} ({again})"
+    undrawn = sum(row["y"] is None or (kind == "temporal" and row["x"] is None) for row in data)
+    notes = [
+        _line(page.condition, _MAX_TITLE),
+        f"{undrawn} without a number or a time are not drawn" if undrawn else "",
+        f"the first {len(rows)}, more follow" if is_cut else "",
+    ]
+    by = ", ".join(names[each] for each in (places.x, places.color) if each is not None)
+    title = page.title if page.groupings is None else f"{page.title}: {names[places.y]}"
+    title = f"{title} by {by}" if page.groupings else title
+    return {
+        "$schema": _SCHEMA,
+        "title": {"text": _line(title, _MAX_TITLE), "subtitle": [each for each in notes if each]},
+        **_SIZE,
+        "data": {"values": data},
+        "mark": mark,
+        "encoding": encoding,
+    }
+
+
+def _places(page: RowPage, columns: Sequence[_Values]) -> _Places:
+    """Return the columns to draw: of a summary its first aggregate, else the last with numbers."""
+    groups, last = page.groupings, len(columns) - 1
+    if groups is not None and groups > 2:
+        raise InvalidParameter("a chart has at most two groupings; leave out columns of by")
+    ordered = range(last, -1, -1) if groups is None else (*range(groups + 1, last + 1), groups)
+    y = next((each for each in ordered if _are_numbers(columns[each])), None)
+    if y is None and any(columns):
+        named = ", ".join(_line(each.name, _MAX_LABEL) for each in page.columns[:10])
+        raise InvalidParameter(f"a chart needs a column of numbers; the result has {named}")
+    y = ordered[-1] if y is None else y
+    others = [each for each in range(last + 1 if groups is None else groups) if each != y]
+    times = [each for each in others if _times(columns[each])]
+    x = next(iter((*times, *others)), None)
+    colors = [each for each in others if groups is not None or not _are_numbers(columns[each])]
+    return _Places(x, y, next((each for each in colors if each != x), None))
+
+
+def _are_numbers(values: _Values) -> bool:
+    given = [each for each in values if each is not None]
+    return bool(given) and all(
+        isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in given
+    )
+
+
+def _number(value: Any) -> float | int | None:
+    """Return a finite number, exact if JavaScript has it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    return value if isinstance(value, int) and abs(value) < 2**53 else number
+
+
+def _times(values: _Values) -> Sequence[datetime.datetime | None] | None:
+    """Return the times of a column, or None if some of its values are none."""
+    times = [_time(each) for each in values]
+    is_whole = all(
+        time is not None or each is None for time, each in zip(times, values, strict=True)
+    )
+    return times if is_whole and any(times) else None
+
+
+def _time(value: object) -> datetime.datetime | None:
+    try:
+        if isinstance(value, str) and len(value) <= 32 and _TIME.fullmatch(value):
+            value = datetime.datetime.fromisoformat(value if len(value) > 7 else f"{value}-01")
+        if isinstance(value, datetime.datetime):
+            is_local = value.tzinfo is None
+            return (
+                value.replace(tzinfo=datetime.UTC) if is_local else value.astimezone(datetime.UTC)
+            )
+        if isinstance(value, datetime.date):
+            return datetime.datetime.combine(value, datetime.time(), datetime.UTC)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def _label(value: object, column: Column) -> str | None:
+    match json_value(value, column, cell=_MAX_LABEL):
+        case None:
+            return None
+        case Blob(bytes=size):
+            return f"blob, {size} bytes"
+        case TruncatedText(text=text):
+            return _line(f"{text}…", _MAX_LABEL)
+        case form:
+            return _line(cell_text(form), _MAX_LABEL)
+
+
+def _line(text: str, most: int) -> str:
+    """Return a text as one line without controls."""
+    line = uris.without_controls(text[: 2 * most])
+    return line if len(line) <= most and len(text) <= 2 * most else f"{line[: most - 1]}…"
