@@ -198,6 +198,7 @@ class IndexStore:
                     return True
         except sqlite3.Error:
             pass
+        self.disconnect()  # the writer may replace the file
         return False
 
     def _is_usable(self) -> bool:

@@ -17,6 +17,7 @@ import pytest
 
 from resource_server.provider import ByteSize
 from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.search_index.store import IndexStore
 from tests.cases import for_each
 from tests.providers.filesystem.search_index.oracle import (
     FAST,
@@ -213,6 +214,21 @@ async def test_bytes_that_are_damaged_fail_no_search(tmp_path: Path, seed: int) 
             for text in ("needle", "word1", "hay", "absent"):
                 for page in await pages(indexed, words(text), 1000):
                     assert not isinstance(page, type), page
+
+
+def test_a_file_of_another_version_is_read_once_another_process_has_replaced_it(
+    tmp_path: Path,
+) -> None:
+    writer, reader = (IndexStore(tmp_path, "/", "", max_bytes=10**9) for _ in range(2))
+    assert writer.lock()
+    writer.prepare()
+    of_a_newer_version(file_of(tmp_path))
+    assert not reader.is_readable()
+    os.link(file_of(tmp_path), tmp_path / "kept")  # another file cannot get its number
+    writer.prepare()
+    assert reader.is_readable()
+    for store in (reader, writer):
+        store.close()
 
 
 async def test_documents_beyond_the_size_of_the_index_are_found(tmp_path: Path) -> None:
