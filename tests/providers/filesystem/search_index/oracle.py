@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
+import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from resource_server.access import Access
 from resource_server.errors import ResourceError
 from resource_server.provider.search import SearchPage, SearchRequest, Together
 from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.encoding import PIECE_BYTES
+from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.timing import Timing
 from tests.waiting import until
 
@@ -23,11 +28,44 @@ _WORDS = (
     "def class select_related x1 foo.bar a-b \ufb01n ὀδυσσεύς Ὀδυσσεύς \u03b1\u03b9 ᾳ"
 ).split()
 _SPACES = (" ", "  ", "\t", "\u00a0", " ")
-_NAMES = ("a.txt", "b.py", "c.md", "d.bin", "e", "f.png", "g.csv", "h.log", "ü.txt")
+_NAMES = ("a.txt", "b.py", "c.md", "d.bin", "e", "f.png", "g.csv", "h.log", "ü.txt", ".i.txt")
 _FOLDERS = ("", "src/", "src/deep/", "docs/", "docs/ö/", "tmp/")
 _EXPRESSIONS = (
     r"need\w+", r"(?i)CAF.", r"\bdef\b", r"foo\.bar", "a-b|hay", "[xy]1$", "^class", "stra(ss|ß)e"
 )  # fmt: skip
+
+_NONE: Mapping[str, Any] = {}
+_RULES: Sequence[Mapping[str, Any]] = (
+    *[_NONE] * 4,
+    {"exclude": ("*.md", "/docs/deep/")},
+    {"include": ("*.txt", "docs/**/*.md", "/src/")},
+    {"hidden": True},
+    {"gitignore": False},
+    {"symlinks": "within-root"},
+    {"max_size": 100},
+    {"encoding": "cp1252"},
+    {"types": {"*.bin": "text/plain", "e": "image/png"}},
+    {"convert": "off"},
+)
+_OF_SRC: Sequence[Mapping[str, Any]] = (
+    *[_NONE] * 4,
+    {"readable": False},
+    {"listed": False},
+    {"exposed": False},
+    {"include": ("*.py",)},
+    {"hidden": True, "gitignore": False},
+    {"encoding": "utf-16"},
+    {"access": Access(scopes=("staff", "boss"))},
+)
+SCOPES = (frozenset[str](), frozenset({"staff"}), frozenset({"staff", "boss"}))
+
+
+def rules_of(number: int) -> Mapping[str, Any]:
+    """Return options of a folder whose `docs` needs a scope; a number has the same ones always."""
+    chance = random.Random(number)  # noqa: S311
+    src = DirectoryOptions(optional=True, **chance.choice(_OF_SRC))
+    docs = DirectoryOptions(optional=True, access=Access(scopes=("staff",)))
+    return {**chance.choice(_RULES), "directories": {"src": src, "docs": docs}}
 
 
 class Changes:
@@ -63,8 +101,8 @@ class Changes:
             file.rename(self.root / choose(_FOLDERS) / choose(_NAMES))
         elif kind < 0.88:
             (self.root / choose(_FOLDERS)).rename(self.root / choose(("moved", "src", "tmp")))
-        elif kind < 0.91:
-            os.link(file, self.root / choose(_FOLDERS) / choose(_NAMES))
+        elif kind < 0.92:
+            self._link(file, self.root / choose(_FOLDERS) / choose(_NAMES))
         elif kind < 0.94:
             ignored = choose(("*.md\n", "a.txt\n", "deep/\n", ""))
             (self.root / choose(_FOLDERS) / ".gitignore").write_text(ignored)
@@ -73,6 +111,13 @@ class Changes:
         else:
             with file.open("r+b") as opened:
                 opened.truncate(self.random.randrange(20))
+
+    def _link(self, file: Path, other: Path) -> None:
+        target = self.random.choice((None, None, ".", "..", "a.txt", "../docs", "src", "/etc"))
+        if target is None:
+            os.link(file, other)
+        else:
+            other.symlink_to(target)
 
     def _content(self) -> bytes:
         text = self.line()
@@ -88,7 +133,7 @@ class Changes:
         if kind < 0.85:
             return b"\x89PNG\0\xff" + text.encode() + b"\0"
         if kind < 0.9:
-            return text.encode() * 4000
+            return text.encode() * (PIECE_BYTES // len(text.encode()) + 2)
         if kind < 0.93:
             return text.encode() + b"\0" * 70_000
         return b"" if kind < 0.95 else text.encode()[:-1]
@@ -141,6 +186,47 @@ async def both(
     indexed.timing = FAST
     async with indexed, scanned:
         yield indexed, scanned
+
+
+_BUILDER = """
+import asyncio, pathlib, sys
+from tests.providers.filesystem.search_index import oracle
+asyncio.run(oracle.build(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])))
+"""
+
+
+async def build(root: Path, cache: Path, rules: int) -> None:
+    """Keep an index current until this process is killed."""
+    folder = Filesystem(root, index=True, cache=cache, **rules_of(rules))
+    folder.timing = FAST
+    async with folder:
+        sys.stdout.write("begun\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def builder(
+    root: Path, cache: Path, rules: int
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """Return a process that has begun to keep an index current, as if before any other."""
+    run = [sys.executable, "-c", _BUILDER, str(root), str(cache), str(rules)]
+    process = await asyncio.create_subprocess_exec(
+        *run, cwd=Path(__file__).parents[4], stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline()
+        yield process
+    finally:
+        await kill(process)
+
+
+async def kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a process, if it still runs, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 async def pages(folder: Filesystem, request: SearchRequest, limit: int) -> Sequence[object]:

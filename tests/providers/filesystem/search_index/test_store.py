@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
 import resource
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,19 +14,16 @@ from pathlib import Path
 import pytest
 
 from resource_server.provider import ByteSize
-from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.search_index.store import IndexStore
 from tests.cases import for_each
 from tests.providers.filesystem.search_index.oracle import (
-    FAST,
-    Changes,
     both,
     found,
     pages,
     until_current,
     words,
 )
-from tests.waiting import grow_old, pause, until
+from tests.waiting import grow_old, until
 
 pytestmark = pytest.mark.anyio
 
@@ -264,58 +259,6 @@ def test_a_disk_that_is_full_changes_no_answer(tmp_path: Path, size: int) -> Non
     plant(folder / "root")
     run = [sys.executable, "-c", _LIMITED, str(size), str(folder)]
     subprocess.run(run, check=True, cwd=Path(__file__).parents[4])
-
-
-_PROCESS = """
-import asyncio, pathlib, sys
-from tests.providers.filesystem.search_index import test_store
-asyncio.run(test_store.serve(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
-"""
-
-
-async def serve(root: Path, cache: Path) -> None:
-    """Keep an index current until this process is killed."""
-    folder = Filesystem(root, index=True, cache=cache)
-    folder.timing = FAST
-    async with folder:
-        await until_current(folder)
-        (root.parent / f"ready{os.getpid()}").touch()
-        await asyncio.Event().wait()
-
-
-@pytest.mark.deep
-async def test_processes_that_share_an_index_take_over_from_one_that_is_killed(
-    tmp_path: Path,
-) -> None:
-    root, cache = tmp_path / "root", tmp_path / "cache"
-    root.mkdir()
-    changes = Changes(root, 5)
-    changes.happen(60)
-    run = [sys.executable, "-c", _PROCESS, str(root), str(cache)]
-
-    async def start() -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(*run, cwd=Path(__file__).parents[4])
-
-    writer = await start()
-    await until(lambda: (tmp_path / f"ready{writer.pid}").exists())
-    async with both(root, cache) as (second, scanned), both(root, cache) as (third, _):
-        try:
-            for turn in range(20):
-                changes.happen(30)
-                await pause(changes.random.random() / 10)
-                writer.send_signal(signal.SIGKILL)
-                await writer.wait()
-                if turn % 4 == 0:
-                    await until_current(second)
-                for _ in range(3):
-                    request = changes.request()
-                    expected = await pages(scanned, request, 1000)
-                    for folder in (second, third):
-                        assert await pages(folder, request, 1000) == expected, (turn, request)
-                writer = await start()
-        finally:
-            writer.kill()
-            await writer.wait()
 
 
 async def test_an_index_that_is_closed_while_it_is_built_leaves_nothing_open(
