@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
+from resource_server.providers.filesystem.exposure.ignore_files import IGNORE_FILES
 from tests.worlds.documents import DOCUMENTS
 
 
@@ -267,9 +268,9 @@ class FolderTwins:
     """Whether a second root needs a scope; both worlds differ in it, too."""
 
     def make(self, place: Path) -> None:
-        """Make the first of both worlds."""
+        """Make the first of both worlds, with ignore files that hide nothing until `hide`."""
         for node in self.visible:
-            put(place / "root", node)
+            put(place / "root", File(node.path) if _is_ignore_file(node) else node)
         for each in self.hidden:
             for node in (each.before, each.after):
                 if node is not None:
@@ -279,6 +280,11 @@ class FolderTwins:
                 put(place / "root", each.before)
         if self.access:
             put(place, File("vault/plan.txt", b"secret plan"))
+
+    def hide(self, place: Path) -> None:
+        """Write the ignore files."""
+        for node in filter(_is_ignore_file, self.visible):
+            put(place / "root", node)
 
     def change(self, place: Path) -> None:
         """Change what is hidden: the folder becomes the other world."""
@@ -311,6 +317,10 @@ class FolderTwins:
                     if isinstance(node, Directory):
                         found.update(dict.fromkeys(f"{node.path}/{f.path}" for f in node.files))
         return list(found)
+
+
+def _is_ignore_file(node: Node) -> bool:
+    return Path(node.path).name in IGNORE_FILES
 
 
 _hidden_contents = st.sampled_from(

@@ -32,6 +32,8 @@ PATIENT = msgspec.structs.replace(
     call_s=120.0,
     listing_s=120.0,
     statement_interval_s=1e-6,
+    index_settle_s=0.01,
+    index_retry_s=0.05,
 )
 """Times with short caches, within which everything ends on a busy machine."""
 

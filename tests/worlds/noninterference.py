@@ -3,7 +3,8 @@
 A case has two worlds that differ only in hidden parts: the first is turned into the second, so that
 what is visible stays the very same files, rows and tables. Servers of both are sent the same
 requests, each chosen by the responses before it, and answer with the same bytes. A server that runs
-while the worlds change sends no notification, and answers like the others afterwards.
+while the worlds change sends no notification, and answers like the others afterwards. Either world
+may be searched with an index, which was begun while less was hidden.
 
 Allowed to differ, as docs/security.md tells:
 
@@ -30,21 +31,25 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from resource_server.catalog.mount import Mount
 from resource_server.cli import server_builder
 from resource_server.protocol.server import Server
+from resource_server.providers.filesystem import Filesystem
 from tests.providers.database.owners import Owner
+from tests.providers.filesystem.search_index.oracle import until_current
 from tests.waiting import quiet_for, steady, until
 from tests.worlds import folders, manifests, twin_databases
 from tests.worlds.callers import CallerKind, Client, callers, client_of
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_callers import http_client_of
 from tests.worlds.kept_twins import KEPT
-from tests.worlds.requests import Conversation, steps
+from tests.worlds.requests import Conversation, Step, steps
 from tests.worlds.sabotages import SABOTAGES
 from tests.worlds.twin_databases import NoServerError
 from tests.worlds.twins import Twins
 
 KINDS = (*["folder"] * 5, *twin_databases.KINDS)
+_INDEXED = (*[(False, False)] * 2, (True, True), (True, False), (False, True))
 _QUIET_S = 0.2
 """Longer than a notification takes with the times of `manifests.PATIENT`."""
 
@@ -56,6 +61,18 @@ class _World:
         self._case = case
         self._place = place
         self._owner = owner
+
+    @asynccontextmanager
+    async def served(self, *, indexed: bool) -> AsyncGenerator[Server]:
+        """Serve it as it is, once there is an index."""
+        async with manifests.build(self._manifest(indexed=indexed), manifests.PATIENT) as server:
+            if indexed:
+                await server.catalog.start()  # as `serve` does: no caller may see the whole folder
+                await until(lambda: all(map(_is_searchable, server.catalog.mounts)))
+            yield server
+
+    def _manifest(self, *, indexed: bool = False) -> Path:
+        case = self._case
         manifest: dict[str, Any] = {
             "server": case.server,
             "http": {"auth": {"tokens": ["not-used-by-any-caller"]}},
@@ -63,21 +80,41 @@ class _World:
         if case.folder is not None:
             manifest["roots"] = case.folder.roots
             manifest["prompts"] = manifests.prompts_of("file:///r/{+path}")
-        if case.database is not None and owner is not None:
-            manifest["databases"] = {"shop": case.database.options(owner.url)}
-        self.manifest = manifests.write(place, manifest)
+            if indexed:
+                manifest["roots"]["r"] |= {"index": True, "cache": "cache"}
+        if case.database is not None and self._owner is not None:
+            manifest["databases"] = {"shop": case.database.options(self._owner.url)}
+        return manifests.write(self._place, manifest)
 
     async def make(self) -> None:
         """Make the first world."""
         if self._case.folder is not None:
             self._case.folder.make(self._place)
+            if any(self._case.indexed):
+                await self._index_everything()
         if self._case.database is not None and self._owner is not None:
             await twin_databases.run(self._owner, self._case.database.setup)
             if self._case.database.needs_login:
                 await self._make_policy(self._owner, self._case.database.engine)
 
+    async def _index_everything(self) -> None:
+        """Build the index while nothing is hidden that rules could expose."""
+        root, cache = self._place / "root", self._place / "cache"
+        folder = Filesystem(root, index=True, cache=cache, hidden=True, gitignore=False)
+        folder.timing = manifests.PATIENT
+        async with folder:
+            await until_current(folder)
+
+    async def hide(self, server: Server) -> None:
+        """Hide what ignore files hide, after a search."""
+        if self._case.folder is not None:
+            async with client_of(server, self._case.caller) as client:
+                conversation = Conversation(client, self._case.guesses, ("secret",), (), {})
+                await conversation.take(Step("search"))
+            self._case.folder.hide(self._place)
+
     async def _make_policy(self, owner: Owner, engine: str) -> None:
-        manifest = server_builder.load_manifest(str(self.manifest), allow_plugins=False)
+        manifest = server_builder.load_manifest(str(self._manifest()), allow_plugins=False)
         providers = dict(server_builder.make_providers(manifest, allow_plugins=False))
         await twin_databases.make_policy(owner, providers["shop"], engine)
 
@@ -114,7 +151,9 @@ async def check(case: Twins, tally: Tally) -> None:
 
 
 async def _compare(case: Twins, world: _World, tally: Tally) -> None:
-    async with manifests.build(world.manifest, manifests.PATIENT) as server:
+    before, after = case.indexed
+    async with world.served(indexed=before) as server:
+        await world.hide(server)
         first = await _talk(case, server)
         if case.listens:
             await _keep_silent(case, world, server, first)
@@ -125,7 +164,7 @@ async def _compare(case: Twins, world: _World, tally: Tally) -> None:
         if not case.restarts:
             _assert_same(first, await _talk(case, server), tally)
     if case.restarts:
-        async with manifests.build(world.manifest, manifests.PATIENT) as server:
+        async with world.served(indexed=after) as server:
             _assert_same(first, await _talk(case, server), tally)
 
 
@@ -139,6 +178,11 @@ async def _keep_silent(case: Twins, world: _World, server: Server, first: Conver
         await quiet_for(_QUIET_S)
         if told := client.notifications[before:]:
             raise Violation(f"a change of hidden things is told: {told}")
+
+
+def _is_searchable(mount: Mount) -> bool:
+    state = mount.provider.index_state
+    return state is None or state.is_complete
 
 
 async def _talk(case: Twins, server: Server) -> Conversation:
@@ -191,6 +235,7 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> Twins:
     """Generate twins of these kinds."""
     kind = draw(st.sampled_from(kinds))
     folder = database = None
+    indexed = (False, False)
     if kind == "folder":
         folder, words = draw(folders.folder_twins()), folders.WORDS
     else:
@@ -200,6 +245,7 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> Twins:
     if folder is not None:
         needs = folder.access or "access" in str(folder.options)
         caller = CallerKind(caller.revision, caller.has_token or needs)
+        indexed = draw(st.sampled_from(_INDEXED))
     return Twins(
         folder,
         database,
@@ -208,9 +254,16 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> Twins:
         tuple(draw(st.sets(st.sampled_from(words), min_size=1, max_size=3))),
         tuple(draw(st.lists(steps, max_size=12))),
         draw(st.sampled_from((False, False, True))),
-        draw(st.booleans()),
+        draw(st.booleans()) or indexed[0] != indexed[1],
         caller.has_token and draw(st.sampled_from((False, False, True))),
+        indexed,
     )
+
+
+def _searched_by_index(case: Twins) -> Twins:
+    """Return a case whose caller searches in two folders with an index."""
+    found = _searching(case)
+    return replace(found, words=("secret", *found.words), indexed=(True, True), over_http=False)
 
 
 def _searching(case: Twins) -> Twins:
@@ -229,6 +282,7 @@ _OF_SQLITE = cases(("sqlite",))
 _SABOTAGED: Mapping[str, st.SearchStrategy[Twins]] = {
     **dict.fromkeys(("dots", "guessed uri", "event"), _OF_A_FOLDER),
     "scope of search": _OF_A_FOLDER.map(_searching),
+    **dict.fromkeys(("scope of index", "rules of index"), _OF_A_FOLDER.map(_searched_by_index)),
     **dict.fromkeys(
         ("where of completion", "where of count", "hidden column", "mask", "mask in SQL"),
         _OF_SQLITE,

@@ -22,6 +22,10 @@ from resource_server.providers.database.reading.statements import Statements
 from resource_server.providers.filesystem.directory import Directory
 from resource_server.providers.filesystem.exposure import rules
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
+from resource_server.providers.filesystem.search_index import index as search_index
+from resource_server.providers.filesystem.search_index import known_walk
+from resource_server.providers.filesystem.search_index.index import SearchIndex
+from resource_server.providers.filesystem.search_index.known_walk import KnownWalk
 from resource_server.providers.filesystem.watch import file_watcher
 from resource_server.providers.filesystem.watch.demand import prefix_path
 from resource_server.providers.filesystem.watch.polling import DirectorySnapshot
@@ -71,6 +75,10 @@ def _nothing(*_: object) -> None:
     return None
 
 
+def _always(*_: object) -> bool:
+    return True
+
+
 def _shown(*_: object) -> Callable[[str, object], object]:
     return lambda _kind, value: value
 
@@ -94,6 +102,20 @@ class _CountsEverything(_Unconditional):
         return self._without_where(partial(super().count, most))
 
 
+class _WalksEverything(KnownWalk):
+    def __init__(self, _: object, index: SearchIndex) -> None:
+        super().__init__(index._tree, index)  # pyright: ignore[reportPrivateUsage]
+
+
+@contextmanager
+def _with_former_rules() -> Generator[None]:
+    with (
+        _patched(search_index, "IGNORE_FILES", ()),
+        _patched(KnownWalk, "_has_rules", _always),
+    ):
+        yield
+
+
 class _TellsEverything(DirectoryScanner):
     def _differences(
         self,
@@ -115,6 +137,9 @@ SABOTAGES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "event": lambda: _patched(file_watcher, "DirectoryScanner", _TellsEverything),
     # Search looks into the mounts of every caller.
     "scope of search": lambda: _patched(Catalog, "search", _unscoped),
+    # The index walks the whole folder for every caller, or with the ignore files of before.
+    "scope of index": lambda: _patched(known_walk, "KnownWalk", _WalksEverything),
+    "rules of index": _with_former_rules,
     # The condition of a table is left out where keys are completed, or rows are counted.
     "where of completion": lambda: _patched(statements, "Statements", _CompletesEverything),
     "where of count": lambda: _patched(statements, "Statements", _CountsEverything),

@@ -31,6 +31,8 @@ class Twins:
     """Whether the second world gets a server of its own."""
     over_http: bool = False
     """Whether the requests are sent over HTTP, with a token."""
+    indexed: tuple[bool, bool] = (False, False)
+    """Whether the folder is searched with an index: in the first world, and in the second."""
 
     @property
     def guesses(self) -> list[str]:
