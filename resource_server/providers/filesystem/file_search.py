@@ -357,17 +357,19 @@ class _LineSearch:
         self._is_alone = top.directory is None
         if self._after is not None:
             return self._page_within(top, self._after)
-        last: Path = ()
+        last: Path = ()  # the last document; the page ends there
+        passed: Path = ()
         total: int | None = None
         runs = _name_runs(self._tree, top, self._best, walk, candidates)
         try:
             for run in runs:
                 done = self._search_run(run)
                 self._has_got_on = self._has_got_on or done > 0
+                if done:
+                    passed = (*run.path, run.names[done - 1])
+                    last = last if run.is_directory else passed
                 if not run.is_directory:
                     self._hits.look_at(done)
-                if done:
-                    last = (*run.path, run.names[done - 1])
                 if done < len(run.names) or self._within is not None:
                     if self._is_first and not self._best.is_full:
                         counted = self._hits.looked_at + (len(run.names) - done) * (
@@ -376,11 +378,11 @@ class _LineSearch:
                         total = _count(runs, counted, self._share.spare_until())
                     if self._within is not None:
                         return self._part_page(self._within, total)
-                    return self._hits.page(last, total)
+                    return self._hits.page(last or passed, total)
         except ResourceBusy:
             if not self._is_enough():
                 raise
-            return self._hits.page(last, None)
+            return self._hits.page(last or passed, None)
         return self._hits.page(None, self._hits.looked_at if self._is_first else None)
 
     def _page_within(self, top: TreeEntry, after: str) -> SearchPage:
@@ -424,11 +426,11 @@ class _LineSearch:
 
     def _search_run(self, run: NameRun) -> int:
         """Search the documents of a run; return at which of them the time or window ended."""
+        if run.is_directory:
+            # Windows end at documents: a walk with an index passes no directories.
+            return 0 if self._has_got_on and self._share.is_spent() else len(run.names)
         if run.entry is None and not run.directory.rules.readable:
-            for name in run.names:
-                if self._is_sought((*run.path, name)):
-                    self._hits.miss((*run.path, name), NOT_READABLE)
-            return len(run.names)
+            return self._pass_unreadable(run)
         if run.fd < 0 and run.entry is None and not self._best.is_full:
             return len(run.names)  # none may match
         places: Sequence[int] = range(len(run.names))
@@ -443,6 +445,14 @@ class _LineSearch:
                 if not self._search_place(run, at):
                     return at
                 reached = at + 1
+        return len(run.names)
+
+    def _pass_unreadable(self, run: NameRun) -> int:
+        if self._has_got_on and self._is_over():
+            return 0
+        for name in run.names:
+            if self._is_sought((*run.path, name)):
+                self._hits.miss((*run.path, name), NOT_READABLE)
         return len(run.names)
 
     def _search_place(self, run: NameRun, at: int) -> bool:

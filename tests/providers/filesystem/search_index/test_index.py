@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
+from tests.cases import for_each
 from tests.conversion.portable import pdf
-from tests.providers.filesystem.search_index.oracle import FAST, both, found, until_current, words
+from tests.providers.filesystem.search_index.oracle import (
+    FAST,
+    both,
+    found,
+    pages,
+    until_current,
+    words,
+)
 from tests.waiting import grow_old, until
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +45,25 @@ async def test_names_that_are_no_utf8_are_searched_at_each_search(tmp_path: Path
             for _ in range(2):
                 assert len(await found(folders, NEEDLE)) == count
                 await until_current(folders[0])
+
+
+@for_each("directory", ["locked", "empty"])
+async def test_a_full_page_ends_at_the_same_document_without_an_index(
+    tmp_path: Path, directory: str
+) -> None:
+    root = tmp_path / directory
+    (root / directory).mkdir(parents=True)
+    (root / "a.txt").write_text("needle")
+    if directory == "locked":
+        (root / "locked" / "b.txt").write_text("needle")
+    grow_old(root)
+    options = {"locked": DirectoryOptions(readable=False, optional=True)}
+    async with both(root, tmp_path / "cache", directories=options) as folders:
+        await until_current(folders[0])
+        for limit in (1000, 1000, 1):
+            request = words("needle", count_s=0.0)
+            indexed, scanned = [await pages(folder, request, limit) for folder in folders]
+            assert indexed == scanned
 
 
 @pytest.mark.parametrize("count", [0, 1, pytest.param(20_000, marks=pytest.mark.deep)])
