@@ -152,7 +152,10 @@ async def _call_builtin(call: Call, tool: Tool, raw_arguments: bytes) -> Result:
         meant = await meant_uri(call.server.catalog, uri)
         if meant is None:
             raise
-    return await handler(call, msgspec.structs.replace(arguments, uri=meant))
+    try:
+        return await handler(call, msgspec.structs.replace(arguments, uri=meant))
+    except ResourceNotFound as error:  # listed but not readable: nothing else was meant
+        return failure_result(call, error, meant)
 
 
 def _problem(tool: Tool, raw_arguments: bytes) -> str | None:

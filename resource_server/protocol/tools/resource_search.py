@@ -359,7 +359,8 @@ class _ResultsPage:
         count = "1 match" if found.matches == 1 else f"{found.matches} matches"
         if self._files:
             head = f"at least {count}" if found.has_more else count
-            head += "" if self._shown == found.matches else f", {self._shown} shown"
+            last = "the last " if self._arguments.cursor and self._next is None else ""
+            head += "" if self._shown == found.matches else f", {last}{self._shown} shown"
         elif self._next is not None:
             head = "Nothing yet"
         elif found.matches:
@@ -381,9 +382,8 @@ class _ResultsPage:
         searched = max(found.looked_at - found.missed, 0)
         total = found.looked_at if found.next_cursor is None else found.total
         said = str(searched) if total is None else f"{searched} of {total}"
-        said = (
-            "" if max(total or 0, found.looked_at) < 2 else f" in {said} {_SEARCHED[found.where]}"
-        )
+        is_one = max(total or 0, found.looked_at) < 2
+        said = "" if is_one else f" in {said} {_SEARCHED[found.where]}"
         if found.stopped and self._files:
             said += " so far"
         named = [_named(gap) for gap in gaps]
@@ -393,7 +393,8 @@ class _ResultsPage:
         if named:
             said += f"; not searched: {', '.join(named)}"
         if gaps and gaps[0].by_itself:
-            said += f". Search it by {self._again(uri=uris.readable(gaps[0].uri), cursor=None)}"
+            again = self._again(uri=uris.readable(gaps[0].uri), cursor=None)
+            said += f". Search {'it' if len(named) == 1 else 'the first'} by {again}"
         return said
 
     def _notices(self) -> list[str]:

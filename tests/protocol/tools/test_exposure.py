@@ -235,7 +235,11 @@ async def test_no_spelling_of_what_is_typed_completes_what_is_hidden(client: Loc
 async def test_a_listed_unreadable_document_is_not_read(client: LocalClient) -> None:
     uri = "file:///p/sealed/contract.txt"
     assert "isError" not in await result(client, "resource_metadata", uri=uri)
-    refusal(await result(client, "read_resource", uri=uri))
+    for spelling in (uri, "sealed/contract.txt"):
+        told = refusal(await result(client, "read_resource", uri=spelling))
+        assert told == (
+            f"Resource not found: {uri}. It may be gone, misspelled, or listed but not readable."
+        )
     await result(client, "read_resource", uri="file:///p/sealed")
 
 

@@ -152,7 +152,7 @@ async def test_up_to_three_are_named_with_the_call_that_searches_the_first() -> 
     assert words(result) == (
         "0 matches in 2 of 9 documents; not searched: a.pdf (not converted yet), "
         "b.pdf (not converted yet), c.pdf (not converted yet), 4 others. "
-        f"Search it by {again.replace(', ', ',').replace(': ', ':')}"
+        f"Search the first by {again.replace(', ', ',').replace(': ', ':')}"
     )
     content = result["structuredContent"]
     assert content["unsearched"] == [
@@ -351,10 +351,13 @@ async def test_matches_beyond_the_page_are_counted() -> None:
     wire = Wire(await on(tree), REVISION)
     shown, asked = 0, {"query": "needle", "limit": 90}
     while asked:
-        result = (await called(wire, "search_resources", REVISION, **asked))["structuredContent"]
+        page = await called(wire, "search_resources", REVISION, **asked)
+        result = page["structuredContent"]
         assert result["matches"] == 600
         shown += len(result["files"])
         asked = {**asked, "cursor": result["next"]} if "next" in result else {}
+        expected = ", 90 shown" if asked else ", the last 60 shown"
+        assert words(page).partition("\n")[0].endswith(expected)
     assert shown == 300
 
 
@@ -686,7 +689,7 @@ async def test_what_was_not_searched_is_said_first_with_a_call_that_shows_the_sa
     for show in ("files", "counts"):
         asked = {"query": "x", "in": "text", "show": show}
         result = await called(wire, "search_resources", REVISION, **asked)
-        head, again = words(result).split(". Search it by ")
+        head, again = words(result).split(". Search the first by ")
         said = "0 matches in 6 of 9 documents; not searched: a.pdf (not converted yet), 2 not text"
         assert head == said
         assert json.loads(again) == {**asked, "uri": "test://one/a.pdf"}
