@@ -3,8 +3,9 @@
 Rows are searched in their columns of text, in key order. The engine filters with LIKE on a part of
 the text that all engines compare alike; the final match is decided here, so that all engines find
 the same. Where few rows match, one statement passes over many, or an index of trigrams finds them.
-An index of words would miss parts of words, and is not used. For a regular expression all texts
-are fetched, because the syntaxes of engines differ and some expressions can run for years.
+An index of words misses parts of words, so it only finds rows that there is no time to search. For
+a regular expression all texts are fetched, because the syntaxes of engines differ and some
+expressions can run for years.
 """
 
 from __future__ import annotations
@@ -45,7 +46,12 @@ from resource_server.providers.database.addressing.address import (
 )
 from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Rows
-from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
+from resource_server.providers.database.engines.reflection import (
+    Column,
+    TableInfo,
+    TableName,
+    WordIndex,
+)
 from resource_server.providers.database.policy import TEXTS
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
@@ -54,7 +60,11 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
-from resource_server.providers.database.reading.like_patterns import like_patterns, trigram_query
+from resource_server.providers.database.reading.like_patterns import (
+    like_patterns,
+    trigram_query,
+    word_query,
+)
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
 from resource_server.search.coverage import Gaps
@@ -91,6 +101,7 @@ _MAX_NAMED = 10
 _MAX_COLUMNS = 5
 """Maximum columns of a table that are named as not searched."""
 _TOO_SLOW = "takes too long"
+_WHOLE_WORDS = "only for whole words in its full-text index of "
 _HAS_DIGIT = re.compile(r"\d").search
 _FILTER = "a filter finds text in one: …/~rows?where.COLUMN.like=%25text%25"
 
@@ -384,14 +395,26 @@ class _Match(NamedTuple):
 class _Pace:
     """How many rows the next statement returns, or passes over."""
 
-    def __init__(self, patterns: Sequence[str] | None, query: str | None) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[str] | None,
+        query: str | None,
+        words: tuple[str, WordIndex] | None = None,
+    ) -> None:
         self.patterns = patterns
         """LIKE patterns of rows that may match; None if there are none to pass over others with."""
         self.query = query
-        """The query of an index of trigrams that finds these rows; None if there is no such."""
+        """The query of an index that finds these rows; None if there is no such."""
+        self.index: WordIndex | None = None
+        """This index, if it is one of words."""
+        self.words = words
+        """The query of an index of words, with the index, for rows that there is no time for."""
+        self.is_told = False
+        """Whether the result says that only this index was asked."""
         self.count = _FIRST_ROWS
         self.passed = _FIRST_PASSED
         self.is_passing = False
+        self._can_pass = patterns is not None
 
     def adapt(self, seconds: float, size: int) -> None:
         """Take more rows after a quick statement, fewer after a slow one."""
@@ -400,7 +423,7 @@ class _Pace:
         elif seconds > _LONG_S or size > _LARGE:
             self.count = max(self.count // 4, 1)
         elif seconds < _QUICK_S:
-            can_pass = self.patterns is not None and self.query is None
+            can_pass = self._can_pass and self.query is None
             self.is_passing = self.count == _MOST_ROWS and can_pass
             self.count = min(self.count * 4, _MOST_ROWS)
 
@@ -409,7 +432,7 @@ class _Pace:
         self.passed //= 4
         if self.passed < _LEAST_PASSED:
             # At the end of the table, or where most rows may match.
-            self.patterns, self.is_passing = None, False
+            self._can_pass = self.is_passing = False
 
 
 class _RowSearch:
@@ -508,6 +531,7 @@ class _RowSearch:
     async def _look_into(self, table: TableName, cursor: str | None) -> str | None:
         """Search the rows of a table; return where to continue, or None at its end."""
         following: str | None = None
+        until = self._until
         try:
             exposed = await self._exposed.get(table)
             gap = self._gap_of(exposed)
@@ -521,13 +545,16 @@ class _RowSearch:
             # The other tables are searched without it.
             gap = None
             self._add_gap(table, _TOO_SLOW if cursor is None else f"its rest {_TOO_SLOW}")
+        finally:
+            self._until = until
         if gap and cursor is None and not self._is_counting:
             self._add_gap(table, gap)
         return following
 
     def _add_gap(self, table: TableName, why: str) -> None:
         self._saw(1)
-        path, is_slow = address_path(TableAddress(table)), why.endswith(_TOO_SLOW)
+        path = address_path(TableAddress(table))
+        is_slow = why.endswith(_TOO_SLOW) or _WHOLE_WORDS in why
         self.gaps.add(path, why, by_itself=is_slow, in_part=True)
 
     def _gap_of(self, exposed: ExposedTable) -> str | None:
@@ -552,7 +579,7 @@ class _RowSearch:
 
     async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
         held = None if cursor is None else _decoded(cursor, exposed)
-        pace, before = self._pace_of(exposed), self._looked_at
+        pace, before = await self._pace_of(exposed), self._looked_at
         # Where an earlier page has begun, matches are likely few.
         pace.is_passing = held is not None and pace.patterns is not None and pace.query is None
         while True:
@@ -560,6 +587,8 @@ class _RowSearch:
             try:
                 last, rows = await self._following(exposed, held, pace)
             except (DeadlineExceeded, ResourceBusy):
+                if self._turns_to_words(pace):
+                    continue
                 if not self._has_got_on or self._is_counting:
                     raise
                 return _place(exposed, held)
@@ -569,10 +598,10 @@ class _RowSearch:
             held = await self._reached(exposed, held, (last, pace.passed), rows.rows, done=done)
             is_whole = done == len(rows.rows)
             if is_whole and last is None and done < pace.count and not rows.more:
-                if pace.query is not None and cursor is None:
+                if pace.query is not None and pace.index is None and cursor is None:
                     await self._count_others(exposed, self._looked_at - before)
                 return None
-            if self._is_enough:
+            if self._is_enough and not self._turns_to_words(pace):
                 return _place(exposed, held)
             pace.adapt(seconds, size)
 
@@ -601,13 +630,37 @@ class _RowSearch:
             exposed.check_progress(held, [last])
         return last
 
-    def _pace_of(self, exposed: ExposedTable) -> _Pace:
+    def _turns_to_words(self, pace: _Pace) -> bool:
+        """Let an index of words find the rest of the rows, if there is one; return whether."""
+        is_full = self._is_counting or len(self._hits) >= self._limit
+        if pace.words is None or is_full or self._is_cancelled:
+            return False
+        (pace.query, pace.index), pace.words = pace.words, None
+        pace.count = _MOST_ROWS
+        self._until = time.monotonic() + _PASSING_S
+        return True
+
+    async def _words_of(self, exposed: ExposedTable) -> tuple[str, WordIndex] | None:
+        """Return the full-text index of most columns that are all searched, with its query."""
+        if not self._is_shared or self._is_counting:
+            return None  # a search of the table alone has the time for parts of words
+        for index in sorted(exposed.table.words, key=lambda each: -len(each.columns)):
+            with suppress(ResourceNotFound):
+                holder = TableName(None, index.table) if index.table else exposed.name
+                shown = (await self._exposed.get(holder)).view.searchable
+                query = word_query(self._words, index, has_every=self._has_every)
+                if query and set(index.columns) <= shown.intersection(exposed.searched):
+                    return query, index
+        return None
+
+    async def _pace_of(self, exposed: ExposedTable) -> _Pace:
         names, query = exposed.searched, None
         if not self._words:
             return _Pace(None, None)
         if set(names) <= set(exposed.table.trigrams):
             query = trigram_query(self._words, names, has_every=self._has_every)
-        return _Pace(like_patterns(self._words, len(names), has_every=self._has_every), query)
+        patterns = like_patterns(self._words, len(names), has_every=self._has_every)
+        return _Pace(patterns, query, await self._words_of(exposed) if patterns else None)
 
     async def _count_others(self, exposed: ExposedTable, seen: int) -> None:
         """Count the rows that an index has passed over, if this is quick."""
@@ -623,17 +676,23 @@ class _RowSearch:
         """Return the next rows; of many that are passed over, those that may match, and the end."""
         if pace.query is not None and pace.patterns is not None:
             try:
-                return None, await exposed.candidates(
+                rows = await exposed.candidates(
                     pace.count,
                     pace.patterns,
                     has_every=self._has_every,
                     after=None if held is None else exposed.bound(held),
                     below=self._within,
                     within=min(self._left, _PASSING_S),
-                    trigrams=pace.query,
+                    query=pace.query,
+                    index=pace.index,
                 )
             except (DeadlineExceeded, InvalidParameter):
-                pace.query = None  # too slow: most rows may match
+                pace.query = pace.index = None  # too slow: most rows may match
+            else:
+                if pace.index is not None and not pace.is_told:
+                    self._add_gap(exposed.name, _of_words(pace.index, is_rest=held is not None))
+                    pace.is_told = True
+                return None, rows
         while held is not None and pace.patterns is not None and pace.is_passing:
             with suppress(DeadlineExceeded, InvalidParameter):
                 found = await exposed.candidates_among_next(
@@ -765,6 +824,10 @@ class _RowSearch:
         path = address_path(RowAddress(exposed.name, exposed.segments(key)))
         resource = self._documents.row_resource(path, version_of(values))
         self._hits.append(Hit(resource, lines, matches=len(lines)))
+
+
+def _of_words(index: WordIndex, *, is_rest: bool) -> str:
+    return f"{'its rest ' if is_rest else ''}{_WHOLE_WORDS}{', '.join(index.columns)}"
 
 
 def _column_line(number: int, name: str, text: str) -> MatchedLine:

@@ -775,6 +775,105 @@ async def test_the_text_of_a_full_text_table_is_searched_once(owner: Owner) -> N
         assert not (await it.page("nothing")).unsearched
 
 
+_LETTERS = "create table letters (id integer primary key, title varchar(50), body text{})"
+_SLOW_IN_POSTGRES = (
+    "create function slow(integer) returns boolean language plpgsql cost 100000 as"
+    " 'begin perform pg_catalog.pg_sleep(0.005); return true; end'"
+)
+_SLOW_IN_SQLITE = (
+    "(with recursive c(x) as (select rowid union all select x + 1 from c"
+    " where x < rowid + 20000) select count(*) from c) > 0"
+)
+_TWO_MILLION = "replace(" * 4 + "pad" + ", 'a', 'aaaaaaaaaa')" * 4
+_WORD_INDEXES: list[tuple[str, Sequence[str], str | None]] = [
+    (
+        "sqlite",
+        (
+            _LETTERS.format(", pad text default ''"),
+            "create virtual table words using fts5(title, body, content='letters',"
+            " content_rowid='id')",
+        ),
+        None,  # a condition would hide the table of words: a column is slow
+    ),
+    ("sqlite", ("create virtual table letters using fts5(title, body)",), _SLOW_IN_SQLITE),
+    (
+        "postgresql",
+        (
+            _SLOW_IN_POSTGRES,
+            _LETTERS.format(""),
+            "create index on letters using gin (to_tsvector('english', title || ' ' || body))",
+        ),
+        "slow(id)",
+    ),
+    (
+        "postgresql",
+        (
+            _SLOW_IN_POSTGRES,
+            _LETTERS.format(
+                ", words tsvector generated always as (setweight(to_tsvector('simple',"
+                " coalesce(title, '')), 'A') || to_tsvector('simple', body)) stored"
+            ),
+            "create index on letters using gin (words)",
+        ),
+        "slow(id)",
+    ),
+    ("mariadb", (_LETTERS.format(", fulltext (title, body)"),), "sleep(0.005) = 0"),
+]
+"""Tables with an index of words, each with a condition that is slow for every row."""
+
+
+@pytest.mark.parametrize("world", range(len(_WORD_INDEXES)))
+async def test_a_full_text_index_finds_words_in_rows_that_there_is_no_time_for(
+    owner: Owner, world: int
+) -> None:
+    engine, definitions, where = _WORD_INDEXES[world]
+    if owner.engine != engine:
+        pytest.skip("a table of another engine")
+    await owner.run(*definitions)
+    key = "rowid" if where == _SLOW_IN_SQLITE else "id"
+    rows = {1980: ("", "green tea"), 1981: ("", "Evergreen tea"), 1982: ("", "Green teapot")}
+    rows |= {1983: ("tea", "green"), 1984: ("", "TEA, green!"), 1985: ("", "green tea")}
+    every = [(n, *rows.get(n, ("plain", "-"))) for n in range(2000)]
+    for start in range(0, 2000, 500):
+        values = ", ".join(
+            [f"({n}, '{title}', '{body}')" for n, title, body in every[start:][:500]]
+        )
+        await owner.run(f"insert into letters ({key}, title, body) values {values}")
+    if key == "id" and engine == "sqlite":
+        slow = f"slow text as (case when {_TWO_MILLION} = '' then 'x' end)"
+        await owner.run(
+            "insert into words (words) values ('rebuild')",
+            f"update letters set pad = '{'a' * 200}' where id >= 1500",
+            f"alter table letters add column {slow}",
+        )
+
+    async def found(text: str, **options: Any) -> tuple[list[int], str]:
+        condition = where and f"{key} <> 1985 and ({key} < 1500 or {where})"
+        letters = TableOptions(where=condition, **options.pop("letters", {}))
+        tables = {**options.pop("tables", {}), "letters": letters}
+        async with searched(owner, tables=tables) as it:
+            page = await it.page(text, within=0.0, **options)
+            numbers = [int(it.short(hit).partition("/")[2]) for hit in page.hits]
+            return numbers, it.unsearched(page).get("letters", "").removeprefix("its rest ")
+
+    last = [1985] if where is None else []
+    green, gap = await found("", words=("tea", "green"))
+    assert green == [1980, 1982, 1984, *last]
+    assert re.fullmatch(r"only for whole words in its full-text index of \w+, \w+", gap)
+    assert await found("green tea") == ([1980, 1982, *last], gap)
+    assert await found("", words=("tea", "green"), limit=2) == ([1980, 1982], gap)
+    assert await found("", words=("tea", "green"), together="document") == ([1983], gap)
+    assert await found("'tea' & \\ \" ! ( :* %s @ ~ + - < | green \\'") == ([], gap)
+    # An index of words is not used where it knows of what is hidden.
+    hidden, masked = ColumnOptions(hide=("title",)), ColumnOptions(mask={"title": "hash"})
+    for narrowed in ({"columns": hidden}, {"columns": masked}, {"search": ("body",)}):
+        numbers, said = await found("green", letters=narrowed)
+        assert not numbers or 1981 in numbers
+        assert "full-text" not in said
+    if where is None:
+        assert await found("green", tables={"words": False}) == ([], "")
+
+
 @settings(max_examples=30)
 @given(
     rows=st.lists(_NAMES, max_size=12),

@@ -115,6 +115,19 @@ class Index(msgspec.Struct, frozen=True):
     """Whether it has a condition."""
 
 
+class WordIndex(msgspec.Struct, frozen=True):
+    """A full-text index, which finds the words of some columns."""
+
+    columns: tuple[str, ...]
+    """All that it is made from."""
+    table: str = ""
+    """SQLite: the full-text table, which may be this one; or it numbers its rows by their `key`."""
+    key: str = "rowid"
+    expression: str = ""
+    """PostgreSQL: what is indexed, of type `tsvector`, with its configuration as an SQL literal."""
+    configuration: str = ""
+
+
 class Key(NamedTuple):
     """Columns whose values address a row, in order."""
 
@@ -159,6 +172,8 @@ class Table(msgspec.Struct, frozen=True):
     trigrams: tuple[str, ...] = ()
     """Columns with an index that finds every part of their text, of three characters and more, in
     any case of ASCII letters: `pg_trgm`, or FTS5 with trigrams."""
+    words: tuple[WordIndex, ...] = ()
+    """Full-text indexes."""
     other_keys: tuple[Key, ...] = ()
     """Keys that replace a `key` with a hidden column, best first."""
     unread: tuple[str, ...] | None = ()

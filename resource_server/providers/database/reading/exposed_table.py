@@ -47,6 +47,7 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableInfo,
     TableName,
+    WordIndex,
 )
 from resource_server.providers.database.formats import values
 from resource_server.providers.database.options import ReadLimits, TableOptions, ViewMode
@@ -469,9 +470,10 @@ class ExposedTable:
         below: Path,
         within: float,
         until: Sequence[object] | None = None,
-        trigrams: str | None = None,
+        query: str | None = None,
+        index: WordIndex | None = None,
     ) -> Rows:
-        """Return the next rows that may match; by an index of trigrams if there is a query of it.
+        """Return the next rows that may match; by a full-text index if there is a query of it.
 
         As `Statements.candidates`. Raises as `Engine.run_own`.
         """
@@ -483,7 +485,8 @@ class ExposedTable:
             max_characters=self._limits.cell,
             after=after,
             until=until,
-            trigrams=trigrams,
+            query=query,
+            index=index,
             within=self.key_of(below),
         )
         return await self._engine.run_own(statement, limit=limit, within=within, slow=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from resource_server.providers.database.engines.reflection import WordIndex, quoted
+
 LIKE_ESCAPE = "!"
 """Escapes `%`, `_` and itself in a LIKE pattern."""
 
@@ -13,6 +15,8 @@ MAX_LENGTH = 200
 _HAS_TRIGRAMS = re.compile(r"(?=.*\w{3})\D{3,}", re.DOTALL)
 """Text that an index of trigrams finds. Digits may be those of a number, which is spelt otherwise
 in it."""
+_INDEXED_WORD = re.compile(r"[^\W_]{3,}")
+"""Part of a word that indexes of words hold: MariaDB leaves out what has fewer characters."""
 _MAX_CONDITIONS = 75
 """Maximum comparisons of a search in one statement; SQLite allows expressions 200 deep."""
 _SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
@@ -41,9 +45,29 @@ def trigram_query(words: Sequence[str], columns: Sequence[str], *, has_every: bo
     parts = [part for part in map(_alike_part, words) if _HAS_TRIGRAMS.fullmatch(part)]
     if not parts or (len(parts) < len(words) and not has_every):
         return None
-    quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
-    names = " ".join('"' + name.replace('"', '""') + '"' for name in columns)
-    return f"{{{names}}} : ({(' AND ' if has_every else ' OR ').join(quoted)})"
+    return _fts5_query(list(map(quoted, parts)), columns, has_every=has_every)
+
+
+def _fts5_query(phrases: Sequence[str], columns: Sequence[str], *, has_every: bool) -> str:
+    names = " ".join(map(quoted, columns))
+    return f"{{{names}}} : ({(' AND ' if has_every else ' OR ').join(phrases)})"
+
+
+def word_query(words: Sequence[str], index: WordIndex, *, has_every: bool) -> str | None:
+    """Return the full-text query for rows with words that begin like every word, or any.
+
+    Returns None if a word has nothing that is certain to be indexed.
+    """
+    if not all(map(_INDEXED_WORD.search, words)):
+        return None
+    if index.table:
+        phrases = [quoted(word) + " *" for word in words]
+        return _fts5_query(phrases, index.columns, has_every=has_every)
+    if index.configuration:
+        held = [re.sub(r"['\\]", r"\g<0>\g<0>", word).replace("\0", " ") for word in words]
+        return (" & " if has_every else " | ").join([f"'{word}':*" for word in held])
+    each = [" ".join(f"+{part}*" for part in _INDEXED_WORD.findall(word)) for word in words]
+    return " ".join(each) if has_every else " ".join(f"({parts})" for parts in each)
 
 
 def like_patterns(words: Sequence[str], columns: int, *, has_every: bool) -> Sequence[str] | None:

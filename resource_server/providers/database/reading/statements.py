@@ -24,7 +24,7 @@ from resource_server.providers.database.engines.contract import (
     RawText,
     Statement,
 )
-from resource_server.providers.database.engines.reflection import VIEWS, Table
+from resource_server.providers.database.engines.reflection import VIEWS, Table, WordIndex
 from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE, like_pattern
 from resource_server.providers.database.reading.selection import (
     EVERYTHING,
@@ -421,40 +421,59 @@ class Statements:
         max_characters: int,
         after: Sequence[object] | None,
         until: Sequence[object] | None = None,
-        trigrams: str | None = None,
+        query: str | None = None,
+        index: WordIndex | None = None,
         within: Sequence[object] = (),
     ) -> Statement:
         """Select keys and texts as `texts` of rows that may match, up to the key `until` if given.
 
         These are the rows in which some of `columns` matches each of the LIKE `patterns`, or any of
-        them without `has_every`. With `trigrams`, an FTS5 query, an index finds them.
+        them without `has_every`. With a `query`, a full-text index finds them: that of trigrams,
+        or `index`.
         """
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
         ends = [self._rank(*pair) for pair in zip(self._key, until or (), strict=False)]
         values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
-        values |= {**_values("u", ends), **_values("l", patterns), "t": trigrams}
-        is_indexed = trigrams is not None
+        values |= {**_values("u", ends), **_values("l", patterns), "t": query}
+        has_trigrams = query is not None and index is None
 
         def select() -> _Select:
             texts = [self._any_text(name, max_characters) for name in columns]
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *texts])]
             bound = [self._compiler.bind(f"l{place}") for place in range(len(patterns))]
-            like = self._may_be_like if not is_indexed else self._is_like
+            like = self._is_like if has_trigrams else self._may_be_like
             each = [sa.or_(*(like(name, one) for name in columns)) for one in bound]
             selected = _select(*labelled).select_from(self._table)
             selected = self._conditions(selected, len(within))
             selected = selected.where(sa.and_(*each) if has_every else sa.or_(*each))
-            if is_indexed and self._dialect.name == "sqlite":
-                table: sa.ColumnElement[Any] = _column(self._name.name)
-                selected = selected.where(table.op("MATCH")(self._compiler.bind("t")))
+            if index is not None or (has_trigrams and self._dialect.name == "sqlite"):
+                selected = selected.where(self._is_found(index))
             if until is not None:
                 selected = selected.where(self._up_to(len(within)))
             return self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
 
         shape = ("candidates", tuple(columns), len(patterns), has_every, max_characters)
-        bounds = (after is None, until is None, is_indexed, len(within))
+        bounds = (after is None, until is None, has_trigrams, index, len(within))
         return self._statement((*shape, *bounds), select, values)
+
+    def _is_found(self, index: WordIndex | None) -> sa.ColumnElement[bool]:
+        """Return that a full-text index finds the row by the bound query `t`."""
+        query = self._compiler.bind("t")
+        if self._dialect.name == "postgresql" and index is not None:
+            asked = sa.func.to_tsquery(sa.literal_column(index.configuration), query)
+            return sa.literal_column(index.expression).op("@@", is_comparison=True)(asked)
+        if self._dialect.name == "sqlite":
+            texts = sa.table(index.table if index else self._name.name, sa.column("rowid"))
+            found: sa.ColumnElement[bool] = _column(texts.name).op("MATCH")(query)
+            if index is None or texts.name == self._name.name:
+                return found
+            return _column(index.key).in_(_select(texts.c.rowid).select_from(texts).where(found))
+        # Imported here: the dialect of MariaDB.
+        from sqlalchemy.dialects.mysql import match
+
+        columns = [self._column(name) for name in index.columns] if index else []
+        return match(*columns, against=query, in_boolean_mode=True)
 
     def key_at(
         self, place: int, *, after: Sequence[object] | None, within: Sequence[object] = ()

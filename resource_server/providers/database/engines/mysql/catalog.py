@@ -18,6 +18,7 @@ from resource_server.providers.database.engines.reflection import (
     TableInfo,
     TableName,
     TableType,
+    WordIndex,
     best_first,
     quoted,
 )
@@ -209,7 +210,7 @@ def mysql_table(
     row: Sequence[Any],
     *,
     columns: Sequence[Sequence[Any]],
-    indexes: Iterable[Sequence[Any]],
+    indexes: Sequence[Sequence[Any]],
     foreign_keys: Iterable[Sequence[Any]],
     view_definition: str | None,
     create_statement: str | None,
@@ -222,6 +223,10 @@ def mysql_table(
     lengths = {one[0]: one[7] or 0 for one in columns}
     short = {name for name, length in lengths.items() if int(length) <= MAX_SORT_BYTES}
     all_indexes, whole = _indexes(indexes, short)
+    words: dict[str, list[str]] = {}
+    for index, column, *_, type_ in indexes:
+        if type_ == "FULLTEXT":
+            words.setdefault(index, []).append(column)
     engine = str(row[2]).lower()
     unique = all_indexes if engine in _UNIQUE_ENGINES else ()
     if engine == "aria":
@@ -233,6 +238,7 @@ def mysql_table(
         all_columns,
         foreign_keys=_foreign_keys(foreign_keys),
         indexes=all_indexes,
+        words=tuple(WordIndex(tuple(names)) for names in words.values()),
         comment=_comment(row[0], row[1]),
         ddl=view_definition or _COUNTER.sub(r"\1", create_statement or "") or None,
         unread=None if row[3] else (),

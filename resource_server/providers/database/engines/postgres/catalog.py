@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,10 +21,12 @@ from resource_server.providers.database.engines.reflection import (
     TableInfo,
     TableName,
     TableType,
+    WordIndex,
     best_first,
     quoted,
 )
 
+_CONFIGURATION = re.compile(r"\bto_tsvector\(('(?:[^'\\]|'')+'::regconfig),")
 _TYPES: dict[str, TableType] = {
     "r": "table",
     "p": "table",
@@ -178,6 +181,24 @@ SELECT pg_catalog.json_build_object(
     -- Turkish has another lower case of I, which a search in any language must not have.
     WHERE x.indrelid = c.oid AND x.indisvalid AND x.indpred IS NULL
       AND pg_catalog.lower('ABCDEFGHIJKLMNOPQRSTUVWXYZ') = 'abcdefghijklmnopqrstuvwxyz'),
+  'words', (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+      'columns', (SELECT pg_catalog.json_agg(DISTINCT s.attname) FROM pg_catalog.pg_depend u
+        JOIN pg_catalog.pg_attribute s ON s.attrelid = c.oid AND s.attnum = u.refobjsubid
+        WHERE u.refobjid = c.oid AND u.refobjsubid > 0 AND u.refobjsubid <> x.indkey[0] AND (
+          (u.objid = x.indexrelid AND x.indkey[0] = 0) OR u.objid = d.oid
+          OR (u.objid = c.oid AND u.objsubid = a.attnum))),
+      'column', a.attname,
+      'expression', COALESCE(pg_catalog.pg_get_expr(x.indexprs, c.oid),
+        pg_catalog.pg_get_expr(d.adbin, c.oid))
+    ) ORDER BY x.indexrelid)
+    FROM pg_catalog.pg_index x
+    JOIN pg_catalog.pg_opclass o ON o.oid = x.indclass[0] AND o.opcname = 'tsvector_ops'
+    LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = x.indkey[0]
+      AND a.attgenerated <> ''
+    LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    WHERE x.indrelid = c.oid AND x.indnkeyatts = 1 AND x.indisvalid AND x.indpred IS NULL
+      AND (x.indexprs IS NOT NULL OR d.oid IS NOT NULL)),
   'foreign_keys', (
     SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
       'schema', rn.nspname,
@@ -373,6 +394,14 @@ class _CatalogForeignKey(msgspec.Struct):
     referred: tuple[str, ...]
 
 
+class _CatalogWords(msgspec.Struct):
+    """An index of a generated column, or of an expression."""
+
+    columns: tuple[str, ...] | None
+    column: str | None
+    expression: str
+
+
 class _CatalogTable(msgspec.Struct):
     type: str
     comment: str | None
@@ -381,6 +410,7 @@ class _CatalogTable(msgspec.Struct):
     unread: tuple[str, ...] | None
     indexes: tuple[_CatalogIndex, ...] | None
     trigrams: tuple[str, ...] | None
+    words: tuple[_CatalogWords, ...] | None
     foreign_keys: tuple[_CatalogForeignKey, ...] | None
 
 
@@ -416,10 +446,21 @@ def postgres_table(name: TableName, text: str) -> Table:
         ddl=row.definition,
         unread=row.unread or (),
         trigrams=row.trigrams or (),
+        words=tuple(_word_indexes(row.words or ())),
     ).with_key(keys)
     if found.type != "table":
         return found
     return msgspec.structs.replace(found, ddl=_create_statement(found, row))
+
+
+def _word_indexes(found: Sequence[_CatalogWords]) -> Iterator[WordIndex]:
+    """Yield the indexes whose text is read by one configuration, known from their expressions."""
+    for each in found:
+        configurations = set(_CONFIGURATION.findall(each.expression))
+        # The catalog does not name the columns of a whole row.
+        if len(configurations) == 1 and each.columns and ".*" not in each.expression:
+            indexed = f"({each.expression})" if each.column is None else quoted(each.column)
+            yield WordIndex(each.columns, expression=indexed, configuration=configurations.pop())
 
 
 def _create_statement(table: Table, row: _CatalogTable) -> str:

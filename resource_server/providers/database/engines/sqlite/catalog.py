@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server.errors import ResourceNotFound
@@ -26,7 +26,9 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableInfo,
     TableName,
+    WordIndex,
     best_first,
+    folded,
     quoted,
 )
 from resource_server.providers.database.engines.sqlite import causes
@@ -39,6 +41,7 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     FULL_TEXT,
     SchemaEntry,
     SqliteSchema,
+    content_key,
     is_utf8,
     read_schema,
     table_options,
@@ -53,6 +56,7 @@ _TRIGRAMS = re.compile(
     r"""[(,]\s*tokenize\s*=\s*(?:trigram|'trigram'|"trigram")\s*[,)]""", re.IGNORECASE
 )
 _LESS_THAN_ALL = re.compile(r"\b(?:unindexed|detail|content)\b", re.IGNORECASE)
+_NOT_EVERY_WORD = re.compile(r"\b(?:unindexed|detail)\b", re.IGNORECASE)
 _EXPRESSION = -2
 """The column number of an indexed expression."""
 
@@ -238,9 +242,23 @@ class SqliteCatalog:
             ddl=ddl,
             strict=strict,
             trigrams=_trigrams(entry, ddl, visible),
+            words=tuple(self._words(connection, entry)),
             holds_text=entry.module in FULL_TEXT and entry.source is None,
             rowid=None if rowid is None else _rowid(rowid.columns[0]),
         ).with_key(keys.find())
+
+    def _words(self, connection: SqliteConnection, entry: SchemaEntry) -> Iterator[WordIndex]:
+        """Yield the full-text indexes of a table: its own, and those kept in other tables."""
+        for other in self._names(connection).entries.values():
+            is_own = other.name == entry.name and other.source is None
+            if other.module == "fts5" and (
+                is_own or folded(other.source or "") == folded(entry.name)
+            ):
+                ddl = _ddl(connection.database, other.name) or ""
+                found = _columns(connection.database, other.name)
+                columns = tuple([each.name for each in found if each.hidden != _HIDDEN])
+                if not (_LESS_THAN_ALL if is_own else _NOT_EVERY_WORD).search(ddl):
+                    yield WordIndex(columns, other.name, content_key(ddl))
 
     def _foreign_keys(
         self, database: sqlite3.Connection, entry: SchemaEntry, found: Sequence[_ColumnInfo]

@@ -49,6 +49,7 @@ _CONTENT = re.compile(
     re.IGNORECASE,
 )
 """The table whose text a full-text table shows."""
+_CONTENT_KEY = re.compile(_CONTENT.pattern.replace("content", "content_rowid"), re.IGNORECASE)
 _LITERALS = re.compile(
     r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]",
     re.DOTALL,
@@ -101,6 +102,12 @@ def table_options(sql: str) -> frozenset[str]:
     """Return the table options of a CREATE TABLE: `STRICT`, `WITHOUT ROWID`."""
     _, _, tail = _LITERALS.sub(" ", sql).rpartition(")")
     return frozenset(" ".join(option.split()).upper() for option in tail.split(",")) - {""}
+
+
+def content_key(sql: str) -> str:
+    """Return the column by which a full-text table numbers the rows of the table of its text."""
+    found = _CONTENT_KEY.search(sql)
+    return next(filter(None, found.groups()), "rowid") if found else "rowid"
 
 
 def is_utf8(name: str) -> bool:
