@@ -4,8 +4,8 @@ The best comes first:
 
 1. the fewest words missing, from the document or from its best line;
 2. the phrase as typed, then words that stand whole, then parts of words;
-3. a definition of a word at the left margin, then an inner one, then a heading, an inner assignment
-   or the path of the document, then prose;
+3. a definition of a word at the left margin, then an inner one or a heading of these words alone,
+   then another heading, an inner assignment or the path of the document, then prose;
 4. sources and docs, then minified, generated, translated and vendored text;
 5. the case as typed, then another;
 6. the path.
@@ -34,6 +34,8 @@ PHRASE, WHOLE, PART = range(3)
 DEFINED, INNER, HEADED, PROSE = range(4)
 """Where they stand, best first."""
 BEST: LineRank = (PHRASE, DEFINED, 0)
+BEST_RANK = 0
+"""The rank of a source that defines what is sought, as typed."""
 
 MAX_RANKED = 2_000
 """Maximum matching lines of one document that are ranked."""
@@ -48,11 +50,12 @@ _MAX_MISSING = 31
 
 _MODIFIERS = (
     "export|default|declare|public|private|protected|internal|static|final|abstract|async|pub|"
-    r"pub\([^)]*\)|unsafe|extern|inline|virtual|override|sealed|partial|data|open|local|global"
+    r"pub\([^)]*\)|unsafe|extern|inline|virtual|override|sealed|partial|data|open|local|global|case|"
+    "const"
 )
 _KEYWORDS = (
-    r"class|def|defp|function\*?|fn|func|fun|type|typedef|interface|struct|enum|trait|union|"
-    "protocol|record|object|macro|module|namespace|defmodule|macro_rules!"
+    r"class|def|defp|function\*?|fn|func|fun|type|typedef|interface|struct|enum(?:\s+class)?|trait|"
+    "union|protocol|record|object|macro|module|namespace|defmodule|macro_rules!"
 )
 _SQL_KINDS = "table|view|index|function|procedure|trigger|type|schema|sequence"
 _DEFINITIONS: Sequence[tuple[str, int, int]] = (
@@ -86,8 +89,10 @@ _DOCUMENT_SUFFIXES = frozenset(
     "md markdown mdx rst txt adoc asciidoc pdf doc docx odt ppt pptx html htm epub rtf".split()
 )
 """Names of documents in which a line with `#` is a heading, not a comment."""
-_HEADING = re.compile(r"(?:#{1,6}|={1,6})\s+\S")
-_UNDERLINE = re.compile(rb"""[^\n]*\n([=\-~^"'*+#.])\1{2,}[ \t\r]*(?:\n|\Z)""")
+_HEADING = re.compile(rb"(?:#{1,6}|={1,6})\s+\S")
+_UNDERLINE = re.compile(rb"""\n([=\-~^"'*+#.])\1{2,}[ \t\r]*(?:\n|\Z)""")
+_ROLE = re.compile(r":[\w:]+:(?=`)")
+"""Markup of reStructuredText before a name."""
 
 _LATER_FOLDERS = frozenset(
     "node_modules bower_components vendor vendors vendored _vendor third_party third-party "
@@ -125,6 +130,7 @@ class LineRanker:
         self._words = [] if request.is_pattern else [*(request.words or (request.text,))]
         self._whole = [_whole(word) for word in self._words]
         self._phrase = _whole(request.text)
+        self._title = _words(request.text.encode())
         self._defined = {
             _folded(name) for word in self._words for name in _IDENTIFIER.findall(word)
         }
@@ -133,44 +139,47 @@ class LineRanker:
         """Return the ranker of one document."""
         return DocumentRanker(self, path)
 
-    def line(self, data: bytes, at: int, *, has_headings: bool) -> LineRank:
-        """Return the rank of the line around a match."""
+    def line(
+        self, data: bytes, at: int, best: LineRank, *, has_headings: bool = False
+    ) -> LineRank | None:
+        """Return the rank of the line around a match; None if it is no better than `best`."""
         start = data.rfind(b"\n", max(at - _NEAR_BYTES, 0), at) + 1
         is_begun = start > 0 or at <= _NEAR_BYTES
         begin = start if is_begun else at - _NEAR_BYTES
         end = data.find(b"\n", at, at + _NEAR_BYTES)
-        raw = data[begin : end if end >= 0 else at + _NEAR_BYTES].rstrip(b"\r")
-        text = raw.decode("utf-8", "ignore")
-        if not text.isascii():
-            text = as_typed(text)
-        place = PROSE
+        if end < 0:
+            end = min(at + _NEAR_BYTES, len(data))
+        place, is_title = PROSE, False
         if is_begun:
-            place = self._place(text, at - begin)
-            if place > HEADED and has_headings and _is_heading(data, text, begin):
-                place = HEADED
+            place = self._place(data, begin, end, at)
+            if place > INNER and has_headings and _is_heading(data, begin, end):
+                is_title = self._title == _words(data[begin:end])
+                place = INNER if is_title else HEADED
         if self._is_pattern:
-            return PHRASE, place, 0
-        if self._phrase(text):
+            return (PHRASE, place, 0) if place < best[1] else None
+        if (PHRASE, place, 0) >= best:
+            return None
+        text = _text(data[begin:end])
+        if is_title or self._phrase(text):
             words = PHRASE
         else:
             words = WHOLE if all(whole(text) for whole in self._whole) else PART
-        return words, place, int(not all(word in text for word in self._words))
+        rank = words, place, int(not all(word in text for word in self._words))
+        return rank if rank < best else None
 
-    def _place(self, text: str, at: int) -> int:
-        body = text.lstrip()
-        place = PROSE
-        for definition, at_margin, indented in _definitions():
-            match = definition.match(body)
-            if match is None:
-                continue
-            if self._is_pattern:
-                is_sought = at <= match.end("name") + len(text) - len(body)
-            else:
-                name = _folded(match["name"])
-                is_sought = name in self._defined or name.rpartition(".")[2] in self._defined
-            if is_sought:
-                place = min(place, at_margin if len(body) == len(text) else indented)
-        return place
+    def _place(self, data: bytes, begin: int, end: int, at: int) -> int:
+        match = _definition().match(data, begin, end)
+        if match is None or match.lastgroup is None:
+            return PROSE
+        if self._is_pattern:
+            is_sought = at <= match.end(match.lastgroup)
+        else:
+            name = _folded(match[match.lastgroup].decode("utf-8", "ignore"))
+            is_sought = name.rpartition(".")[2] in self._defined
+        if not is_sought:
+            return PROSE
+        _, at_margin, indented = _DEFINITIONS[int(match.lastgroup[1:])]
+        return indented if data[begin : begin + 1].isspace() else at_margin
 
     def is_named(self, path: Path) -> bool:
         """Return whether all words stand in a path."""
@@ -191,21 +200,24 @@ class DocumentRanker:
         self._has_headings = not dot or not name or suffix.lower() in _DOCUMENT_SUFFIXES
         self._left = MAX_RANKED
 
-    def line(self, data: bytes, at: int) -> LineRank | None:
-        """Return the rank of the line around a match; None once too many were ranked."""
+    def line(self, data: bytes, at: int, best: LineRank) -> LineRank | None:
+        """Return the rank of the line around a match.
+
+        None if it is no better than `best`, or once too many were ranked.
+        """
         if not self._left:
             return None
         self._left -= 1
-        return self._ranker.line(data, at, has_headings=self._has_headings)
+        return self._ranker.line(data, at, best, has_headings=self._has_headings)
 
     def rank(self, data: bytes, best: LineRank, at: int, missing: int = 0) -> int:
         """Return the rank of the document by its best line, which matches at `at`."""
         words, place, case = best
         if place > HEADED and self._ranker.is_named(self._path):
             place = HEADED
-        is_later = _is_later(self._path) or self._is_generated(data, at)
+        later = is_later(self._path) or self._is_generated(data, at)
         first = min(missing, _MAX_MISSING) * 3 + words
-        return ((first * _PLACES + place) * 2 + is_later) * 2 + case
+        return ((first * _PLACES + place) * 2 + later) * 2 + case
 
     @staticmethod
     def _is_generated(data: bytes, at: int) -> bool:
@@ -221,15 +233,18 @@ class DocumentRanker:
 
 
 @functools.cache
-def _definitions() -> Sequence[tuple[re.Pattern[str], int, int]]:
+def _definition() -> re.Pattern[bytes]:
+    """Return the expression of a definition, whose group is `n` and its place in the table."""
     # Compiled when first needed: it takes milliseconds.
-    return [
-        (re.compile(pattern), at_margin, indented) for pattern, at_margin, indented in _DEFINITIONS
-    ]
+    patterns = "|".join(
+        pattern.replace("?P<name>", f"?P<n{at}>") for at, (pattern, *_) in enumerate(_DEFINITIONS)
+    )
+    # Bytes beyond ASCII are those of letters.
+    return re.compile(rf"\s*+(?:{patterns})".replace(r"\w", r"\w\x80-\xff").encode())
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_later(path: Path) -> bool:
+def is_later(path: Path) -> bool:
     """Return whether a path is one of vendored, generated, translated or minified text."""
     if not path:
         return False
@@ -239,10 +254,20 @@ def _is_later(path: Path) -> bool:
     return _LATER_NAMES.fullmatch(name) is not None
 
 
-def _is_heading(data: bytes, text: str, begin: int) -> bool:
-    if _HEADING.match(text):
+def _is_heading(data: bytes, begin: int, end: int) -> bool:
+    if _HEADING.match(data, begin, end):
         return True
-    return _UNDERLINE.match(data, begin, begin + 2 * _NEAR_BYTES) is not None
+    return _UNDERLINE.match(data, end, end + _NEAR_BYTES) is not None
+
+
+def _words(text: bytes) -> list[str]:
+    """Return the words of a heading, without markup."""
+    return re.findall(r"\w+", _ROLE.sub("", _text(text)).casefold())
+
+
+def _text(data: bytes) -> str:
+    text = data.decode("utf-8", "ignore")
+    return text if text.isascii() else as_typed(text)
 
 
 def _folded(text: str) -> str:

@@ -344,8 +344,8 @@ class _Kept:
         """Keep the next place, if it is one to keep."""
         self.count += 1
         if self.best[0] != BEST:
-            line = self._ranker.line(data, at)
-            if line is not None and line < self.best[0]:
+            line = self._ranker.line(data, at, self.best[0])
+            if line is not None:
                 self.best = line, at
         if at < self._begin:
             return

@@ -6,9 +6,11 @@ import pytest
 
 from resource_server.provider.search import SearchRequest
 from resource_server.search import ranking
-from resource_server.search.ranking import MAX_RANKED, is_definition
+from resource_server.search.ranking import MAX_RANKED, PART, PROSE, is_definition
 from resource_server.search.text_match import LineQuery, Matches
 from tests.cases import for_each
+
+WORST = PART, PROSE, 2
 
 
 def matched(query: str, text: str, path: str = "a.txt", **options: object) -> Matches:
@@ -61,6 +63,11 @@ def test_better_matches_rank_first(query: str, documents: list[str]) -> None:
         "interface Needle {",
         "struct needle {",
         "export const needle = () => {",
+        "export declare const enum Needle {",
+        "export abstract class Needle<T> {",
+        "const fn needle() {",
+        "enum class Needle : int {",
+        "case class Needle(a: Int)",
         "const needle: Type = 1",
         "CREATE TABLE needle (id int)",
         'create table if not exists "needle" (id int)',
@@ -108,6 +115,27 @@ def test_prose_and_uses_are_no_definitions(line: str) -> None:
 )
 def test_headings_of_documents_rank_before_prose(text: str) -> None:
     assert rank("needle", text, "a.md") < rank("needle", "a needle", "a.md")
+
+
+@for_each(
+    ("query", "text"),
+    [
+        ("needle", "## `needle`"),
+        ("Needle", "x\n\nNeedle\n------\n"),
+        ("3.0 release", "3.0 release\n==========="),
+        ("Needle API reference", ":class:`Needle` API reference\n======================="),
+        ("needle and hay", "# Needle *and* hay"),
+    ],
+)
+def test_a_heading_of_the_sought_words_alone_ranks_as_an_inner_definition(
+    query: str, text: str
+) -> None:
+    found = matched(query, f"{query}\n\n{text}", "a.md")
+    assert is_definition(found.rank)
+    assert found.best == 3 + text.count("\n\n") * 2
+    assert not is_definition(rank(query, f"# The {query}", "a.md"))
+    assert not is_definition(rank(query, text, "a.py"))
+    assert rank("needle", "class needle:") < rank("needle", "# needle", "a.md")
 
 
 def test_a_comment_is_no_heading() -> None:
@@ -166,7 +194,7 @@ def test_a_million_matches_are_ranked_within_a_bound() -> None:
     ranked: list[int] = []
     line = ranking.LineRanker.line
 
-    def spied(*given: object, **options: bool) -> ranking.LineRank:
+    def spied(*given: object, **options: bool) -> ranking.LineRank | None:
         ranked.append(1)
         return line(*given, **options)  # pyright: ignore[reportArgumentType]
 
@@ -186,5 +214,5 @@ def test_no_line_takes_long_to_rank(piece: str) -> None:
         line = (piece * 2_000)[:990] + end
         begin = time.process_time()
         for _ in range(10):
-            ranker.line(line.encode(), line.index("needle"), has_headings=True)
+            ranker.line(line.encode(), line.index("needle"), WORST, has_headings=True)
         assert time.process_time() - begin < 0.5
