@@ -158,7 +158,6 @@ class _TextSearch:
         best = self._hits.best
         self._walk.start_after(best.start)
         last: Path | None = None
-        is_enough = False
         while page := await self._walk.next():
             at = 0
             while at < len(page):
@@ -170,10 +169,6 @@ class _TextSearch:
                     # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
                     self._hits.miss(last, _TOO_SLOW, is_late=True)
-                if not is_enough and best.is_full and not best.is_continued:
-                    is_enough = True
-                    until = time.monotonic() + self._request.count_s
-                    self._deadline = min(self._deadline, until)
                 is_end = self._walk.has_ended and at == len(page)
                 if done < len(batch) or (self._is_late() and not is_end):
                     return self._page(last)
@@ -185,13 +180,16 @@ class _TextSearch:
         )
 
     def _is_late(self) -> bool:
-        return time.monotonic() >= self._deadline
+        return time.monotonic() >= self._until()
+
+    def _until(self) -> float:
+        return min(self._deadline, self._hits.until())
 
     async def _search_batch(self, resources: Sequence[Resource]) -> int:
         """Search some resources; return how many were done, in order, before the deadline."""
         tasks = [asyncio.create_task(self._text_of(resource)) for resource in resources]
         try:
-            left = max(self._deadline - time.monotonic(), _MIN_READ_S)
+            left = max(self._until() - time.monotonic(), _MIN_READ_S)
             await asyncio.wait(tasks, timeout=left)
         finally:
             for task in tasks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -12,6 +14,9 @@ from resource_server.search import ranking
 from resource_server.search.coverage import Gaps
 from resource_server.search.text_match import MAX_LINES, Matches, lines_to_keep
 from resource_server.search.top_k import TopK
+
+_PATIENCE = 4
+"""How much longer a search goes on after a full page in which there is no best possible hit."""
 
 
 class TextHits:
@@ -38,6 +43,14 @@ class TextHits:
         self.gaps = Gaps(is_continued=self.best.is_continued)
         self._request, self._limit = request, limit
         self._uncounted = set[Together]()
+        self._full_at: float | None = None
+        self._has_best = False
+
+    def until(self) -> float:
+        """Return when the page may end before its documents do: never while it has room."""
+        if self._full_at is None:
+            return math.inf
+        return self._full_at + self._request.count_s * (1 if self._has_best else _PATIENCE)
 
     def look_at(self, count: int) -> None:
         """Count documents that were passed."""
@@ -67,6 +80,10 @@ class TextHits:
             self._uncounted.add(way)
         if best.add(path, found.rank, lambda: found.hit(resource()), found.count):
             self.keep[way] = max(self.keep[way] - found.shown, MAX_LINES)
+        if best is self.best:
+            self._has_best = self._has_best or found.rank == ranking.BEST_RANK
+            if self._full_at is None and best.is_full and not best.is_continued:
+                self._full_at = time.monotonic()
         if best.is_full:
             self.end_with(way)
 

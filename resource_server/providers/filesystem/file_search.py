@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import errno
 import logging
+import math
 import os
 import stat as modes
 import time
@@ -331,8 +332,8 @@ class _LineSearch:
         self._hits = TextHits(request, None if self._after else after, limit)
         self._best = self._hits.best
         self._is_first = after is None
-        self._window_s: float | None = None
-        """Once the page is full: the end of its window."""
+        self._count_until = math.inf
+        """When the count of the rest of a large document ends."""
         self._has_got_on = self._is_alone = False
         """Whether the page has passed anything: each one does, however late it is."""
         self._within: str | None = None
@@ -413,13 +414,7 @@ class _LineSearch:
         return self._best.is_full and not self._best.is_continued
 
     def _is_over(self) -> bool:
-        if self._share.is_spent():
-            return True
-        if not self._is_enough():
-            return False
-        if self._window_s is None:
-            self._window_s = time.monotonic() + self._request.count_s
-        return time.monotonic() >= self._window_s
+        return self._share.is_spent() or time.monotonic() >= self._hits.until()
 
     def _is_sought(self, path: Path) -> bool:
         return self._files is None or self._files.matches(path)
@@ -603,7 +598,7 @@ class _LineSearch:
         self._within = f"{_WITHIN}{following.text()}/{'/'.join(path)}"
         self._is_counted = False
         if self._is_alone and self._request.count_s:
-            self._window_s = time.monotonic() + self._request.count_s
+            self._count_until = time.monotonic() + self._request.count_s
             rest = LargeSearch(fd, following, self._request, encoding, self._check)
             with suppress(OutOfTime):
                 counted = rest.stretch(0, is_alone=False)
@@ -613,7 +608,7 @@ class _LineSearch:
 
     def _check(self) -> None:
         self._share.check()
-        if self._window_s is not None and time.monotonic() >= self._window_s:
+        if time.monotonic() >= min(self._count_until, self._hits.until()):
             raise OutOfTime
 
     def _resource(self, path: Path, status: os.stat_result, rules: DirectoryRules) -> Resource:
