@@ -41,7 +41,7 @@ from resource_server.provider.search import (
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search import ranking
 from resource_server.search.coverage import FAILED
-from resource_server.search.name_match import EXACT, OTHER, NameQuery
+from resource_server.search.name_match import EXACT, OTHER, NameQuery, RankKey
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import LineQuery, has_expressions
 
@@ -592,16 +592,17 @@ class _PageSearch:
         limit = room // len(cursors)
         pages = await self._search(step, cursors, limit)
         query = NameQuery.of(self._requests["names"])
-        ranked: list[tuple[int, int, SearchHit]] = []
+        ranked: list[tuple[RankKey, SearchHit]] = []
         for mount_cursor, page in zip(cursors, pages, strict=True):
             for hit in self._take_hits(step, mount_cursor, page):
                 path = hit.entry.resource.path
                 rank = query.rank(path)
-                ranked.append((OTHER if rank is None else rank, len("/".join(path)), hit))
-        ranked.sort(key=lambda hit: hit[:2])
+                ranked.append((query.key(path, OTHER if rank is None else rank), hit))
+        # Mounts in their order where only the path tells.
+        ranked.sort(key=lambda hit: hit[0][:3])
         self._hits += [
-            msgspec.structs.replace(hit, tier=0) if rank == EXACT else hit
-            for rank, _, hit in ranked
+            msgspec.structs.replace(hit, tier=0) if key[:2] == (EXACT, False) else hit
+            for key, hit in ranked
         ]
 
     async def _search_text(self, step: _StepState, mount_cursor: _MountCursor) -> None:

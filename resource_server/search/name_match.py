@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from resource_server.provider import MaybeAwaitable, Path
 from resource_server.provider.search import SearchRequest
 from resource_server.runtime.near_name import as_typed
+from resource_server.search import ranking
 from resource_server.search.path_glob import (
     FileGlob,
     alternatives,
@@ -26,8 +27,9 @@ from resource_server.search.path_glob import (
 EXACT, PREFIX, WORD, PART, OTHER = range(5)
 """How well a name matches, best first; `OTHER` is a hit by something other than its name."""
 
-RankKey = tuple[int, int, str]
-"""Sort key of a hit: how well it matches, the length of its path, its path."""
+RankKey = tuple[int, bool, int, str]
+"""Sort key of a hit: how well it matches, whether it is vendored or generated, the length of its
+path, its path."""
 
 MAX_COMPLETIONS = 100
 """Maximum suggestions of a completion."""
@@ -115,7 +117,7 @@ class NameQuery:
     def key(self, path: Path, rank: int) -> RankKey:
         """Return the sort key of a path with this rank."""
         joined = "/".join(path)
-        return rank, len(joined), joined
+        return rank, ranking.is_later(path), len(joined), joined
 
     def candidates(self, names: Sequence[str]) -> Iterable[str]:
         """Return the names among many that may match, in any collection."""
@@ -185,7 +187,7 @@ def _best_completions(meanings: Sequence[str], candidates: Sequence[str]) -> tup
     different = set(candidates)
     meanings = [as_typed(typed) for typed in meanings]
 
-    def key(candidate: str) -> RankKey:
+    def key(candidate: str) -> tuple[int, int, str]:
         rank, length, _ = min(_completion_key(typed, as_typed(candidate)) for typed in meanings)
         return rank, length, candidate
 
@@ -193,7 +195,7 @@ def _best_completions(meanings: Sequence[str], candidates: Sequence[str]) -> tup
     return best, len(different)
 
 
-def _completion_key(typed: str, candidate: str) -> RankKey:
+def _completion_key(typed: str, candidate: str) -> tuple[int, int, str]:
     lower, prefix = candidate.lower(), typed.lower()
     if candidate.startswith(typed):
         rank = EXACT

@@ -20,7 +20,7 @@ def found(query: str, *paths: str) -> list[str]:
         for path in (tuple(path.split("/")) for path in paths)
         if (rank := names.rank(path)) is not None
     ]
-    return [path for _, _, path in sorted(keys)]
+    return [path for *_, path in sorted(keys)]
 
 
 @for_each(
@@ -52,6 +52,16 @@ def test_hits_are_ordered_by_rank_length_and_path() -> None:
         "b/orders.py",
         "c/my_orders",
         "c/reorders",
+    ]
+
+
+def test_vendored_and_generated_names_come_after_others_that_match_as_well() -> None:
+    paths = ["dist/orders", "src/internal/orders", "node_modules/orders.js", "a/b/c/orders.ts"]
+    assert found("orders", *paths) == [
+        "src/internal/orders",
+        "dist/orders",
+        "a/b/c/orders.ts",
+        "node_modules/orders.js",
     ]
 
 
