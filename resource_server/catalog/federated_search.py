@@ -444,8 +444,8 @@ class _PageSearch:
                 break
             last = step
             await self._search_step(step, limit)
-            if not step.is_done:
-                break
+            if not step.is_done and self._is_of_text(step):
+                break  # the text beside names that are left is searched, too
         if last.step == "most" and self._has_two_words and self._hits:
             self._notes.insert(0, _ONE_OF_TWO)
         self._hits.sort(key=_tier)

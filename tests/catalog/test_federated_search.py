@@ -107,6 +107,17 @@ async def test_names_come_first_then_lines(kind: type[Tree]) -> None:
     ]
 
 
+async def test_text_is_searched_beside_more_names_than_a_page_has_room_for() -> None:
+    nodes: dict[str, Node] = {f"readable{at:02}": "x" for at in range(30)}
+    searched = catalog(Tree({**nodes, "z.py": "def read(): ..."}), size=20)
+    page = await searched.search("read")
+    assert names(page) == ["m0/z.py", *(f"m0/readable{at:02}" for at in range(5))]
+    assert await everything(searched, "read") == [
+        "m0/z.py:1",
+        *(f"m0/readable{at:02}" for at in range(30)),
+    ]
+
+
 async def test_hits_are_entries_of_the_catalog_with_their_lines() -> None:
     searched = catalog(Tree(NODES))
     (hit,) = (await searched.search("second", where="text")).hits
