@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import validate
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import (
@@ -321,6 +322,32 @@ async def test_a_search_of_all_documents_finds_the_page_or_says_first_what_it_le
         if "[page 251]" not in said.text:
             expected = r".*; not searched: .*\binvoices\.pdf \(105KB, not converted yet\)"
             assert re.match(expected, said.text)
+
+
+@pytest.mark.parametrize(
+    ("tool", "more", "part"),
+    [
+        ("search_resources", {"query": "invoice"}, r"^\d+: \[page (\d+)\] .*nvoice"),
+        ("read_resource", {}, r"^## Page (\d+)$"),
+    ],
+)
+async def test_every_printed_call_is_one_that_is_offered_and_the_last_one_ends_all_pages(
+    tool: str, more: dict[str, str], part: str
+) -> None:
+    async with served(EXAMPLES / "documents", "auto", "2026-07-28") as client:
+        schemas = {each.name: each.input_schema for each in (await client.list_tools()).tools}
+        calls = [json.dumps({**more, "uri": "file:///documents/invoices.pdf"})]
+        pages: list[str] = []
+        while calls:
+            arguments = json.loads(calls[0])
+            validate(arguments, schemas[tool])
+            result = await client.call_tool(tool, arguments)
+            said = "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+            pages += re.findall(part, said, re.MULTILINE)
+            calls = re.findall(r"(?:Read on:|call again with) (\{.*\})", said)
+            content: dict[str, Any] = result.structured_content or {}
+            assert content.get("next") == (json.loads(calls[0]).get("cursor") if calls else None)
+    assert pages == [str(number) for number in range(1, 301)]
 
 
 def test_the_invoices_are_those_that_their_script_makes(tmp_path: Path) -> None:
