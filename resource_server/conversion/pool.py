@@ -106,7 +106,7 @@ class ConverterPool:
         self._is_closed = False
         self._sweeper: threading.Timer | None = None
         self._converted = self._failed = self._refused = 0
-        self._seconds = 0.0
+        self._seconds = self._start_s = 0.0
         self._waiting = self._at_work = 0
 
     @property
@@ -127,6 +127,11 @@ class ConverterPool:
                 waiting=self._waiting,
                 workers=self._at_work + len(self._idle),
             )
+
+    @property
+    def is_worth_two(self) -> bool:
+        """Whether a second worker pays: conversions have taken longer so far than a start."""
+        return self._seconds > 2 * self._start_s > 0
 
     def convert(
         self,
@@ -242,6 +247,7 @@ class ConverterPool:
     def _give_back(self, worker: _ConversionWorker, *, is_fit: bool) -> None:
         with self._lock:
             self._at_work -= 1
+            self._start_s = worker.start_s
             if is_fit and not self._is_closed:
                 worker.idle_since = time.monotonic()
                 self._idle.append(worker)
@@ -307,7 +313,7 @@ class _ConversionWorker:
         self.reference = reference
         self._documents = 0
         self._most = _MAX_DOCUMENTS
-        self.idle_since = 0.0
+        self.idle_since = self.start_s = 0.0
         self.protections: Sequence[str] | None = None
         self._channel, self.process = process.start(_MODULE, *modules)
 
@@ -335,6 +341,7 @@ class _ConversionWorker:
                 answer = take_answer(self._channel)
                 if isinstance(answer, Begun):
                     self.protections = answer.protections
+                    self.start_s = time.monotonic() - begun
                     self._most = 1 if answer.is_for_one else _MAX_DOCUMENTS
                 elif isinstance(answer, Converted):
                     parts.append(answer.part)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import resource
 import signal
 import struct
@@ -217,7 +216,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, fd: int, rights: int) -> None:
 
 def _refuse_calls(libc: ctypes.CDLL, *, has_locks: bool) -> bool:
     """Refuse network, programs, processes and signals to others by a seccomp filter."""
-    known = _ARCHITECTURES.get(platform.machine())
+    known = _ARCHITECTURES.get(os.uname().machine)
     if known is None or sys.maxsize < 2**32:
         return False
     at, architecture = known

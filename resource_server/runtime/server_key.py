@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 from functools import cache
-from hashlib import blake2b
 
 _DERIVED_BYTES = 32
 
@@ -25,11 +23,16 @@ class ServerKey:
 
     def derived(self, purpose: str) -> bytes:
         """Return 32 bytes for one purpose (at most 16 bytes), which tell nothing of other ones."""
+        # Imported here and below: a worker process needs neither, and both load OpenSSL.
+        from hashlib import blake2b
+
         return blake2b(
             self._secret, digest_size=_DERIVED_BYTES, person=purpose.encode("ascii")
         ).digest()
 
     def __eq__(self, other: object) -> bool:
+        import hmac
+
         return isinstance(other, ServerKey) and hmac.compare_digest(self._secret, other._secret)
 
     def __hash__(self) -> int:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import importlib
 import itertools
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from resource_server import media_types
 from resource_server.errors import ConversionError, InvalidParameter
 from resource_server.provider.conversion import ConversionRequest, Part
-
-try:
-    import chardet
-except ImportError:  # no extra `documents`: notebooks, mails and tables need it for old text only
-    chardet = None
 
 _MAX_BYTES = 32 * 1024 * 1024
 _BLOCK_BYTES = 4 * 1024 * 1024
@@ -47,15 +43,16 @@ _WIDER = {
 _WESTERN = {"cp1252", "mac-roman"}
 _NOT_ASCII = re.compile(rb"[^\x00-\x7f]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_UNLIKELY = re.compile(
+# Not compiled here: most documents are in UTF-8, and these take longer than to convert those.
+_UNLIKELY = (
     r"(?<=[a-zß-öø-ÿ])[À-ÖØ-ÞŠŽŒŸ]|(?<=[a-zA-Z])[^\w\s!-~’‘“”«»–—…·]+(?=[a-z])"  # noqa: RUF001
     r"|[ŽŠŸÕÒÓÔ‡†‰ˆ˜∂∑∏π∫Ω≈∆◊ıˇ˘˙˛](?=\W|$)"  # noqa: RUF001
 )
 """Capitals and symbols inside words, which hardly any language has."""
 _HIRAGANA = re.compile(rb"(?:\x82[\x9f-\xf1]){3}")
 """Three letters of Shift JIS, which are hardly any text in another encoding."""
-_OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2e80-\uffdc]")
-_IN_LATIN_WORD = re.compile(r"(?<=[a-zA-Z])[\u0370-\u1dff]|[\u0370-\u1dff](?=[a-zA-Z])")
+_OTHER_SCRIPT = r"[\u0370-\u1dff\u2e80-\uffdc]"
+_IN_LATIN_WORD = r"(?<=[a-zA-Z])[\u0370-\u1dff]|[\u0370-\u1dff](?=[a-zA-Z])"
 _PYTHON_ONLY = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs"}
 
 
@@ -252,7 +249,10 @@ def _sample(data: bytes) -> bytes:
 
 def _plausible(sample: bytes) -> Iterator[str]:
     """Yield encodings, best first."""
-    if chardet is None:
+    try:
+        # Imported here, as it is slow. It has types, but is an extra, which may be missing.
+        chardet: Any = importlib.import_module("chardet")
+    except ImportError:
         yield from ("cp1252", "latin-1")
         return
     found = chardet.detect(
@@ -274,11 +274,11 @@ def _plausible(sample: bytes) -> Iterator[str]:
 
 def _is_mixed(text: str) -> bool:
     """Return whether Latin words contain letters of another script."""
-    others = len(_OTHER_SCRIPT.findall(text))
-    return len(_IN_LATIN_WORD.findall(text)) * 3 > others
+    others = len(re.findall(_OTHER_SCRIPT, text))
+    return len(re.findall(_IN_LATIN_WORD, text)) * 3 > others
 
 
 def _oddity(sample: bytes, name: str) -> float:
     """Return how many letters are in unlikely places."""
     text = sample.decode(name, "replace")
-    return len(_UNLIKELY.findall(text)) + 3 * text.count("\ufffd")
+    return len(re.findall(_UNLIKELY, text)) + 3 * text.count("\ufffd")

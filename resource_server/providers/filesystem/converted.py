@@ -339,8 +339,11 @@ class ConvertedDocuments:
                     os.close(shared.fd)
 
     def prepare(self, fd: int, wanted: Wanted) -> None:
-        """Begin a conversion in another thread, unless many have begun; `fd` is closed after it."""
-        if self._prepared.acquire(blocking=False):
+        """Begin a conversion in another thread, unless many have begun; `fd` is closed after it.
+
+        A few short ones are left out: another worker takes longer to start than to convert them.
+        """
+        if self._pool.is_worth_two and self._prepared.acquire(blocking=False):
             time_s = self.timing.search_convert_s
             self._in_thread(self._ahead, fd, wanted, self._prepared.release, time_s)
         else:

@@ -577,7 +577,8 @@ def test_those_who_want_the_same_at_the_same_time_share_one_conversion(folder: P
 
 def test_a_document_that_was_prepared_is_not_converted_again(folder: Path) -> None:
     os.utime(folder / "report.pdf", (1, 1))
-    pool = ConverterPool()
+    pool = BusyPool()
+    pool.free.set()
     try:
         text = ConvertedDocuments(pool, Converters()).text_of(())
         text.prepare(os.open(folder / "report.pdf", os.O_RDONLY), "report.pdf")
@@ -589,8 +590,27 @@ def test_a_document_that_was_prepared_is_not_converted_again(folder: Path) -> No
         pool.close()
 
 
+@LINUX
+def test_no_second_worker_starts_before_one_has_worked_for_longer_than_a_start(
+    folder: Path,
+) -> None:
+    pool = ConverterPool()
+    before = descriptors()
+    try:
+        text = ConvertedDocuments(pool, Converters()).text_of(())
+        text.prepare(os.open(folder / "report.pdf", os.O_RDONLY), "report.pdf")
+        assert descriptors() == before
+        assert pool.counts.workers == pool.counts.waiting == 0
+    finally:
+        pool.close()
+
+
 class BusyPool(ConverterPool):
-    """A pool whose workers are busy until it is set free."""
+    """A pool whose workers are busy until it is set free, with enough for two of them."""
+
+    @property
+    def is_worth_two(self) -> bool:
+        return True
 
     def __init__(self) -> None:
         super().__init__()
