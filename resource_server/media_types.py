@@ -460,6 +460,16 @@ def is_encoded(mime: str) -> bool:
     return is_binary(mime) or mime.partition(";")[0].strip().lower() in _ENCODED
 
 
+def may_be_encoded(name: str) -> bool:
+    """Return whether `is_encoded` may hold for the type of a name; False is certain, and quick."""
+    return name.rpartition(".")[2].lower() in _encoded_suffixes()
+
+
+@functools.cache
+def _encoded_suffixes() -> frozenset[str]:
+    return frozenset(suffix for suffix, mime in _SUFFIXES.items() if is_encoded(mime))
+
+
 def mark_codec(head: bytes) -> str | None:
     """Return the codec of the byte order mark that a document begins with; None without one."""
     if head[:1] not in _FIRST_OF_BOMS:

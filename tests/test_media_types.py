@@ -284,3 +284,11 @@ def test_an_mpeg_transport_stream_is_not_typescript() -> None:
     assert refine("text/x-typescript", b"G" * 400) == "text/x-typescript"
     assert refine("text/x-typescript", b"") == "text/x-typescript"
     assert refine("text/plain", (b"G" + bytes(187)) * 3) == "text/plain"
+
+
+def test_every_name_of_an_encoded_document_may_be_one() -> None:
+    suffixes, names = media_types._SUFFIXES, media_types._NAMES  # pyright: ignore[reportPrivateUsage]
+    for name in (*names, *(f"a.{suffix}" for suffix in suffixes), "A.PDF", "Makefile.gz"):
+        mime = from_name(name)
+        is_encoded = mime is not None and media_types.is_encoded(mime)
+        assert media_types.may_be_encoded(name) == is_encoded

@@ -166,6 +166,12 @@ class ConverterPool:
         self._count(begun, converted=1)
         return found
 
+    def start(self, reference: str) -> None:
+        """Start a worker of a converter, which the next document finds ready. Blocks."""
+        job = ConversionJob(reference, None)
+        with suppress(ConversionError, ResourceBusy), Path(os.devnull).open("rb") as nothing:
+            self._convert(job, nothing.fileno(), time.monotonic(), None)
+
     def protections(self, reference: str) -> Sequence[str]:
         """Return what the kernel enforces on the workers of a converter. Blocks.
 

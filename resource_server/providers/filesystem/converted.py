@@ -13,7 +13,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
@@ -107,6 +107,8 @@ class ConvertedDocuments:
         self._lock = threading.Lock()
         self._behind = set[tuple[object, ...]]()
         self._prepared = threading.Semaphore(WORKERS)
+        self._starting: Future[None] | None = None
+        """The start of a worker that the next conversion waits for."""
 
     def text_of(self, types: tuple[tuple[str, str], ...]) -> ConvertedText:
         """Return the text of documents for a search; `types` are those of the folder's options."""
@@ -261,12 +263,16 @@ class ConvertedDocuments:
     ) -> Conversion:
         """Return a conversion from the pool; keep it if it `is_lasting`."""
         os.lseek(fd, 0, os.SEEK_SET)
+        begun = time.monotonic()
+        if self._starting is not None:
+            wait([self._starting], time_s)
+        waited_s = time.monotonic() - begun
         try:
             found = self._pool.convert(
                 wanted.converter.reference,
                 fd,
                 wanted.request,
-                time_s=time_s,
+                time_s=None if time_s is None else max(time_s - waited_s, 0.0),
                 start=wanted.start,
                 is_one=wanted.is_picture,
             )
@@ -337,6 +343,11 @@ class ConvertedDocuments:
                 if not shared.searches and shared.future.cancel():
                     del self._shared[key]
                     os.close(shared.fd)
+
+    def expect(self, wanted: Wanted) -> None:
+        """Start a worker in another thread, for the first conversion, unless there is one."""
+        if not self._pool.counts.workers:
+            self._starting = self._ahead.submit(self._pool.start, wanted.converter.reference)
 
     def prepare(self, fd: int, wanted: Wanted) -> None:
         """Begin a conversion in another thread, unless many have begun; `fd` is closed after it.
@@ -536,6 +547,12 @@ class ConvertedText:
             sum(part.is_picture for part in conversion.parts),
         )
 
+    def expect(self, name: str) -> None:
+        """Make ready for the conversion of a document, which takes a while for the first one."""
+        wanted = self._wanted(name)
+        if wanted is not None:
+            self._documents.expect(wanted)
+
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document whose text is wanted soon; `fd` is closed after it."""
         wanted = self._wanted(name)
@@ -545,6 +562,8 @@ class ConvertedText:
             self._documents.prepare(fd, wanted)
 
     def _wanted(self, name: str) -> Wanted | None:
+        if not self._types and not media_types.may_be_encoded(name):
+            return None  # most documents
         media_type = media_types.from_name(name, self._types)
         if media_type is None or not media_types.is_encoded(media_type):
             return None

@@ -93,7 +93,6 @@ _WITHIN = "//"
 """Prefix of a position within a document; no path begins with it."""
 _TOO_SLOW = "too slow to search"
 _NOT_UTF8 = "partly not UTF-8, and too large to guess its encoding"
-_MAX_NAMES = 8192
 _NOT_CONVERTED = "not converted yet"
 _GROWN = "has grown meanwhile"
 _PICTURES, _SOME_PICTURES = "only pictures without text", "partly pictures without text"
@@ -119,6 +118,8 @@ class FileSearch:
         self._converted = converted
         self._index = index
         self._has_advised = False
+        self._to_convert: Path | None = ()
+        """A document to convert that a search by name came by; None once a worker is expected."""
         self._walk: KnownWalk | None = None
         if index is not None:
             # Imported here: most folders have no index.
@@ -186,6 +187,11 @@ class FileSearch:
             self._tree, self._factory, documents, request, after=after, limit=limit, share=share
         )
         if self._index is None or is_alone:
+            expected = self._to_convert
+            if self._converted is not None and expected and search.seeks(expected, below=top.path):
+                # Once: the page may be full before it comes to the document.
+                self._to_convert = None
+                self._converted.expect(expected[-1])
             return search.page(top)
         with self._index.candidates(request) as candidates:
             return search.page(top, candidates, None if candidates is None else self._walk)
@@ -210,6 +216,9 @@ class FileSearch:
                 if rank is not None:
                     found = (*path, name)
                     best.add(found, rank, lambda found=found: found)
+            if self._to_convert == () and self._converted is not None and not run.is_directory:
+                named = next(filter(self._converted.is_for, names), None)
+                self._to_convert = () if named is None else (*path, named)
             looked_at += len(names)
             request.report_progress(len(names))
             if share.is_spent():
@@ -416,8 +425,10 @@ class _LineSearch:
     def _is_over(self) -> bool:
         return self._share.is_spent() or time.monotonic() >= self._hits.until()
 
-    def _is_sought(self, path: Path) -> bool:
-        return self._files is None or self._files.matches(path)
+    def seeks(self, path: Path, *, below: Path = ()) -> bool:
+        """Return whether a document is one to search, by its path."""
+        is_below = path[: len(below)] == below
+        return is_below and (self._files is None or self._files.matches(path))
 
     def _search_run(self, run: NameRun) -> int:
         """Search the documents of a run; return at which of them the time or window ended."""
@@ -446,7 +457,7 @@ class _LineSearch:
         if self._has_got_on and self._is_over():
             return 0
         for name in run.names:
-            if self._is_sought((*run.path, name)):
+            if self.seeks((*run.path, name)):
                 self._hits.miss((*run.path, name), NOT_READABLE)
         return len(run.names)
 
@@ -481,7 +492,7 @@ class _LineSearch:
         names = run.names
         following = range(done + 1, min(done + 1 + _LOOK_AHEAD, len(names)))
         place = next((at for at in following if self._documents.is_converted(names[at])), None)
-        if place is None or not self._is_sought((*run.path, names[place])):
+        if place is None or not self.seeks((*run.path, names[place])):
             return
         with suppress(OSError):
             fd = os.open(names[place], _FILE, dir_fd=run.fd)
@@ -497,7 +508,7 @@ class _LineSearch:
 
         Returns False if it took too long.
         """
-        if not self._is_sought(entry.path) or entry.directory is not None:
+        if not self.seeks(entry.path) or entry.directory is not None:
             return True
         if not entry.rules.readable:
             self._hits.miss(entry.path, NOT_READABLE)
@@ -658,8 +669,6 @@ class DocumentSearcher:
         self._types = types
         self._check = check
         self._converted = converted
-        self._names: dict[str, bool] = {}
-        """Whether documents of these names are converted: many have the same."""
 
     def matches(
         self, fd: int, size: int, path: Path, rules: DirectoryRules, keep: Keep
@@ -728,14 +737,7 @@ class DocumentSearcher:
 
     def is_converted(self, name: str) -> bool:
         """Return whether a document of this name is searched in its conversion."""
-        if self._converted is None:
-            return False
-        known = self._names.get(name)
-        if known is None:
-            if len(self._names) >= _MAX_NAMES:
-                self._names.clear()
-            known = self._names[name] = self._converted.is_for(name)
-        return known
+        return self._converted is not None and self._converted.is_for(name)
 
     def prepare(self, fd: int, name: str) -> None:
         """Begin to convert a document that is searched soon; `fd` is closed after it."""

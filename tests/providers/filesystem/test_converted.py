@@ -580,12 +580,50 @@ def test_a_document_that_was_prepared_is_not_converted_again(folder: Path) -> No
     pool = BusyPool()
     pool.free.set()
     try:
-        text = ConvertedDocuments(pool, Converters()).text_of(())
+        timing = Timing(search_convert_s=PATIENCE_S)
+        text = ConvertedDocuments(pool, Converters(), timing=timing).text_of(())
         text.prepare(os.open(folder / "report.pdf", os.O_RDONLY), "report.pdf")
         with (folder / "report.pdf").open("rb") as file:
             (whole,) = text.texts(file.fileno(), "report.pdf", None)
             assert b"margin" in whole.data
         assert pool.counts.converted == 1
+    finally:
+        pool.close()
+
+
+def test_the_first_conversion_waits_for_the_worker_that_was_started_for_it(folder: Path) -> None:
+    pool = ConverterPool()
+    try:
+        timing = Timing(search_convert_s=PATIENCE_S)
+        text = ConvertedDocuments(pool, Converters(), timing=timing).text_of(())
+        for name in ("a.txt", "report.pdf", "report.pdf"):
+            text.expect(name)
+        with (folder / "report.pdf").open("rb") as file:
+            (whole,) = text.texts(file.fileno(), "report.pdf", None)
+        assert b"margin" in whole.data
+        assert len(pool.processes) == pool.counts.converted == 1
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize(("files", "workers"), [(None, 1), ("*.txt", 0)])
+async def test_a_search_starts_a_worker_before_it_comes_to_the_first_document(
+    tmp_path: Path, files: str | None, workers: int
+) -> None:
+    (tmp_path / "first.txt").write_text("the margin")
+    (tmp_path / "report.pdf").write_bytes(pdf("The margin"))
+    pool = ConverterPool()
+    provider = Filesystem(tmp_path)
+    vars(provider)["converted"] = ConvertedDocuments(pool, Converters())
+    try:
+        for where in ("names", "text"):
+            request = SearchRequest(text="margin", where=where, files=files)
+            page = await provider.search(
+                request, below=(), after=None, limit=1, deadline=time.monotonic()
+            )
+            assert pool.counts.converted == 0
+        assert [hit.resource.path for hit in page.hits] == [("first.txt",)]
+        await until(lambda: pool.counts.workers == workers)
     finally:
         pool.close()
 
