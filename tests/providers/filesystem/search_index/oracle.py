@@ -229,13 +229,15 @@ async def kill(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-async def pages(folder: Filesystem, request: SearchRequest, limit: int) -> Sequence[object]:
+async def pages(
+    folder: Filesystem, request: SearchRequest, limit: int, below: Sequence[str] = ()
+) -> Sequence[object]:
     """Return all pages of a search, or how it fails."""
     found: list[object] = []
     after: str | None = None
     while True:
         try:
-            page = await _page(folder, request, after, limit)
+            page = await _page(folder, request, after, limit, below)
         except ResourceError as error:
             return [*found, type(error), str(error)]
         found.append(page)
@@ -245,14 +247,20 @@ async def pages(folder: Filesystem, request: SearchRequest, limit: int) -> Seque
 
 
 async def _page(
-    folder: Filesystem, request: SearchRequest, after: str | None, limit: int
+    folder: Filesystem,
+    request: SearchRequest,
+    after: str | None,
+    limit: int,
+    below: Sequence[str],
 ) -> SearchPage:
     """Return a page once all documents are converted."""
     pages: list[SearchPage] = []
 
     async def is_complete() -> bool:
         deadline = time.monotonic() + 100
-        page = await folder.search(request, below=(), after=after, limit=limit, deadline=deadline)
+        page = await folder.search(
+            request, below=tuple(below), after=after, limit=limit, deadline=deadline
+        )
         pages[:] = [page]
         return not any("not converted yet" in gap.why for gap in page.unsearched)
 

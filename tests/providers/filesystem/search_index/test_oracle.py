@@ -22,6 +22,8 @@ from tests.waiting import pause, until
 
 pytestmark = pytest.mark.anyio
 
+_BELOW = (*[()] * 4, ("src",), ("docs", "ö"), ("tmp", "c.md"))
+
 
 async def compare(tmp_path: Path, seed: int, rounds: int, *, kills: bool = False) -> int:
     """Compare searches in round after round; return how many were compared.
@@ -72,8 +74,9 @@ async def _compare(
         changes.happen(chance.randint(1, 4))
     for indexed, scanned in chance.sample(views, len(views)):
         request, limit = changes.request(), chance.choice((1, 3, 1000))
-        expected = await pages(scanned, request, limit)
-        assert await pages(indexed, request, limit) == expected, (case, request)
+        below = chance.choice(_BELOW)
+        expected = await pages(scanned, request, limit, below)
+        assert await pages(indexed, request, limit, below) == expected, (case, request, below)
 
 
 @pytest.mark.parametrize("seed", range(3))
