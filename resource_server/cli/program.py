@@ -38,6 +38,7 @@ _COMMANDS = (
     "install",
     "uninstall",
     "doctor",
+    "explore",
     "new-provider",
     "index",
     "sql",

@@ -152,6 +152,9 @@ class Http(Struct, frozen=True, kw_only=True):
     """Accepted tokens; by default requests need none."""
     metrics: bool = False
     """Serve `/metrics` to other machines too; with `auth`, they need a token."""
+    explorer: bool | None = None
+    """Serve pages for people at `/`; by default on this machine's own addresses, if the extra
+    `explorer` is installed."""
 
     option_checks: ClassVar[OptionChecks] = {"url": lambda url: _check_url(url)}
 

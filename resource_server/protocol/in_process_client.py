@@ -30,7 +30,8 @@ class LocalClient:
     """Exchanges encoded messages with a server, without a transport.
 
     Each notification is passed to `on_notification`, by default collected in `notifications`. Only
-    with `follows_list` does the client receive changes of the list of resources.
+    with `follows_list` does the client receive changes of the list of resources. `owner` is the
+    key by which limits count its requests.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class LocalClient:
         *,
         on_notification: Callable[[dict[str, Any]], None] | None = None,
         follows_list: bool = False,
+        owner: str | None = None,
     ) -> None:
         self._connection = ClientConnection(server, push=self._receive)
+        self._connection.owner = owner
         self._revision = revision
         self._follows_list = follows_list
         self._ids = itertools.count(1)

@@ -17,7 +17,9 @@ from resource_server.errors import MountUnavailable
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Extra: TypeAlias = Literal["auth", "documents", "duckdb", "http", "mysql", "postgres", "regex"]
+Extra: TypeAlias = Literal[
+    "auth", "documents", "duckdb", "explorer", "http", "mysql", "postgres", "regex"
+]
 
 PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
     {
@@ -32,6 +34,13 @@ PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
             "python-calamine": "python_calamine",
         },
         "duckdb": {"duckdb": "duckdb", "sqlglot": "sqlglot"},
+        "explorer": {
+            "jinja2": "jinja2",
+            "markdown-it-py": "markdown_it",
+            "nh3": "nh3",
+            "pygments": "pygments",
+            "starlette": "starlette",
+        },
         "http": {
             "httptools": "httptools",
             "prometheus-client": "prometheus_client",

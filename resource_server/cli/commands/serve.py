@@ -166,6 +166,7 @@ def _over_http(arguments: _ServeArguments, *, options: HttpOptions) -> int:
                     proxies=options.proxies,
                     logs_access=options.logs_access,
                     legacy=options.is_legacy,
+                    key=served.manifest.server.secret,
                     timing=timing,
                 )
             except OSError as error:

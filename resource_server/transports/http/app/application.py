@@ -7,9 +7,10 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from resource_server.access import EVERYBODY, Caller
+from resource_server.explorer.addresses import ROOT
 from resource_server.manifest.http import Http
 from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
@@ -41,6 +42,11 @@ from resource_server.transports.http.observability.health import (
     OperatorEndpoints,
 )
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
+
+if TYPE_CHECKING:
+    from resource_server.explorer.application import Explorer
+    from resource_server.transports.http.app.explorer_requests import ExplorerRequests
+    from resource_server.transports.http.auth.page_sign_in import PageSignIn
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +84,8 @@ class Application:
         resource: ProtectedResource | None = None,
         hosts: Iterable[str] = (),
         legacy: bool = False,
+        explorer: Explorer | None = None,
+        sign_in: PageSignIn | None = None,
         observers: Sequence[RequestObserver] = (),
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
@@ -103,7 +111,7 @@ class Application:
             public_metrics=options.metrics,
         )
         self._metrics = self._operators.requests
-        page = LandingPage(server, options.url, PATH, self._cors_headers, authenticate)
+        page = LandingPage(server, options.url, self._cors_headers, authenticate)
         self._observers = observers
         self._routes: dict[str, Callable[[HttpRequest], Awaitable[None]]] = {
             "/": page.show,
@@ -112,6 +120,7 @@ class Application:
             "/readyz": self._operators.readyz,
             "/metrics": self._operators.metrics,
         }
+        self._pages: ExplorerRequests | None = None
         self._prefix = public_prefix(options.url)
         self._legacy = LegacyTransport(server, streams, self._bodies, timing, self._prefix)
         if legacy:
@@ -119,6 +128,20 @@ class Application:
             self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
         if resource is not None:
             self._routes |= dict.fromkeys(resource.paths, resource.describe)
+        if explorer is not None:
+            # Imported here: the explorer's packages are optional.
+            from resource_server.transports.http.app.explorer_requests import ExplorerRequests
+
+            self._pages = ExplorerRequests(
+                explorer,
+                streams,
+                self._bodies,
+                check=self._cors_headers,
+                sign_in=sign_in,
+                url=options.url,
+                rates=self._rates,
+            )
+            self._routes["/"] = self._pages.answer
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one HTTP request; WebSockets are refused by the web server."""
@@ -153,6 +176,8 @@ class Application:
     def _route(self, path: str) -> Callable[[HttpRequest], Awaitable[None]]:
         """Return the route of a path, which may end in a slash or keep the public prefix."""
         route = self._routes.get(path)
+        if route is None and self._pages and path.removeprefix(self._prefix).startswith(ROOT):
+            route = self._pages.answer
         if route is None:
             route = self._routes.get(path.removeprefix(self._prefix).removesuffix("/"))
         if route is None:
@@ -163,6 +188,8 @@ class Application:
         """End all streams and sessions; requests in flight have a moment to be answered."""
         self._bodies.close()
         self._streams.close()
+        if self._pages is not None:
+            self._pages.close()
         await asyncio.gather(
             self._stateless_requests.close(),
             self._sessions.close(),

@@ -53,10 +53,21 @@ class Bodies:
             ClientDisconnected: the client has left, or took too long.
         """
         _check_media_types(request)
+        body = await self.read(request)
+        request.exchange.receive_body(request, body)
+        return body
+
+    async def read(self, request: HttpRequest) -> bytes:
+        """Return the body of a request, counted as by `read_message`.
+
+        Raises:
+            BodyTooLarge: it is too large.
+            HttpError: all bodies together are too large, or the server shuts down.
+            ClientDisconnected: the client has left, or took too long.
+        """
         body = await self._read(request)
         if self._is_closed:
             raise shutting_down()
-        request.exchange.receive_body(request, body)
         return body
 
     async def _read(self, request: HttpRequest) -> bytes:

@@ -20,7 +20,7 @@ from resource_server import __version__, uris
 from resource_server.access import EVERYBODY, Caller
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
-from resource_server.transports.http.app.request import Headers, HttpError, HttpRequest
+from resource_server.transports.http.app.request import PATH, Headers, HttpError, HttpRequest
 
 MAX_MOUNTS = 200
 """Maximum mounts on the page."""
@@ -80,13 +80,11 @@ class LandingPage:
         self,
         server: Server,
         url: str | None,
-        path: str,
         check: Callable[[HttpRequest], object],
         authenticate: Callable[[HttpRequest], Awaitable[Caller]] | None,
     ) -> None:
         self._server = server
         self._url = url
-        self._path = path
         self._check = check
         self._authenticate = authenticate
 
@@ -104,9 +102,7 @@ class LandingPage:
             caller = None
             with suppress(HttpError):
                 request.exchange.caller = caller = await self._authenticate(request)
-        host = request.header(b"host")
-        url = self._url or f"{request.scope['scheme']}://{host}{self._path}"
-        page = render(self._visible(caller, url))
+        page = render(self._visible(caller, endpoint_url(request, self._url)))
         media_type = b"text/html; charset=utf-8"
         await request.exchange.respond(200, page, headers=_page().headers, media_type=media_type)
 
@@ -132,11 +128,7 @@ def _is_of_browser(request: HttpRequest) -> bool:
 
 def render(shown: Shown) -> bytes:
     """Return the page as UTF-8."""
-    entry: dict[str, object] = {"type": "http", "url": shown.url}
-    if shown.needs_token:
-        entry["headers"] = {"Authorization": "Bearer TOKEN"}
-    servers = {"mcpServers": {"resources": entry}}
-    configuration = msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
+    configuration = host_configuration(shown.url, needs_token=shown.needs_token)
     hint = "<p>Put your token in the place of <code>TOKEN</code>.</p>\n"
     page = _page().template.substitute(
         title=_text(shown.title),
@@ -149,6 +141,20 @@ def render(shown: Shown) -> bytes:
         version=__version__,
     )
     return page.encode()
+
+
+def host_configuration(url: str, *, needs_token: bool) -> str:
+    """Return the configuration of a host for the endpoint at `url`, as indented JSON."""
+    entry: dict[str, object] = {"type": "http", "url": url}
+    if needs_token:
+        entry["headers"] = {"Authorization": "Bearer TOKEN"}
+    servers = {"mcpServers": {"resources": entry}}
+    return msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
+
+
+def endpoint_url(request: HttpRequest, public: str | None) -> str:
+    """Return the URL of the endpoint: the public one, else as the client addressed the server."""
+    return public or f"{request.scope['scheme']}://{request.header(b'host')}{PATH}"
 
 
 def _health(mounts: Sequence[Mount]) -> str:

@@ -178,6 +178,15 @@ class Exchange:
         self.status = 200
         self._start = {"type": "http.response.start", "status": 200, "headers": all_headers}
 
+    async def relay(self, message: AsgiMessage) -> None:
+        """Send a message of an application that answers by itself."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self._count(message.get("body", b""))
+            self.is_complete = not message.get("more_body", False)
+        await self._send(message)
+
     async def send_part(self, part: bytes, *, is_last: bool) -> None:
         """Send a part of a stream."""
         # No line of a message begins so: its JSON has no line ends.
@@ -271,7 +280,7 @@ class HttpRequest:
         waiting = asyncio.ensure_future(coroutine)
         try:
             await asyncio.wait((leaving, waiting), return_when=asyncio.FIRST_COMPLETED)
-            if leaving.done():
+            if not waiting.done():
                 raise ClientDisconnected
             return waiting.result()
         finally:

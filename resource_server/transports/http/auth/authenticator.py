@@ -66,12 +66,23 @@ class Authenticator:
                 malformed header, 429 after too many invalid tokens from one address, 503 while
                 the issuer's keys are not available.
         """
-        token = self._token(request)
+        return await self.verified(self._token(request), request.address)
+
+    async def verified(self, token: str, address: str) -> Caller:
+        """Return the caller of a token that was sent from an address.
+
+        Raises:
+            HttpError: as for a request with the token.
+        """
+        if not _TOKEN.fullmatch(token):
+            raise self._resource.refusal(400, "expected: Bearer and a token", "invalid_request")
+        if len(token) > MAX_TOKEN_BYTES:
+            raise self._resource.refusal(401, "the token is too long", "invalid_token")
         digest = _digest(token)
         caller = self._known_caller(digest)
         if caller is None or not caller.may(self._required):
             # Before the slow verification; known callers are not affected.
-            wait_s = self._rates.take(request.address) if self._rates else 0
+            wait_s = self._rates.take(address) if self._rates else 0
             if wait_s:
                 raise rate_limited(wait_s)
         if caller is None:
@@ -87,10 +98,6 @@ class Authenticator:
         token = header[scheme.end() :] if header and scheme else ""
         if not token:
             raise self._resource.refusal(401, "a token is required")
-        if not _TOKEN.fullmatch(token):
-            raise self._resource.refusal(400, "expected: Bearer and a token", "invalid_request")
-        if len(token) > MAX_TOKEN_BYTES:
-            raise self._resource.refusal(401, "the token is too long", "invalid_token")
         return token
 
     def _known_caller(self, digest: bytes) -> Caller | None:

@@ -13,18 +13,22 @@ import time
 from collections.abc import Callable, Generator
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import uvicorn
 
 from resource_server.errors import Interrupted
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
+from resource_server.runtime import extras
 from resource_server.runtime.rates import RateLimiter
+from resource_server.runtime.server_key import ServerKey, process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.application import PATH, Application
-from resource_server.transports.http.app.request import RequestObserver
+from resource_server.transports.http.app.request import RequestObserver, public_prefix
 from resource_server.transports.http.auth.authenticator import Authenticator
+from resource_server.transports.http.auth.page_cookies import PageCookies
+from resource_server.transports.http.auth.page_sign_in import PageSignIn
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 from resource_server.transports.http.observability.access_log import AccessLog
 from resource_server.transports.http.observability.tracing import tracing_of
@@ -33,6 +37,9 @@ from resource_server.transports.http.server.http_connection import (
     HttpConnection,
     WriteBacklog,
 )
+
+if TYPE_CHECKING:
+    from resource_server.explorer.application import Explorer
 
 _KEEP_ALIVE_S = 75
 _LISTEN_BACKLOG = 2048
@@ -125,13 +132,16 @@ async def serve_http(
     proxies: str | None = None,
     legacy: bool = False,
     logs_access: bool = False,
+    key: ServerKey | None = None,
+    link_code: str | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then accept no connections, and finish what runs.
 
     `proxies` are trusted to name their clients in `X-Forwarded-For`: addresses and networks
     separated by commas, or `*`. `legacy` adds the transport of 2024-11-05, `logs_access` the
-    access log.
+    access log. `key` signs the cookies of the explorer, by default one of the process; `link_code`
+    signs one person in to it who may see everything.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -144,7 +154,14 @@ async def serve_http(
         scheme = "http" if certificate is None else "https"
         actual = Address(address.host, listening.getsockname()[1], scheme)
         application = application_of(
-            server, options, actual, legacy=legacy, logs_access=logs_access, timing=timing
+            server,
+            options,
+            actual,
+            legacy=legacy,
+            logs_access=logs_access,
+            key=key,
+            link_code=link_code,
+            timing=timing,
         )
         config = _config(application, certificate, proxies, timing)
         runner = _UvicornServer(config, application, lambda: started(actual), timing)
@@ -158,6 +175,8 @@ def application_of(
     *,
     legacy: bool = False,
     logs_access: bool = False,
+    key: ServerKey | None = None,
+    link_code: str | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> Application:
     """Return the application for an address, with the authentication of the manifest.
@@ -168,7 +187,7 @@ def application_of(
     observers: list[RequestObserver] = [AccessLog(server)] if logs_access else []
     if (tracing := tracing_of(server)) is not None:
         observers.append(tracing)
-    resource = authenticator = None
+    resource = authenticator = sign_in = None
     if options.auth:
         resource = ProtectedResource(
             options.url or address.url,
@@ -179,6 +198,12 @@ def application_of(
         limits = options.limits
         rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
         authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
+        cookies = PageCookies(
+            key or process_key(),
+            [each.token for each in options.auth.named_tokens],
+            is_secure=(options.url or address.url).startswith("https:"),
+        )
+        sign_in = PageSignIn(cookies, None if link_code else authenticator.verified, link_code)
     return Application(
         server,
         options,
@@ -186,9 +211,29 @@ def application_of(
         resource=resource,
         hosts=address.hosts,
         legacy=legacy,
+        explorer=_explorer(server, options, address),
+        sign_in=sign_in,
         observers=observers,
         timing=timing,
     )
+
+
+def _explorer(server: Server, options: Http, address: Address) -> Explorer | None:
+    """Return the explorer if the manifest asks for it, or on loopback if it is installed.
+
+    Raises:
+        ValueError: the manifest asks for it, and it is not installed.
+    """
+    if options.explorer is False or (options.explorer is None and not address.is_loopback):
+        return None
+    if extras.missing("explorer"):
+        if options.explorer is None:
+            return None
+        extras.require_packages("explorer", "http.explorer")
+    # Imported here: its packages are optional.
+    from resource_server.explorer.application import Explorer
+
+    return Explorer(server, public_prefix(options.url))
 
 
 def _config(

@@ -30,13 +30,14 @@ roots:
   project: {{path: project, title: '{HOSTILE} \u202egnp', description: "<img src=x>"}}
   quiet: {{path: project, listed: false, uri: "file:///quiet/"}}
 databases: {{late: {{url: 'sqlite:///late.db'}}}}
+http: {{explorer: false}}
 """
 GUARDED = f"""
 server: {{title: Tea shop}}
 roots:
   project: {{path: project}}
   wages: {{path: project, uri: "file:///wages/", access: {{scopes: [hr]}}}}
-http: {{auth: {{tokens: [{{token: {GIVEN}, scopes: [basic]}},
+http: {{explorer: false, auth: {{tokens: [{{token: {GIVEN}, scopes: [basic]}},
                         {{token: clerk-0123456789abcdef, scopes: [hr]}}]}}}}
 """
 

@@ -1,0 +1,1 @@
+"""The explorer: pages on which people see what models are given."""

@@ -1,0 +1,199 @@
+"""The explorer's ASGI application: addresses of its pages, their headers, and errors as pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from resource_server import uris
+from resource_server.access import Caller, acting
+from resource_server.errors import ResourceError
+from resource_server.explorer import page as pages
+from resource_server.explorer.addresses import ASSETS, LIVE, ROOT, page_address
+from resource_server.explorer.live_updates import LiveUpdates
+from resource_server.explorer.model_page import show_as_model
+from resource_server.explorer.page import Endpoint, Page, rendered
+from resource_server.explorer.raw_documents import raw_document
+from resource_server.explorer.resource_page import show_resource, show_source
+from resource_server.explorer.search_page import show_search
+from resource_server.explorer.start_page import show_start
+from resource_server.explorer.table_page import OPERATORS, with_filter
+from resource_server.explorer.tool_pages import show_tool, show_tools
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.protocol.server import Server
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types explorer"
+)
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": _POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_ASSET_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_NOT_FOUND = -32002
+_MESSAGES = {
+    404: "There is nothing here, or it is hidden from you.",
+    405: "This page cannot be asked for in that way.",
+}
+
+_Show: TypeAlias = Callable[[Page], Awaitable[Response]]
+
+
+class Visitor(NamedTuple):
+    """The person who looks, as the transport knows them."""
+
+    caller: Caller
+    owner: str
+    """The key by which limits count."""
+    ended: asyncio.Event
+    """Set when a stream has to end."""
+    endpoint: Endpoint
+    may_sign_out: bool = False
+
+
+class SignInPage(NamedTuple):
+    """The page for people who have not signed in."""
+
+    body: bytes
+    headers: Sequence[tuple[bytes, bytes]]
+
+
+class Explorer:
+    """Answers browsers with pages. An ASGI application for authenticated requests.
+
+    `prefix` is the path that a proxy adds before the paths of this server.
+    """
+
+    def __init__(self, server: Server, prefix: str = "") -> None:
+        self._server = server
+        self._prefix = prefix
+        self.root = f"{prefix}{ROOT}"
+        """Path of the start page, as browsers see it."""
+        rest = "{path:path}"
+        routes = [
+            Route("/", self._page(show_start)),
+            Route(ROOT, self._page(show_start)),
+            Route(f"{ASSETS}{{name}}", _asset),
+            Route(f"{ROOT}search", self._page(show_search)),
+            Route(f"{ROOT}filter", self._filter),
+            Route(f"{ROOT}expand", self._expand),
+            Route(f"{ROOT}tools", self._page(show_tools)),
+            Route(f"{ROOT}tools/{rest}", self._tool, methods=["GET", "POST"]),
+            Route(f"{ROOT}model/{rest}", self._page(show_as_model)),
+            Route(f"{ROOT}source/{rest}", self._page(show_source)),
+            Route(f"{ROOT}raw/{rest}", self._page(raw_document)),
+            Route(f"{LIVE}{rest}", self._live),
+            Route(f"{ROOT}{rest}", self._page(show_resource)),
+        ]
+        errors: Mapping[Any, Any] = {HTTPException: self._failed, ErrorReply: self._failed}
+        self._application = Starlette(routes=routes, exception_handlers=errors)
+        self._application.router.redirect_slashes = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any, visitor: Visitor) -> None:
+        """Answer one request."""
+        scope = {**scope, "path": self.path_of(scope["path"]), "visitor": visitor}
+        with acting(visitor.caller):
+            await self._application(scope, receive, send)
+
+    def path_of(self, path: str) -> str:
+        """Return the path of a request without the proxy's, which it may have kept."""
+        return path.removeprefix(self._prefix)
+
+    def sign_in_page(self, message: str, *, takes_tokens: bool) -> SignInPage:
+        """Return the page for signing in; nothing of the manifest is on it."""
+        values = {"message": message, "takes_tokens": takes_tokens}
+        body = rendered("sign_in.html", self.root, "resource-server", is_signed_in=False, **values)
+        return SignInPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
+
+    def _page(self, show: _Show) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            async with self._client(request) as client:
+                return _secured(await show(self._asked(request, client)))
+
+        return answer
+
+    def _client(self, request: Request) -> LocalClient:
+        return LocalClient(self._server, owner=request.scope["visitor"].owner)
+
+    def _asked(self, request: Request, client: LocalClient) -> Page:
+        path = request.path_params.get("path", "")
+        query = request.scope["query_string"].decode("ascii", "replace")
+        visitor: Visitor = request.scope["visitor"]
+        return Page(
+            self._server, client, self.root, path, query, visitor.may_sign_out, visitor.endpoint
+        )
+
+    async def _tool(self, request: Request) -> Response:
+        body = await request.body() if request.method == "POST" else None
+        async with self._client(request) as client:
+            return _secured(await show_tool(self._asked(request, client), body))
+
+    async def _live(self, request: Request) -> Response:
+        uri = self._asked(request, self._client(request)).uri
+        return _secured(LiveUpdates(self._server, uri, request.scope["visitor"].ended))
+
+    async def _filter(self, request: Request) -> Response:
+        """Redirect to the page of a table with one filter more."""
+        given = request.query_params
+        column, operator = given.get("column", ""), given.get("operator", "eq")
+        if not column or operator not in OPERATORS:
+            raise HTTPException(404)
+        value = given.get("value", "")
+        return self._redirect(with_filter(given.get("uri", ""), column, operator, value))
+
+    async def _expand(self, request: Request) -> Response:
+        """Redirect to the page of the resource that a template and values for it name."""
+        given = dict(request.query_params)
+        try:
+            return self._redirect(uris.expand(given.pop("~template", ""), given))
+        except ValueError:
+            raise HTTPException(404) from None
+
+    def _redirect(self, uri: str) -> Response:
+        try:
+            uris.parse(uri)
+        except ResourceError:
+            raise HTTPException(404) from None
+        return _secured(RedirectResponse(f"{self.root}{page_address(uri)}", 303))
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        """Answer with a page that says what is wrong."""
+        if isinstance(error, ErrorReply):
+            status = 404 if error.code == _NOT_FOUND else 400
+            message = _MESSAGES[404] if status == 404 else str(error)
+        else:
+            status = error.status_code if isinstance(error, HTTPException) else 500
+            message = _MESSAGES.get(status, str(error))
+        async with self._client(request) as client:
+            page = self._asked(request, client)
+            return _secured(page.render("error.html", status=status, message=message))
+
+
+def _secured(response: Response) -> Response:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in pages.ASSETS:
+        raise HTTPException(404)
+    media_type = _ASSET_TYPES[name[name.rindex(".") :]]
+    response = _secured(Response(pages.asset(name), media_type=media_type))
+    if request.query_params.get("v") == pages.asset_version(name):
+        response.headers["cache-control"] = "public, max-age=31536000, immutable"
+    return response

@@ -1,0 +1,107 @@
+// Live pages: reads the page again when its resource changes, and marks what is new in it.
+
+const REST_MS = 500;
+
+const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-live]"));
+const said = line?.querySelector("output");
+const button = line?.querySelector("button");
+
+const pages = globalThis.trustedTypes?.createPolicy("explorer", {
+  // Only for the server's own pages, which are parsed and never run.
+  createHTML: (/** @type {string} */ text) => text,
+});
+
+/** @type {EventSource | null} */
+let source = null;
+let isPaused = false;
+let isReading = false;
+let isStale = false;
+
+/** @param {string} state @param {string} text */
+function tell(state, text) {
+  if (!line || !said) return;
+  line.dataset.state = state;
+  said.textContent = text;
+}
+
+/** @param {ParentNode} root */
+function keyed(root) {
+  const rows = /** @type {HTMLElement[]} */ ([...root.querySelectorAll("main [data-key]")]);
+  return new Map(rows.map((row) => [row.dataset.key, row]));
+}
+
+async function readAgain() {
+  if (isReading) {
+    isStale = true;
+    return;
+  }
+  isReading = true;
+  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  const text = await response.text();
+  const fresh = new DOMParser().parseFromString(
+    /** @type {string} */ (pages?.createHTML(text) ?? text), "text/html",
+  );
+  const before = keyed(document);
+  const after = keyed(fresh);
+  let count = 0;
+  for (const [key, row] of after) {
+    const old = before.get(key);
+    if (old?.textContent === row.textContent) continue;
+    row.classList.add("changed");
+    count += 1;
+  }
+  count += [...before.keys()].filter((key) => !after.has(key)).length;
+  replace(fresh, "main .scroll, main .fields, main article, main .count, main aside");
+  const time = new Date().toLocaleTimeString();
+  tell("on", response.ok ? `Changed at ${time}${count ? ` (${count})` : ""}` : `Gone at ${time}`);
+  await new Promise((resolve) => setTimeout(resolve, REST_MS));
+  isReading = false;
+  if (isStale) {
+    isStale = false;
+    await readAgain();
+  }
+}
+
+/** @param {Document} fresh @param {string} selector */
+function replace(fresh, selector) {
+  const old = [...document.querySelectorAll(selector)];
+  const parts = [...fresh.querySelectorAll(selector)];
+  if (old.length !== parts.length) {
+    location.reload();
+    return;
+  }
+  old.forEach((each, at) => each.replaceWith(document.adoptNode(parts[at])));
+}
+
+function connect() {
+  // A browser has few connections to one server: hidden pages give theirs back.
+  if (source || isPaused || document.hidden || !line) return;
+  source = new EventSource(line.dataset.live ?? "");
+  source.addEventListener("subscribed", () => {
+    if (line.dataset.state === "lost" || line.dataset.state === "away") void readAgain();
+    tell("on", "Live");
+  });
+  source.addEventListener("changed", () => void readAgain());
+  source.addEventListener("error", () => tell("lost", "Not connected"));
+}
+
+function disconnect(/** @type {string} */ state, /** @type {string} */ text) {
+  source?.close();
+  source = null;
+  tell(state, text);
+}
+
+if (line && button) {
+  line.hidden = false;
+  button.addEventListener("click", () => {
+    isPaused = !isPaused;
+    button.textContent = isPaused ? "Go on" : "Pause";
+    if (isPaused) disconnect("away", "Paused");
+    else connect();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden && !isPaused) disconnect("away", "");
+    else connect();
+  });
+  connect();
+}

@@ -1,0 +1,110 @@
+"""The page of a document: its source, Markdown, picture or conversion, and its download."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from resource_server import media_types, uris
+from resource_server.explorer import results
+from resource_server.explorer.addresses import with_parameters
+from resource_server.explorer.markup import highlighted, rendered_markdown
+from resource_server.explorer.page import Page
+from resource_server.explorer.results import Content, Metadata
+from resource_server.protocol.in_process_client import ErrorReply
+
+RASTERS = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
+"""Pictures that browsers show without running anything in them."""
+SVG = "image/svg+xml"
+PICTURES = RASTERS | {SVG}
+
+_MARKDOWN = ("text/markdown", "text/x-markdown")
+_RANGES = ("lines", "tail", "bytes", "pages", "rows")
+_MAX_LINES = 2_000
+"""Lines of a page without `lines`."""
+_MAX_LINE = 2_000
+"""Characters of a line, at most; the rest is in the download."""
+
+
+async def show_document(
+    page: Page, uri: str, found: Metadata, *, as_source: bool = False
+) -> Response:
+    """Return the page of a document, as much of it as its address asks for.
+
+    `as_source` shows Markdown and documents of an office as they are written, if they are text.
+
+    Raises:
+        ErrorReply: it cannot be read.
+    """
+    query = uris.parse(uri).query
+    values: dict[str, Any] = {
+        "uri": uri,
+        "resource": found,
+        "crumbs": page.crumbs(uri),
+        "picture": None,
+        "markdown": None,
+        "lines": None,
+        "first_line": 1,
+        "next_uri": None,
+        "notice": None,
+        "has_source": False,
+    }
+    if found.mime_type in PICTURES and not as_source and "format" not in query:
+        values["picture"] = uri
+    elif (converted := found.format("markdown")) and not as_source and "format" not in query:
+        values |= await _markdown(page, with_parameters(converted.uri, _ranges(query)))
+    elif media_types.is_text(found.mime_type):
+        values |= await _text(page, uri, found, as_source=as_source)
+    return page.render("document.html", **values)
+
+
+def _ranges(query: Mapping[str, str]) -> Mapping[str, str | None]:
+    return {name: query[name] for name in _RANGES if name in query}
+
+
+async def _markdown(page: Page, uri: str) -> dict[str, Any]:
+    try:
+        (content, *_) = await results.contents(page.client, uri)
+    except ErrorReply as error:
+        return {"notice": str(error)}
+    return {
+        "markdown": rendered_markdown(content.text or "", uri, page.root),
+        "next_uri": content.truncated.get("next"),
+    }
+
+
+async def _text(page: Page, uri: str, found: Metadata, *, as_source: bool) -> dict[str, Any]:
+    query = uris.parse(uri).query
+    is_part = any(name in query for name in _RANGES)
+    is_markdown = found.mime_type in _MARKDOWN and not as_source and not is_part
+    asked = uri if is_part or is_markdown else with_parameters(uri, {"lines": f"1-{_MAX_LINES}"})
+    content: Content
+    (content, *_) = await results.contents(page.client, asked)
+    if content.text is None:
+        return {"notice": "This is no text."}
+    following = content.truncated.get("next")
+    if is_markdown:
+        return {
+            "markdown": rendered_markdown(content.text, found.uri, page.root),
+            "next_uri": following,
+            "has_source": True,
+        }
+    lines = highlighted(_bounded(content.text), found.name, found.mime_type)
+    first = query.get("lines", "1").partition("-")[0]
+    return {
+        "lines": lines,
+        "first_line": int(first) if first.isdigit() else 1,
+        "next_uri": following,
+    }
+
+
+def _bounded(text: str) -> str:
+    lines: Sequence[str] = text.splitlines()
+    if all(len(line) <= _MAX_LINE for line in lines):
+        return text
+    return "\n".join(
+        line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}… ({len(line):,} characters)"
+        for line in lines
+    )

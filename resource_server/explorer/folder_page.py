@@ -1,0 +1,80 @@
+"""The page of a collection: its children, and its README as people know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from resource_server import uris
+from resource_server.explorer import results
+from resource_server.explorer.addresses import with_parameters
+from resource_server.explorer.markup import rendered_markdown
+from resource_server.explorer.page import Page
+from resource_server.explorer.results import Metadata
+from resource_server.protocol.in_process_client import ErrorReply
+
+_READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
+_MAX_README = 200_000
+"""Bytes of a README that is shown below the names."""
+
+
+async def show_folder(page: Page, uri: str, found: Metadata) -> Response:
+    """Return the page of a collection; `cursor` in its address goes on after a page.
+
+    Raises:
+        ErrorReply: it cannot be listed.
+    """
+    cursor = page.parameter("cursor")
+    listing = await results.children(page.client, uri, cursor)
+    following = None
+    if listing.next_cursor is not None:
+        following = with_parameters(uri, {"cursor": listing.next_cursor})
+    return page.render(
+        "folder.html",
+        uri=uri,
+        resource=found,
+        crumbs=page.crumbs(uri),
+        entries=listing.resources,
+        has_sizes=any(each.size is not None for each in listing.resources),
+        is_first=cursor is None,
+        next_uri=following,
+        queries=await _queries(page, found.uri) if cursor is None else (),
+        readme=await _readme(page, listing.resources),
+    )
+
+
+async def _readme(page: Page, entries: Sequence[Metadata]) -> object:
+    named = {each.name.lower(): each for each in entries if not each.is_collection}
+    found = next((named[name] for name in _READMES if name in named), None)
+    if found is None or (found.size or 0) > _MAX_README:
+        return None
+    try:
+        (content, *_) = await results.contents(page.client, found.uri)
+    except ErrorReply:
+        return None
+    return rendered_markdown(content.text or "", found.uri, page.root)
+
+
+class Query(NamedTuple):
+    """A resource that is named by parameters, which a form asks for."""
+
+    title: str
+    description: str
+    template: str
+    parameters: Sequence[str]
+
+
+async def _queries(page: Page, uri: str) -> Sequence[Query]:
+    """Return the resources of a collection that cannot be listed, since they need parameters."""
+    result = await page.client.request("resources/templates/list")
+    found: list[Query] = []
+    for each in result["resourceTemplates"]:
+        template: str = each["uriTemplate"]
+        path = template.partition("?")[0]
+        if "{" not in path and "{" in template and path.rpartition("/")[0] == uri:
+            names = list(uris.template_variables(template))
+            title = each.get("title") or each["name"]
+            found.append(Query(title, each.get("description", ""), template, names))
+    return found

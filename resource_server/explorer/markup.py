@@ -1,0 +1,132 @@
+"""Markdown and source code of documents as HTML in which nothing of theirs runs or loads."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from pygments import lex, lexers
+from pygments.lexer import Lexer
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+
+from resource_server.explorer.addresses import page_address
+from resource_server.explorer.page import visible_text
+
+MAX_HIGHLIGHTED = 400_000
+"""Characters of a document whose source is coloured."""
+
+_lexers: Any = lexers  # the options of its functions have no types
+_WEB = ("http", "https")
+_TAGS = frozenset(nh3.ALLOWED_TAGS) - {"map", "area"}
+
+
+def rendered_markdown(text: str, uri: str, root: str) -> Markup:
+    """Return Markdown as HTML; links to resources lead to their pages, pictures of the web to it.
+
+    `uri` is the document's own, which relative links begin at; `root` the path of the explorer.
+    """
+    tokens: dict[str, Any] = {"uri": uri, "root": root}
+    html = _parser().render(str(visible_text(text)), tokens)
+    return _trusted(
+        nh3.clean(
+            html,
+            tags=set(_TAGS),
+            attributes={
+                "a": {"href", "title"},
+                "img": {"src", "alt", "title"},
+                "td": {"style"},
+                "th": {"style"},
+                "code": {"class"},
+                "ol": {"start"},
+            },
+            url_schemes=set(_WEB) | {"mailto"},
+            url_relative="pass_through",
+            filter_style_properties={"text-align"},
+        )
+    )
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    # Its own check refuses the schemes of resources, and allows pictures that are data.
+    parser.validateLink = _is_any_link
+    parser.core.ruler.push("addresses", _resolve_addresses)
+    return parser
+
+
+def _is_any_link(url: str) -> bool:
+    return True
+
+
+def _resolve_addresses(state: Any) -> None:
+    for block in state.tokens:
+        for token in block.children or ():
+            if token.type == "link_open":
+                address = _page_of(str(token.attrs["href"]), state.env, "")
+                token.attrs["href"] = address or "#"
+            elif token.type == "image":
+                address = _page_of(str(token.attrs["src"]), state.env, "raw/")
+                is_own = address is not None and address.startswith("/")
+                token.attrs["src"] = address if is_own else ""
+
+
+def _page_of(address: str, env: dict[str, Any], kind: str) -> str | None:
+    """Return where a link leads: to the web, to a page of the explorer, or nowhere."""
+    try:
+        scheme = urlsplit(address).scheme.lower()
+    except ValueError:
+        return None
+    if scheme in _WEB:
+        return address
+    if scheme == "mailto":
+        return address if not kind else None
+    if address.startswith("#"):
+        return None
+    if not scheme:
+        base_scheme, _, rest = str(env["uri"]).partition(":")
+        # `urljoin` joins only schemes that it knows.
+        address = base_scheme + urljoin(f"http:{rest}", address).removeprefix("http")
+    elif "://" not in address:
+        return None
+    return f"{env['root']}{kind}{page_address(address)}"
+
+
+def _trusted(html: str) -> Markup:
+    """Return HTML in which all text of documents is escaped or cleaned."""
+    return Markup(html)  # noqa: S704 - the callers escape or clean
+
+
+def highlighted(text: str, name: str, media_type: str) -> list[Markup]:
+    """Return the lines of source code as HTML, with a class for each kind of token."""
+    lexer = _lexer(name, media_type)
+    if lexer is None or len(text) > MAX_HIGHLIGHTED:
+        return [Markup.escape(visible_text(line)) for line in text.splitlines()]
+    lines: list[list[str]] = [[]]
+    for kind, value in lex(text, lexer):
+        style = STANDARD_TYPES.get(kind) or STANDARD_TYPES.get(kind.parent or kind, "")
+        for at, part in enumerate(value.split("\n")):
+            if at:
+                lines.append([])
+            if part:
+                escaped = Markup.escape(visible_text(part))
+                lines[-1].append(f'<span class="{style}">{escaped}</span>' if style else escaped)
+    if not lines[-1]:
+        lines.pop()
+    return [_trusted("".join(line)) for line in lines]
+
+
+@cache
+def _lexer(name: str, media_type: str) -> Lexer | None:
+    """Return the lexer of a language, by the name of the document, else by its media type."""
+    by_name, by_type = _lexers.get_lexer_for_filename, _lexers.get_lexer_for_mimetype
+    for find, text in ((by_name, name), (by_type, media_type)):
+        with suppress(ClassNotFound):
+            return find(text, stripnl=False, ensurenl=False)
+    return None

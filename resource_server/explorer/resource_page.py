@@ -1,0 +1,58 @@
+"""The page of a resource, by what its metadata says that it is."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from resource_server.explorer import results
+from resource_server.explorer.document_page import show_document
+from resource_server.explorer.folder_page import show_folder
+from resource_server.explorer.page import Page
+from resource_server.explorer.results import Metadata
+from resource_server.explorer.table_page import show_row, show_table
+from resource_server.protocol.in_process_client import ErrorReply
+
+
+async def show_resource(page: Page) -> Response:
+    """Return the page of the resource that the address names.
+
+    Raises:
+        ErrorReply: the caller cannot see it, or it cannot be read.
+    """
+    uri = page.uri
+    found = await results.metadata(page.client, uri.partition("?")[0])
+    if found.is_collection:
+        if "table" in found.details:
+            return await show_table(page, f"{found.uri}/~rows{page.parameters}", found, found)
+        return await show_folder(page, uri, found)
+    table = await _table_of(page, found)
+    if found.format("columns") is not None:
+        return await show_table(page, uri, found, table)
+    if table is not None and found.mime_type == "application/json":
+        (content, *_) = await results.contents(page.client, uri)
+        return await show_row(page, uri, content, table)
+    return await show_document(page, uri, found)
+
+
+async def show_source(page: Page) -> Response:
+    """Return the page of a document as it is written.
+
+    Raises:
+        ErrorReply: the caller cannot see it, or it cannot be read.
+    """
+    found = await results.metadata(page.client, page.uri.partition("?")[0])
+    return await show_document(page, page.uri, found, as_source=True)
+
+
+async def _table_of(page: Page, found: Metadata) -> Metadata | None:
+    """Return the table above a resource; None if there is none."""
+    if found.mime_type != "application/json":
+        return None
+    for crumb in reversed(page.crumbs(found.uri)[:-1]):
+        try:
+            above = await results.metadata(page.client, crumb["uri"])
+        except ErrorReply:
+            continue
+        if "table" in above.details:
+            return above
+    return None

@@ -1,0 +1,390 @@
+"""The page of a table: rows to sort and filter by links, facets, and a page for each row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from resource_server import uris
+from resource_server.explorer import results
+from resource_server.explorer.addresses import with_parameters
+from resource_server.explorer.page import Page
+from resource_server.explorer.results import Content, Metadata
+from resource_server.protocol.in_process_client import ErrorReply
+
+OPERATORS = {
+    "eq": "=",
+    "ne": "≠",
+    "lt": "<",
+    "le": "≤",
+    "gt": ">",
+    "ge": "≥",
+    "like": "like",
+    "in": "in",
+    "null": "is null",
+}
+"""Operators of filters, as people read them."""
+
+_ROWS, _SCHEMA, _SUMMARY = "~rows", "~schema", "~summary"
+_WHERE = "where."
+_CELL = 200
+"""Characters of a value, at most; the page of the row has the whole."""
+_PAGE = 50
+"""Rows of a page without `limit`."""
+_NUMBERS = frozenset(("integer", "decimal", "real", "number"))
+_MAX_FACETS = 4
+_MAX_GROUPS = 8
+"""Values of a facet; a column with more has none."""
+_MAX_FACETED_ROWS = 20_000
+"""Rows of a table that is counted by its facets without being asked to."""
+_LABELS = ("name", "title", "label", "full_name", "email")
+"""Columns that name a row, the best first."""
+
+
+class Column(NamedTuple):
+    """A column as its heading shows it."""
+
+    name: str
+    type: str = ""
+    kind: str = "text"
+    """The kind of its values: integer, text and others."""
+    is_key: bool = False
+    refers_to: str | None = None
+    """URI of the table that a foreign key of this column alone refers to."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values are numbers, which end at the right."""
+        return self.kind in _NUMBERS
+
+
+class Cell(NamedTuple):
+    """A value as the page shows it."""
+
+    text: str
+    style: str = ""
+    link: str | None = None
+    """URI of the resource behind it."""
+    label: str | None = None
+    """Name of the row behind it."""
+
+
+class Filter(NamedTuple):
+    """A condition on a column, and the URI without it."""
+
+    column: str
+    operator: str
+    value: str
+    without: str
+
+
+class Facet(NamedTuple):
+    """The values of a column with their numbers of rows."""
+
+    column: str
+    values: Sequence[tuple[str, int, str, bool]]
+    """Value, rows, URI with this filter or without it, whether it is filtered by."""
+
+
+class _Schema(NamedTuple):
+    columns: Mapping[str, Column]
+    key: Sequence[str]
+    table: str
+    """URI of the table; empty for the result of a query."""
+
+
+async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | None) -> Response:
+    """Return the page of rows: of a table, or of a declared query's result.
+
+    Raises:
+        ErrorReply: the rows cannot be read.
+    """
+    if "limit" not in uris.parse(uri).query and table is not None:
+        asked = with_parameters(uri, {"limit": str(_PAGE)})
+    else:
+        asked = uri
+    schema = await _schema(page, table)
+    (content, *_) = await results.contents(page.client, _as_columns(asked, table is not None))
+    data = msgspec.json.decode(content.text or "{}")
+    names: list[str] = data["columns"]
+    columns = [
+        schema.columns.get(name) or _inferred(name, at, data) for at, name in enumerate(names)
+    ]
+    facets, labels = await asyncio.gather(
+        _facets(page, uri, table, schema), _labels(page, columns, data["rows"])
+    )
+    query = uris.parse(uri).query
+    return page.render(
+        "table.html",
+        uri=uri,
+        resource=found,
+        table=table,
+        crumbs=page.crumbs(uri),
+        columns=[(column, *_sorting(uri, query, column.name)) for column in columns],
+        rows=[list(_cells(row, columns, schema, labels)) for row in data["rows"]],
+        row_uris=[_row_uri(row, names, schema) for row in data["rows"]],
+        filters=list(_filters(uri, query)),
+        facets=facets,
+        count=_count(table, query),
+        next_uri=_next(uri, data),
+        first_uri=with_parameters(uri, {"after": None}) if "after" in query else None,
+        exports=_exports(content),
+        operators=OPERATORS,
+        can_sort=table is not None,
+        all_columns=list(schema.columns.values()),
+    )
+
+
+async def show_row(page: Page, uri: str, content: Content, table: Metadata) -> Response:
+    """Return the page of one row: a line for each column, with links along its foreign keys."""
+    values: dict[str, Any] = msgspec.json.decode(content.text or "{}")
+    links: Mapping[str, str] = values.pop("_links", {})
+    schema = await _schema(page, table)
+    fields = [
+        (schema.columns.get(name) or Column(name), _cell(value), links.get(name))
+        for name, value in values.items()
+    ]
+    return page.render(
+        "row.html", uri=uri, resource=content, crumbs=page.crumbs(uri), fields=fields
+    )
+
+
+async def _schema(page: Page, table: Metadata | None) -> _Schema:
+    if table is None:
+        return _Schema({}, (), "")
+    (content, *_) = await results.contents(page.client, f"{table.uri}/{_SCHEMA}?format=json")
+    schema: dict[str, Any] = msgspec.json.decode(content.text or "{}")
+    key_facts: dict[str, Any] = schema.get("key") or {}
+    key: Sequence[str] = key_facts.get("columns", ())
+    referred = {
+        each["columns"][0]: each["uri"]
+        for each in schema.get("foreignKeys", ())
+        if len(each["columns"]) == 1 and "uri" in each
+    }
+    columns = {
+        each["name"]: Column(
+            each["name"],
+            each.get("type", ""),
+            each.get("kind", "text"),
+            each["name"] in key,
+            referred.get(each["name"]),
+        )
+        for each in schema.get("columns", ())
+    }
+    return _Schema(columns, key, table.uri)
+
+
+def _inferred(name: str, at: int, data: Mapping[str, Any]) -> Column:
+    """Return a column of a query's result, whose type only its values show."""
+    values = [row[at] for row in data["rows"] if row[at] is not None]
+    is_number = bool(values) and all(
+        isinstance(each, int | float) and not isinstance(each, bool) for each in values
+    )
+    return Column(name, kind="number" if is_number else "text")
+
+
+def _as_columns(uri: str, is_table: bool) -> str:
+    changes: dict[str, str | None] = {"format": "columns"}
+    if is_table:
+        changes["cell"] = str(_CELL)
+    return with_parameters(uri, changes)
+
+
+def _sorting(uri: str, query: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return the order by a column (`ascending`, `descending` or none), and the URI of the next."""
+    now = query.get("sort", "")
+    order = "ascending" if now == name else "descending" if now == f"-{name}" else ""
+    then = f"-{name}" if order == "ascending" else None if order else name
+    return order, with_parameters(uri, {"sort": then, "after": None})
+
+
+def with_filter(uri: str, column: str, operator: str, value: str) -> str:
+    """Return the URI of rows with one filter more.
+
+    Raises:
+        ResourceError: the URI is malformed.
+    """
+    parameter = f"{_WHERE}{column}" if operator == "eq" else f"{_WHERE}{column}.{operator}"
+    value = "true" if operator == "null" and not value else value
+    return with_parameters(uri, {parameter: value, "after": None})
+
+
+def _filters(uri: str, query: Mapping[str, str]) -> Iterator[Filter]:
+    for parameter, value in query.items():
+        if parameter.startswith(_WHERE):
+            column, dot, operator = parameter.removeprefix(_WHERE).rpartition(".")
+            if not dot or operator not in OPERATORS:
+                column, operator = parameter.removeprefix(_WHERE), "eq"
+            without = with_parameters(uri, {parameter: None, "after": None})
+            yield Filter(column, OPERATORS[operator], value, without)
+
+
+async def _facets(page: Page, uri: str, table: Metadata | None, schema: _Schema) -> Sequence[Facet]:
+    """Count the values of columns with few, under the filters of the page."""
+    facts: Mapping[str, Any] = {} if table is None else table.details.get("table", {})
+    if facts.get("rowCount") is None or facts["rowCount"] > _MAX_FACETED_ROWS:
+        return ()
+    names = [
+        column.name
+        for column in schema.columns.values()
+        if column.kind in ("text", "boolean", "enum") and not column.is_key
+    ]
+    counted = await asyncio.gather(*(_facet(page, uri, schema, name) for name in names))
+    return [facet for facet in counted if facet is not None][:_MAX_FACETS]
+
+
+async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | None:
+    query = uris.parse(uri).query
+    parameter = f"{_WHERE}{name}"
+    others = {key: value for key, value in query.items() if key.startswith(_WHERE)}
+    others.pop(parameter, None)
+    asked = {**others, "by": name, "sort": "-count", "limit": str(_MAX_GROUPS + 1)}
+    try:
+        (content, *_) = await results.contents(
+            page.client, uris.with_query(f"{schema.table}/{_SUMMARY}", asked)
+        )
+    except ErrorReply:
+        return None
+    groups = msgspec.json.decode(content.text or "{}").get("rows", ())
+    if not 2 <= len(groups) <= _MAX_GROUPS or len(groups) == sum(row["count"] for row in groups):
+        return None
+    values: list[tuple[str, int, str, bool]] = []
+    for group in groups:
+        value = group[name]
+        if value is None:
+            change, is_chosen = {f"{parameter}.null": "true"}, f"{parameter}.null" in query
+            chosen_by = f"{parameter}.null"
+        else:
+            value = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            change, is_chosen, chosen_by = (
+                {parameter: value},
+                query.get(parameter) == value,
+                parameter,
+            )
+        changes: dict[str, str | None] = {"after": None, **change}
+        if is_chosen:
+            changes[chosen_by] = None
+        values.append(
+            (
+                "null" if value is None else value,
+                group["count"],
+                with_parameters(uri, changes),
+                is_chosen,
+            )
+        )
+    return Facet(name, values)
+
+
+async def _labels(
+    page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Any]]
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the names of the rows that foreign keys refer to, by column and key."""
+    asked = [
+        (at, column.name, column.refers_to)
+        for at, column in enumerate(columns)
+        if column.refers_to is not None
+    ]
+    found = await asyncio.gather(
+        *(
+            _labels_of(page, table, {str(row[at]) for row in rows if row[at] is not None})
+            for at, _, table in asked
+        )
+    )
+    return {name: labels for (_, name, _), labels in zip(asked, found, strict=True)}
+
+
+async def _labels_of(page: Page, table: str, keys: set[str]) -> Mapping[str, str]:
+    if not keys:
+        return {}
+    try:
+        schema = await _schema(page, await results.metadata(page.client, table))
+        name = next((each for each in _LABELS if each in schema.columns), None)
+        if len(schema.key) != 1 or name is None:
+            return {}
+        asked = {
+            f"{_WHERE}{schema.key[0]}.in": ",".join(sorted(keys)),
+            "columns": f"{schema.key[0]},{name}",
+            "limit": str(len(keys)),
+            "format": "columns",
+            "cell": "60",
+        }
+        (content, *_) = await results.contents(
+            page.client, uris.with_query(f"{table}/{_ROWS}", asked)
+        )
+    except ErrorReply:
+        return {}
+    rows = msgspec.json.decode(content.text or "{}")["rows"]
+    return {str(key): str(label) for key, label in rows if label is not None}
+
+
+def _cells(
+    row: Sequence[Any],
+    columns: Sequence[Column],
+    schema: _Schema,
+    labels: Mapping[str, Mapping[str, str]],
+) -> Iterator[Cell]:
+    for value, column in zip(row, columns, strict=True):
+        cell = _cell(value, is_number=column.is_number)
+        if column.refers_to is not None and value is not None:
+            cell = cell._replace(
+                link=f"{column.refers_to}/{uris.quote_segment(str(value))}",
+                label=labels.get(column.name, {}).get(str(value)),
+            )
+        yield cell
+
+
+def _cell(value: Any, *, is_number: bool = False) -> Cell:
+    if value is None:
+        return Cell("null", "null")
+    if isinstance(value, str):
+        return Cell(value, "number" if is_number else "")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Cell(msgspec.json.encode(value).decode(), "json")
+    return Cell(msgspec.json.encode(value).decode(), "number")
+
+
+def _row_uri(row: Sequence[Any], names: Sequence[str], schema: _Schema) -> str | None:
+    """Return the URI of a row; None without a key among the columns."""
+    if not schema.key or not set(schema.key) <= set(names):
+        return None
+    values = [row[names.index(name)] for name in schema.key]
+    if any(value is None for value in values):
+        return None
+    segments = [
+        value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in values
+    ]
+    return uris.join(f"{schema.table}/", segments)
+
+
+def _count(table: Metadata | None, query: Mapping[str, str]) -> str | None:
+    """Return the number of rows for people; None if it is not known, or of the filters only."""
+    facts: Mapping[str, Any] = {} if table is None else table.details.get("table", {})
+    count = facts.get("rowCount")
+    if count is None or any(name.startswith(_WHERE) for name in query):
+        return None
+    number = f"{count:,} row" if count == 1 else f"{count:,} rows"
+    return number if facts.get("rowCountKind") == "exact" else f"about {number}"
+
+
+def _next(uri: str, data: Mapping[str, Any]) -> str | None:
+    """Return the URI of the next page, with the parameters of this one."""
+    following = data.get("next")
+    if following is None:
+        return None
+    after = uris.parse(following).query.get("after")
+    return None if after is None else with_parameters(uri, {"after": after})
+
+
+def _exports(content: Content) -> Sequence[tuple[str, str]]:
+    """Return the names and URIs of the whole page in formats to download."""
+    shown = [("json", with_parameters(content.uri, {"format": None, "cell": None}))]
+    shown += [
+        (each.name, with_parameters(each.uri, {"cell": None}))
+        for each in content.formats
+        if each.name not in ("columns", "json")
+    ]
+    return shown

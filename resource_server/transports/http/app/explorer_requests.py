@@ -1,0 +1,178 @@
+"""Requests of browsers for pages of the explorer: who may send them, and for how long they run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from urllib.parse import parse_qsl, quote
+
+from resource_server.access import EVERYBODY, Caller
+from resource_server.explorer.addresses import ASSETS, LIVE, ROOT
+from resource_server.explorer.application import Explorer, Visitor
+from resource_server.explorer.page import Endpoint
+from resource_server.runtime.rates import RateLimiter
+from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.landing_page import (
+    HOSTS,
+    endpoint_url,
+    host_configuration,
+)
+from resource_server.transports.http.app.request import (
+    AsgiMessage,
+    HttpError,
+    HttpRequest,
+    rate_limited,
+)
+from resource_server.transports.http.auth.page_sign_in import PageSignIn
+from resource_server.transports.http.sse.stream_limits import StreamLimiter
+
+SIGN_IN = f"{ROOT}sign-in"
+SIGN_OUT = f"{ROOT}sign-out"
+
+_UNKNOWN = "This token is not known here, or has expired."
+
+
+class ExplorerRequests:
+    """Admits requests for pages, and passes them to the explorer.
+
+    `check` raises `HttpError` for another host or a foreign web page; `sign_in` is None where no
+    one needs to sign in; `url` is the public URL of the endpoint, if it has one.
+    """
+
+    def __init__(
+        self,
+        explorer: Explorer,
+        streams: StreamLimiter,
+        bodies: Bodies,
+        *,
+        check: Callable[[HttpRequest], object],
+        sign_in: PageSignIn | None,
+        url: str | None,
+        rates: RateLimiter | None,
+    ) -> None:
+        self._explorer = explorer
+        self._streams = streams
+        self._bodies = bodies
+        self._check = check
+        self._sign_in = sign_in
+        self._url = url
+        self._rates = rates
+        self._live: set[asyncio.Event] = set()
+
+    async def answer(self, request: HttpRequest) -> None:
+        """Answer a request for a page.
+
+        Raises:
+            HttpError: it is refused.
+            ClientDisconnected: the client has left.
+        """
+        self._check(request)
+        if request.method == "POST" and not _is_of_own_page(request):
+            raise HttpError(403, "only pages of this server may send this")
+        caller: Caller | None = EVERYBODY
+        path = self._explorer.path_of(request.path)
+        if self._sign_in is not None and not path.startswith(ASSETS):
+            if path in (SIGN_IN, SIGN_OUT):
+                await self._change_sign_in(request, self._sign_in, signs_in=path == SIGN_IN)
+                return
+            caller = self._sign_in.cookies.caller(request)
+        if caller is None:
+            await self._ask_to_sign_in(request)
+            return
+        request.exchange.caller = caller
+        owner = request.owner(caller)
+        if self._rates and (wait_s := self._rates.take(owner)):
+            raise rate_limited(wait_s)
+        body = await self._bodies.read(request)
+        ended = asyncio.Event()
+        with ExitStack() as stack:
+            if path.startswith(LIVE):
+                stack.enter_context(self._streams.slot(owner, ended.set))
+                self._live.add(ended)
+                stack.callback(self._live.discard, ended)
+            url = endpoint_url(request, self._url)
+            needs_token = self._sign_in is not None
+            endpoint = Endpoint(url, HOSTS, host_configuration(url, needs_token=needs_token))
+            visitor = Visitor(caller, owner, ended, endpoint, may_sign_out=needs_token)
+            receive, send = _Body(body).receive, request.exchange.relay
+            answering = self._explorer(request.scope, receive, send, visitor)
+            await request.unless_disconnected(answering)
+
+    async def _ask_to_sign_in(self, request: HttpRequest) -> None:
+        if request.method not in ("GET", "HEAD"):
+            raise HttpError(401, "sign in first")
+        query: bytes = request.scope.get("query_string", b"")
+        raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
+        wanted = raw + (b"?" + query if query else b"")
+        address = f"{self._explorer.root}sign-in?to={quote(wanted, safe='')}"
+        await request.exchange.respond(303, headers=[(b"location", address.encode())])
+
+    async def _change_sign_in(
+        self, request: HttpRequest, sign_in: PageSignIn, *, signs_in: bool
+    ) -> None:
+        body = await self._bodies.read(request)
+        query = dict(parse_qsl(request.scope.get("query_string", b"").decode("latin-1")))
+        sent = dict(parse_qsl(body.decode("utf-8", "replace")))
+        to = self._destination(query.get("to", ""))
+        if not signs_in:
+            if request.method != "POST":
+                raise HttpError(405, "the method is not allowed here", [(b"allow", b"POST")])
+            await self._redirect(request, self._explorer.root, sign_in.cookies.cleared(request))
+            return
+        caller, message = None, ""
+        if request.method == "POST":
+            caller = await sign_in.verified(sent.get("token", "").strip(), request.address)
+            message = _UNKNOWN
+        elif "code" in query:
+            caller = sign_in.redeem(query["code"])
+            message = "This link has been used, or is of another server."
+        if caller is not None:
+            await self._redirect(request, to, sign_in.cookies.issued(request, caller))
+            return
+        page = self._explorer.sign_in_page(message, takes_tokens=sign_in.takes_tokens)
+        await request.exchange.respond(
+            403 if message else 200,
+            page.body,
+            headers=page.headers,
+            media_type=b"text/html; charset=utf-8",
+        )
+
+    async def _redirect(self, request: HttpRequest, to: str, cookie: bytes) -> None:
+        headers = [(b"location", to.encode()), (b"set-cookie", cookie)]
+        headers.append((b"cache-control", b"no-store"))
+        await request.exchange.respond(303, headers=headers)
+
+    def _destination(self, to: str) -> str:
+        """Return where a person goes after signing in: a page of the explorer, and none else."""
+        is_own = to.startswith(self._explorer.root) and to.isprintable() and "\\" not in to
+        return quote(to, safe="/?=&%:+~@!$'()*,;") if is_own else self._explorer.root
+
+    def close(self) -> None:
+        """End all live pages."""
+        for ended in self._live:
+            ended.set()
+
+
+class _Body:
+    """A body that has been read, as an ASGI application receives it."""
+
+    def __init__(self, body: bytes) -> None:
+        self._message: AsgiMessage | None = {"type": "http.request", "body": body}
+
+    async def receive(self) -> AsgiMessage:
+        message, self._message = self._message, None
+        if message is None:
+            # `unless_disconnected` notices when the client leaves.
+            await asyncio.Event().wait()
+            raise AssertionError
+        return message
+
+
+def _is_of_own_page(request: HttpRequest) -> bool:
+    """Return whether a browser sent the request from a page of this server."""
+    site = request.header(b"sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin, host = request.header(b"origin"), request.header(b"host")
+    return origin is not None and origin.partition("://")[2].lower() == (host or "").lower()

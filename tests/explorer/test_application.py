@@ -1,0 +1,84 @@
+"""Addresses of the explorer, the headers of every page, and who may open one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cases import for_each
+from tests.explorer.shop import Elements, fetched, make_shop, opened, text_of
+from tests.transports.program import Program, request, running
+
+
+def test_the_start_page_shows_mounts_and_how_to_connect_a_host(program: Program) -> None:
+    for path in ("/", "/explore/"):
+        text = text_of(fetched(program, path, host=f"127.0.0.1:{program.port}"))
+        assert "project file:///project/" in text
+        assert f"resource-server install claude-code --http {program.url}" in text
+
+
+def test_every_link_of_the_first_pages_leads_to_a_page(program: Program) -> None:
+    seen: set[str] = set()
+    for path in ("/", "/explore/sqlite:%2F%2Fshop", "/explore/tools"):
+        seen |= set(Elements(fetched(program, path)).links())
+    pages = [each for each in seen if each.startswith("/")]
+    assert len(pages) > 10
+    assert {fetched(program, each).status for each in pages} == {200}
+
+
+@for_each("path", ["/", "/explore/file:%2F%2F/project", "/explore/nothing", "/explore/tools"])
+def test_every_page_forbids_what_is_not_its_own(program: Program, path: str) -> None:
+    headers = fetched(program, path).headers
+    policy = headers["content-security-policy"].split("; ")
+    assert {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} <= set(policy)
+    assert "require-trusted-types-for 'script'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_own_style_and_scripts_are_kept_by_browsers(program: Program) -> None:
+    page = Elements(fetched(program, "/"))
+    addresses = [each["href"] or "" for each in page.named("link")]
+    addresses += [each["src"] or "" for each in page.named("script")]
+    for address in addresses:
+        answer = fetched(program, address)
+        assert answer.status == 200
+        assert "immutable" in answer.headers["cache-control"]
+    assert fetched(program, "/explore/assets/page.py").status == 404
+
+
+def test_another_host_or_web_page_is_refused(program: Program) -> None:
+    assert opened(program, "file:///project", host="shop.example").status == 421
+    assert opened(program, "file:///project", origin="https://shop.example").status == 403
+
+
+def test_pages_have_no_cors(program: Program) -> None:
+    origin = f"http://127.0.0.1:{program.port}"
+    answer = opened(program, "file:///project", origin=origin, host=f"127.0.0.1:{program.port}")
+    assert answer.status == 200
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_other_methods_are_refused(program: Program) -> None:
+    for method in ("PUT", "DELETE", "OPTIONS"):
+        assert program.ask(request(method, path="/explore/")).status == 405
+    assert program.ask(request("HEAD", path="/explore/")).status == 200
+
+
+def test_the_manifest_can_switch_it_off(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    manifest.write_text(manifest.read_text("utf-8") + "http: {explorer: false}\n", encoding="utf-8")
+    with running(manifest) as program:
+        assert fetched(program, "/explore/").status == 404
+        assert "This is an MCP server" in text_of(fetched(program, "/"))
+
+
+def test_below_a_path_of_a_proxy_every_link_has_it(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    http = "http: {url: 'https://shop.example/tea/mcp', allowed_hosts: [shop.example]}\n"
+    manifest.write_text(manifest.read_text("utf-8") + http, encoding="utf-8")
+    with running(manifest) as program:
+        for path in ("/explore/file:%2F%2F/project", "/tea/explore/file:%2F%2F/project"):
+            links = Elements(fetched(program, path, host="shop.example")).links()
+            assert all(each.startswith(("/tea/explore/", "#")) for each in links)

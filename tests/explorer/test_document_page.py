@@ -1,0 +1,91 @@
+"""Documents on a page: rendered or coloured, never run."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from tests.cases import for_each
+from tests.explorer.shop import Elements, opened
+from tests.transports.program import Answer, Program
+
+
+def source(page: Answer) -> str:
+    """Return the source on a page, whose tokens are elements."""
+    table = page.body.decode().partition('<table class="source"')[2].partition("</table>")[0]
+    return unescape(re.sub("<[^>]*>", "", table))
+
+
+README = "file:///project/README.md"
+
+
+def test_markdown_is_rendered_and_its_html_is_text(program: Program) -> None:
+    page = opened(program, README)
+    article = page.body.decode().partition("<article")[2].partition("</article>")[0]
+    assert "<h1>Shop</h1>" in article
+    assert "&lt;script&gt;" in article
+    assert "<td>1</td>" in article
+    assert "javascript:" not in article
+
+
+def test_links_of_markdown_lead_to_pages(program: Program) -> None:
+    links = Elements(opened(program, README)).links()
+    assert "/explore/file:%2F%2F/project/docs/prices.md" in links
+
+
+def test_only_pictures_of_this_server_are_loaded(program: Program) -> None:
+    sources = [each.get("src") for each in Elements(opened(program, README)).named("img")]
+    assert "/explore/raw/file:%2F%2F/project/docs/dot.svg" in sources
+    assert not any("evil" in (each or "") for each in sources)
+
+
+def test_the_source_of_markdown_is_a_page_of_its_own(program: Program) -> None:
+    assert "[prices](docs/prices.md)" in source(opened(program, README, "source/"))
+
+
+def test_source_has_colours_and_numbered_lines(program: Program) -> None:
+    page = opened(program, "file:///project/main.py")
+    body = page.body.decode()
+    assert '<span class="k">def</span>' in body
+    assert "    return '<b>'" in source(page)
+    assert {each.get("id") for each in Elements(page).named("tr")} == {"L1", "L2", "L3"}
+
+
+def test_a_part_of_a_document_keeps_its_line_numbers(program: Program) -> None:
+    page = opened(program, "file:///project/main.py?lines=2-3")
+    assert {each.get("id") for each in Elements(page).named("tr")} == {"L2", "L3"}
+
+
+def test_html_is_shown_as_source(program: Program) -> None:
+    page = opened(program, "file:///project/page.html", "source/")
+    assert "<script>alert(1)</script>" in source(page)
+    assert len(Elements(page).named("script")) == 2  # the explorer's own
+
+
+def test_characters_that_reverse_text_are_named(program: Program) -> None:
+    page = opened(program, "file:///project/%E2%80%AEgnp.txt")
+    assert "\u202e" not in page.body.decode()
+    assert "⟨U+202E⟩reversed" in re.sub("<[^>]*>", "", page.body.decode())
+
+
+@for_each(
+    "uri",
+    [
+        "file:///project/secret.txt",
+        "file:///project/none.txt",
+        "file:///project/../project/secret.txt",
+        "file:///project/%2e%2e/secret.txt",
+        "file:///project/docs/..%2Fsecret.txt",
+        "file:///elsewhere/a",
+        "http://example.org/",
+        "nonsense",
+    ],
+)
+@for_each("kind", ["", "source/", "model/", "raw/", "live/"])
+def test_what_is_hidden_or_not_there_is_not_shown(program: Program, uri: str, kind: str) -> None:
+    page = opened(program, uri, kind)
+    assert page.status in (404, 200 if kind == "model/" else 404)
+    assert b"hidden\n" not in page.body
+    assert page.body == opened(program, uri.replace("secret", "nosuch"), kind).body.replace(
+        b"nosuch", b"secret"
+    )

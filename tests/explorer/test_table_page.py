@@ -1,0 +1,122 @@
+"""Rows on a page: sorted, filtered, counted, linked and paged by clicking."""
+
+from __future__ import annotations
+
+import re
+
+from tests.explorer.shop import SCRIPT, Elements, fetched, opened, text_of
+from tests.transports.program import Answer, Program
+
+ORDERS = "sqlite://shop/orders"
+ROWS = f"{ORDERS}/~rows"
+
+
+def ids(answer: Answer) -> list[int]:
+    keys = [row.get("data-key") for row in Elements(answer).named("tr")]
+    return [int(key.rpartition("/")[2]) for key in keys if key]
+
+
+def link(answer: Answer, pattern: str) -> str:
+    """Return the only link whose address has a part that matches."""
+    [found] = {each for each in Elements(answer).links() if re.search(pattern, each)}
+    return found
+
+
+def test_a_table_shows_its_first_rows_and_their_number(program: Program) -> None:
+    page = opened(program, ORDERS)
+    assert page.status == 200
+    assert ids(page) == list(range(1, 51))
+    assert "120 rows; 50 on this page" in text_of(page)
+
+
+def test_clicking_a_heading_sorts_and_clicking_again_reverses(program: Program) -> None:
+    page = fetched(program, link(opened(program, ORDERS), r"sort=total$"))
+    assert ids(page)[:2] == [1, 2]
+    page = fetched(program, link(page, r"sort=-total$"))
+    assert ids(page)[:2] == [120, 119]
+    assert [each["aria-sort"] for each in Elements(page).named("th") if "aria-sort" in each] == [
+        "descending"
+    ]
+
+
+def test_pages_follow_each_other_to_the_last_row(program: Program) -> None:
+    page, seen = opened(program, ORDERS), list[int]()
+    while True:
+        seen += ids(page)
+        following = [each for each in Elements(page).named("a") if each.get("rel") == "next"]
+        if not following:
+            break
+        page = fetched(program, following[0]["href"] or "")
+    assert seen == list(range(1, 121))
+    assert any(each.get("rel") == "first" for each in Elements(page).named("a"))
+
+
+def test_a_filter_is_put_together_by_a_form_and_removed_by_a_link(program: Program) -> None:
+    form = "/explore/filter?uri=sqlite%3A%2F%2Fshop%2Forders%2F~rows"
+    redirected = fetched(program, f"{form}&column=total&operator=ge&value=59")
+    assert redirected.status == 303
+    page = fetched(program, redirected.headers["location"])
+    assert ids(page) == [118, 119, 120]
+    assert "total ≥ 59" in text_of(page)
+    [removal] = [
+        each["href"]
+        for each in Elements(page).named("a")
+        if (each.get("aria-label") or "").startswith("Remove")
+    ]
+    assert ids(fetched(program, removal or ""))[:2] == [1, 2]
+
+
+def test_a_facet_counts_values_and_filters_by_one(program: Program) -> None:
+    page = opened(program, ORDERS)
+    assert "status open 40 paid 40 sent 40" in text_of(page)
+    page = fetched(program, link(page, r"where\.status=paid$"))
+    assert len(ids(page)) == 40
+    # Clicking the chosen value again removes the filter.
+    [chosen] = [each for each in Elements(page).named("a") if each.get("aria-current") == "true"]
+    assert ids(fetched(program, chosen["href"] or "")) == list(range(1, 51))
+
+
+def test_a_foreign_key_leads_to_its_row_with_its_name(program: Program) -> None:
+    page = opened(program, ORDERS)
+    assert "1 2 Bo paid 0.5" in text_of(page)
+    row = opened(program, "sqlite://shop/orders/1")
+    assert row.status == 200
+    customer = fetched(program, link(row, r"customers/2$"))
+    assert "name Bo" in text_of(customer)
+
+
+def test_a_masked_column_shows_its_mask_only(program: Program) -> None:
+    assert "bo@example.org" not in opened(program, "sqlite://shop/customers").body.decode()
+    assert "bo@example.org" not in opened(program, "sqlite://shop/customers/2").body.decode()
+
+
+def test_a_cell_is_text(program: Program) -> None:
+    page = opened(program, ORDERS)
+    assert SCRIPT in text_of(page)
+    assert len(Elements(page).named("script")) == 2  # the explorer's own
+
+
+def test_a_query_is_asked_for_its_parameters_by_a_form(program: Program) -> None:
+    page = opened(program, "sqlite://shop/~query")
+    [template] = [
+        each["value"] or "" for each in Elements(page).named("input") if each["name"] == "~template"
+    ]
+    encoded = (
+        template.replace("{", "%7B").replace("}", "%7D").replace("?", "%3F").replace("=", "%3D")
+    )
+    redirected = fetched(program, f"/explore/expand?~template={encoded}&country=FR")
+    page = fetched(program, redirected.headers["location"])
+    assert "Bo" in text_of(page)
+    assert "Ada" not in text_of(page)
+
+
+def test_a_mistake_in_the_address_is_named(program: Program) -> None:
+    page = opened(program, f"{ROWS}?sort=nothing")
+    assert page.status == 400
+    assert "nothing" in text_of(page)
+
+
+def test_a_hidden_table_answers_as_one_that_does_not_exist(program: Program) -> None:
+    hidden, missing = (opened(program, f"sqlite://shop/{name}") for name in ("secrets", "nothing"))
+    assert hidden.status == missing.status == 404
+    assert hidden.body == missing.body
