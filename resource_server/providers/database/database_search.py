@@ -24,6 +24,7 @@ from resource_server import uris
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
+    MountUnavailable,
     NotSearchable,
     ResourceBusy,
     ResourceNotFound,
@@ -686,8 +687,9 @@ class _RowSearch:
                     query=pace.query,
                     index=pace.index,
                 )
-            except (DeadlineExceeded, InvalidParameter):
-                pace.query = pace.index = None  # too slow: most rows may match
+            except (DeadlineExceeded, InvalidParameter, ResourceNotFound, MountUnavailable):
+                # Too slow, as most rows may match; or the index is damaged.
+                pace.query = pace.index = None
             else:
                 if pace.index is not None and not pace.is_told:
                     self._add_gap(exposed.name, _of_words(pace.index, is_rest=held is not None))

@@ -819,7 +819,7 @@ _WORD_INDEXES: list[tuple[str, Sequence[str], str | None]] = [
     ),
     ("mariadb", (_LETTERS.format(", fulltext (title, body)"),), "sleep(0.005) = 0"),
 ]
-"""Tables with an index of words, each with a condition that is slow for every row."""
+"""Tables with an index of words, each with a condition that is slow for a row."""
 
 
 @pytest.mark.parametrize("world", range(len(_WORD_INDEXES)))
@@ -843,12 +843,12 @@ async def test_a_full_text_index_finds_words_in_rows_that_there_is_no_time_for(
         slow = f"slow text as (case when {_TWO_MILLION} = '' then 'x' end)"
         await owner.run(
             "insert into words (words) values ('rebuild')",
-            f"update letters set pad = '{'a' * 200}' where id >= 1500",
+            f"update letters set pad = '{'a' * 200}' where id between 1500 and 1979",
             f"alter table letters add column {slow}",
         )
 
     async def found(text: str, **options: Any) -> tuple[list[int], str]:
-        condition = where and f"{key} <> 1985 and ({key} < 1500 or {where})"
+        condition = where and f"{key} <> 1985 and ({key} < 1500 or {key} >= 1980 or {where})"
         letters = TableOptions(where=condition, **options.pop("letters", {}))
         tables = {**options.pop("tables", {}), "letters": letters}
         async with searched(owner, tables=tables) as it:
@@ -856,14 +856,20 @@ async def test_a_full_text_index_finds_words_in_rows_that_there_is_no_time_for(
             numbers = [int(it.short(hit).partition("/")[2]) for hit in page.hits]
             return numbers, it.unsearched(page).get("letters", "").removeprefix("its rest ")
 
+    async def by_index(text: str, **options: Any) -> list[int]:
+        for _ in range(20):  # a busy machine may leave no time for the index
+            numbers, said = await found(text, **options)
+            if re.fullmatch(r"only for whole words in its full-text index of \w+, \w+", said):
+                return numbers
+        raise AssertionError("the index was not used")
+
     last = [1985] if where is None else []
-    green, gap = await found("", words=("tea", "green"))
-    assert green == [1980, 1982, 1984, *last]
-    assert re.fullmatch(r"only for whole words in its full-text index of \w+, \w+", gap)
-    assert await found("green tea") == ([1980, 1982, *last], gap)
-    assert await found("", words=("tea", "green"), limit=2) == ([1980, 1982], gap)
-    assert await found("", words=("tea", "green"), together="document") == ([1983], gap)
-    assert await found("'tea' & \\ \" ! ( :* %s @ ~ + - < | green \\'") == ([], gap)
+    both = ("tea", "green")
+    assert await by_index("", words=both) == [1980, 1982, 1984, *last]
+    assert await by_index("green tea") == [1980, 1982, *last]
+    assert await by_index("", words=both, limit=2) == [1980, 1982]
+    assert await by_index("", words=both, together="document") == [1983]
+    assert await by_index("'tea' & \\ \" ! ( :* %s @ ~ + - < | green \\'") == []
     # An index of words is not used where it knows of what is hidden.
     hidden, masked = ColumnOptions(hide=("title",)), ColumnOptions(mask={"title": "hash"})
     for narrowed in ({"columns": hidden}, {"columns": masked}, {"search": ("body",)}):
@@ -872,6 +878,8 @@ async def test_a_full_text_index_finds_words_in_rows_that_there_is_no_time_for(
         assert "full-text" not in said
     if where is None:
         assert await found("green", tables={"words": False}) == ([], "")
+        await owner.run("delete from words_data where id > 10")
+        assert await found("green") == ([], "")  # its damage ends no search
 
 
 @settings(max_examples=30)
