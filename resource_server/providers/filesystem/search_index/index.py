@@ -57,7 +57,8 @@ _EVENTS = _OF_CONTENT | inotify.STRUCTURE
 _READ_BYTES = 64 * 1024
 _BATCH, _BATCH_CHARACTERS = 256, 4 * 1024 * 1024
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_NICE = 19
+_NICE = 5
+"""Not more: on a busy machine it would keep the interpreter's lock while it waits for a core."""
 _MAX_PAUSE_S = 5.0
 """The kernel keeps a limited number of events."""
 _TURN_S = 0.05
