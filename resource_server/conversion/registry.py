@@ -100,6 +100,10 @@ _SHEETS = ConverterEntry(
 _SLIDES = ConverterEntry(f"{_MODULES}.slides:convert", unit="slides", needs=("html_to_markdown",))
 _PARQUET = f"{_MODULES}.parquet:convert"
 """Its workers may open their document by its name, so each has one."""
+CHARTS = f"{_MODULES}.charts:convert"
+"""The converter of Vega-Lite specifications, which come from no folder; of the extra `charts`."""
+_APART = (_PARQUET, CHARTS)
+"""Converters whose workers have limits of their own."""
 _ROWS = ("rows", "columns")
 _COMPRESSED = ConverterEntry(
     f"{_MODULES}.compressed:convert", (TEXT,), "parts", options=("encoding",), is_verbatim=True
@@ -275,7 +279,9 @@ def share_worker(first: str, second: str) -> bool:
     """
     if first == second:
         return True
-    return _PARQUET not in (first, second) and is_built_in(first) and is_built_in(second)
+    if first in _APART or second in _APART:
+        return False
+    return is_built_in(first) and is_built_in(second)
 
 
 def find_packages() -> None:

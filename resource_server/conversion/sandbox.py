@@ -110,11 +110,15 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def limit_process(memory_bytes: int = MEMORY_BYTES) -> None:
-    """Limit memory, files, processes and core dumps of this process, for good."""
-    _limit(resource.RLIMIT_AS, memory_bytes)
+def limit_process(memory_bytes: int = MEMORY_BYTES, *, is_prepared: bool = False) -> None:
+    """Limit memory, files, processes and core dumps of this process, for good.
+
+    A library that `is_prepared` may have files open, and has reserved addresses: of memory, only
+    what it can write to counts.
+    """
+    _limit(resource.RLIMIT_DATA if is_prepared else resource.RLIMIT_AS, memory_bytes)
     _limit(resource.RLIMIT_FSIZE, 0)
-    _limit(resource.RLIMIT_NOFILE, 16)
+    _limit(resource.RLIMIT_NOFILE, 64 if is_prepared else 16)
     _limit(resource.RLIMIT_CORE, 0)
     if hasattr(resource, "RLIMIT_NPROC"):
         _limit(resource.RLIMIT_NPROC, 0)

@@ -54,7 +54,11 @@ def main() -> None:
         except Exception as error:
             send_answer(channel, Unusable(f"cannot be imported ({_brief(error)})"))
             return
-        sandbox.limit_process(_memory_bytes(job.reference))
+        prepare = _constant(job.reference, "prepare")
+        if callable(prepare):
+            sandbox.refuse_files()  # its threads would not be confined later
+            prepare()
+        sandbox.limit_process(_memory_bytes(job.reference), is_prepared=callable(prepare))
         opens_document = _constant(job.reference, "OPENS_DOCUMENT") is True
         files = (fd, *sandbox.opened_limits()) if opens_document else ()
         protections = sandbox.confine(files, has_locks=not opens_document)

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Extra: TypeAlias = Literal[
-    "auth", "documents", "duckdb", "explorer", "http", "mysql", "postgres", "regex"
+    "auth", "charts", "documents", "duckdb", "explorer", "http", "mysql", "postgres", "regex"
 ]
 
 PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
     {
         "auth": {"pyjwt": "jwt", "cryptography": "cryptography"},
+        "charts": {"vl-convert-python": "vl_convert"},
         "documents": {
             "chardet": "chardet",
             "duckdb": "duckdb",

@@ -7,8 +7,10 @@ labels and titles, never fields, marks or expressions. `svg` and `png` need the 
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -17,8 +19,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from resource_server import uris
+from resource_server.conversion import registry
 from resource_server.errors import InvalidParameter
-from resource_server.provider import Format
+from resource_server.provider import Content, Format
+from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.formats.pages import (
     RenderedPage,
@@ -27,18 +31,23 @@ from resource_server.providers.database.formats.pages import (
     unique_names,
 )
 from resource_server.providers.database.formats.values import Blob, TruncatedText, json_value
+from resource_server.runtime import extras
 
 VEGA_LITE: Final = Format(
     "vega-lite", "application/vnd.vegalite.v5+json", "A chart, as its specification"
 )
-FORMATS: Final[Mapping[str, Format]] = {"vega-lite": VEGA_LITE}
-"""The formats of charts by name."""
+_PICTURES: Final = (
+    Format("svg", "image/svg+xml", "A chart"),
+    Format("png", "image/png", "A chart"),
+)
+FORMATS: Final[Mapping[str, Format]] = {each.name: each for each in (VEGA_LITE, *_PICTURES)}
+"""The formats of charts by name, also those whose packages are not installed."""
 MAX_MARKS: Final = 500
 """Maximum bars, or points of lines, of one chart."""
 
-_SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
-_SIZE: Final = {"width": 640, "height": 320}
-_MAX_LABEL: Final = 60
+_MAX_LABEL: Final = 30
+_MAX_LABELS: Final = 50
+"""Maximum labels of an axis: a renderer measures each of them, which takes it milliseconds."""
 _MAX_TITLE: Final = 120
 _TIME: Final = re.compile(
     r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?)?", re.ASCII
@@ -55,6 +64,34 @@ class _Places(NamedTuple):
     x: int | None
     y: int
     color: int | None
+
+
+def offered() -> Sequence[Format]:
+    """Return the formats whose packages are installed."""
+    return tuple(FORMATS.values()) if has_pictures() else (VEGA_LITE,)
+
+
+@functools.cache
+def has_pictures() -> bool:
+    """Return whether the packages for pictures are installed."""
+    return not extras.missing("charts")
+
+
+def draw(specification: Content, name: str) -> Content:
+    """Return the picture of a specification, drawn by a worker. Blocks.
+
+    Raises:
+        ConversionError, ResourceBusy: as `ConverterPool.convert`.
+    """
+    # Imported here: most databases never draw.
+    from resource_server.conversion import pool
+
+    with tempfile.TemporaryFile() as file:
+        file.write(str(specification.data).encode())
+        file.seek(0)
+        request = ConversionRequest(media_type=VEGA_LITE.mime_type, format=name)
+        (part,) = pool.shared().convert(registry.CHARTS, file.fileno(), request).parts
+    return msgspec.structs.replace(specification, data=part.data, mime_type=part.mime_type)
 
 
 def write_chart(page: RowPage, *, max_bytes: int) -> RenderedPage:
@@ -76,50 +113,63 @@ def _specification(page: RowPage, rows: Sequence[_Values], *, is_cut: bool) -> M
     columns = list(zip(*rows, strict=True)) or [()] * len(page.columns)
     places = _places(page, columns)
     names = [_line(name, _MAX_LABEL) for name in unique_names([each.name for each in page.columns])]
-    labels: _Values = [None] * len(rows)
-    kind, mark = "nominal", {"type": "bar", "aria": False}
-    if places.x is not None:
-        times = _times(columns[places.x])
-        labels = times or [_label(each, page.columns[places.x]) for each in columns[places.x]]
-        if times:
-            kind, mark = "temporal", {"type": "line", "point": True, "aria": False}
-    data: list[dict[str, object]] = [{"y": _number(each)} for each in columns[places.y]]
+    times = None if places.x is None else _times(columns[places.x])
+    labels = times or _labels(page, columns, places.x)
+    colors = _labels(page, columns, places.color)
+    data: list[dict[str, object]] = []
+    seen = Counter[object]()
+    for x, y, color in zip(labels, columns[places.y], colors, strict=True):
+        seen[x, color] += 1
+        if times is None and (again := seen[x, color]) > 1:
+            x = f"{x or ''} ({again})"
+        data.append({"x": x, "y": _number(y), **({} if places.color is None else {"color": color})})
+    x_axis: dict[str, Any] = {"field": "x", "title": "" if places.x is None else names[places.x]}
     encoding: dict[str, Any] = {
-        "x": {"field": "x", "type": kind, "title": "" if places.x is None else names[places.x]},
+        "x": x_axis,
         "y": {"field": "y", "type": "quantitative", "title": names[places.y], "stack": None},
     }
-    if kind == "temporal":
-        encoding["x"]["scale"] = {"type": "utc"}
-    else:
-        encoding["x"] |= {"sort": None, "axis": {"labelLimit": 160, "labelOverlap": True}}
     if places.color is not None:
-        encoding["color"] = {"field": "color", "type": "nominal", "title": names[places.color]}
-        if kind == "nominal":
+        encoding["color"] = {
+            "field": "color",
+            "type": "nominal",
+            "title": names[places.color],
+            "legend": {"labelLimit": 0, "symbolLimit": 30},
+        }
+    if times:
+        x_axis |= {"type": "temporal", "scale": {"type": "utc"}}
+    else:
+        named = list(dict.fromkeys(row["x"] for row in data))
+        x_axis |= {"type": "nominal", "sort": None, "axis": {"labelLimit": 0}}
+        if len(named) > _MAX_LABELS:
+            x_axis["axis"]["values"] = named[:: -(-len(named) // _MAX_LABELS)]
+        if places.color is not None:
             encoding["xOffset"] = {"field": "color", "type": "nominal"}
-        for row, value in zip(data, columns[places.color], strict=True):
-            row["color"] = _label(value, page.columns[places.color])
-    seen = Counter[object]()
-    for row, label in zip(data, labels, strict=True):
-        seen[label, row.get("color")] += 1
-        again = seen[label, row.get("color")]
-        row["x"] = label if kind == "temporal" or again == 1 else f"{label or ''} ({again})"
-    undrawn = sum(row["y"] is None or (kind == "temporal" and row["x"] is None) for row in data)
+    undrawn = sum(row["y"] is None or (times is not None and row["x"] is None) for row in data)
     notes = [
         _line(page.condition, _MAX_TITLE),
         f"{undrawn} without a number or a time are not drawn" if undrawn else "",
         f"the first {len(rows)}, more follow" if is_cut else "",
     ]
-    by = ", ".join(names[each] for each in (places.x, places.color) if each is not None)
     title = page.title if page.groupings is None else f"{page.title}: {names[places.y]}"
-    title = f"{title} by {by}" if page.groupings else title
+    if page.groupings:
+        title += f" by {', '.join(names[: page.groupings])}"
     return {
-        "$schema": _SCHEMA,
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": {"text": _line(title, _MAX_TITLE), "subtitle": [each for each in notes if each]},
-        **_SIZE,
+        "width": 640,
+        "height": 320,
         "data": {"values": data},
-        "mark": mark,
+        "mark": {"type": "line", "point": True, "aria": False}
+        if times
+        else {"type": "bar", "aria": False},
         "encoding": encoding,
     }
+
+
+def _labels(page: RowPage, columns: Sequence[_Values], place: int | None) -> _Values:
+    if place is None:
+        return [None] * len(columns[0])
+    return [_label(each, page.columns[place]) for each in columns[place]]
 
 
 def _places(page: RowPage, columns: Sequence[_Values]) -> _Places:

@@ -46,10 +46,10 @@ from resource_server.providers.database.reading.exposed_table import (
 from resource_server.providers.database.reading.selection import WHERE, is_filter, parse_selection
 from resource_server.providers.database.reading.summary import AGGREGATES, parse_summary
 from resource_server.runtime.eager import settle
+from resource_server.runtime.extras import operator_hint
 
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
-_GROUP_FORMATS = (*_PAGE_FORMATS, *charts.FORMATS.values())
 _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
 _COUNT = Column("count", "", "integer")
 _NextQuery: TypeAlias = Callable[[int], dict[str, str] | None]
@@ -349,7 +349,7 @@ class Documents:
         if not exposed.has_rows:
             raise ResourceNotFound
         _refuse_unknown(query, SUMMARY_PARAMETERS, filters=True)
-        format, limit = format_of(query, _GROUP_FORMATS), self._limit(query)
+        format, limit = format_of(query, has_charts=True), self._limit(query)
         if format in charts.FORMATS:
             limit = min(limit, charts.MAX_MARKS) if "limit" in query else charts.MAX_MARKS
         summary = parse_summary(exposed.view, query)
@@ -383,7 +383,8 @@ class Documents:
         )
         version = None if query else version_of(rows)
         resource = self.summary_resource(address.table, exposed.options, version)
-        return self._written(resource, page, format, next_query, query.get("limit"))
+        written = self._written(resource, page, format, next_query, query.get("limit"))
+        return await _drawn(written, format)
 
     def _limit(self, query: Mapping[str, str]) -> int:
         given = query.get("limit")
@@ -441,14 +442,15 @@ class Documents:
 
     async def _read_query(self, name: str, query: Mapping[str, str]) -> FetchedDocument:
         """Return the result of a declared query."""
-        format = format_of(query, _GROUP_FORMATS)
+        format = format_of(query, has_charts=True)
         given = {key: value for key, value in query.items() if key not in ("format", _CELL)}
         page = await self._result(name, given, parameters.value_from_text)
         if _CELL in query:
             return await self._query_cell(name, page, query)
         shown = ([column.name for column in page.columns], page.rows, page.more)
         version = version_of(shown) if not given else None
-        return self._written(self.query_resource(name, version), page, format)
+        written = self._written(self.query_resource(name, version), page, format)
+        return await _drawn(written, format)
 
     async def _query_cell(
         self, name: str, page: pages.RowPage, query: Mapping[str, str]
@@ -548,7 +550,7 @@ class Documents:
             name=f"{table.name} summary",
             title=f"Summary of {options.title or table.name}",
             mime_type=_JSON,
-            formats=_GROUP_FORMATS,
+            formats=(*_PAGE_FORMATS, *charts.offered()),
             version=version,
             listed=False,
         )
@@ -586,7 +588,7 @@ class Documents:
             title=declared.title,
             description=declared.description,
             mime_type=_JSON,
-            formats=_GROUP_FORMATS,
+            formats=(*_PAGE_FORMATS, *charts.offered()),
             version=version,
         )
 
@@ -618,16 +620,33 @@ async def _whole(value: object, column: Column) -> CellDocument:
     return await to_thread.run_sync(whole_cell, value, column, abandon_on_cancel=True)
 
 
-def format_of(query: Mapping[str, str], others: Sequence[Format] = _PAGE_FORMATS) -> str:
-    """Return the requested format: `json`, or one of `others`.
+async def _drawn(document: FetchedDocument, format: str) -> FetchedDocument:
+    """Return a chart as a picture where that is its format."""
+    if format not in charts.FORMATS or format == charts.VEGA_LITE.name:
+        return document
+    from anyio import to_thread
+
+    content = await to_thread.run_sync(
+        charts.draw, document.content, format, abandon_on_cancel=True
+    )
+    return document._replace(content=content)
+
+
+def format_of(query: Mapping[str, str], *, has_charts: bool = False) -> str:
+    """Return the requested format.
 
     Raises:
-        InvalidParameter: there is no such format.
+        InvalidParameter: there is no such format, or its packages are not installed.
     """
     given = query.get("format", "json")
-    names = ("json", *[each.name for each in others])
+    names = (*FORMATS, *(charts.FORMATS if has_charts else ()))
     if given not in names:
         raise InvalidParameter(f"format must be one of {', '.join(names)}")
+    if given in charts.FORMATS and given not in [each.name for each in charts.offered()]:
+        raise InvalidParameter(
+            f"this server makes no pictures of charts; {operator_hint('charts')}, and "
+            f"format={charts.VEGA_LITE.name} needs none"
+        )
     return given
 
 

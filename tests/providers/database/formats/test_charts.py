@@ -141,6 +141,8 @@ def test_a_chart_has_at_most_500_marks_and_says_so() -> None:
     whole = write_chart(page("a,n", *rows[1:]), max_bytes=10**6)
     assert (whole.rows, whole.more) == (MAX_MARKS, False)
     assert json.loads(whole.text)["title"]["subtitle"] == []
+    labels = json.loads(whole.text)["encoding"]["x"]["axis"]["values"]
+    assert labels == [str(at) for at in range(1, 501, 10)]
     short = write_chart(page("a,n", *rows), max_bytes=2000)
     assert len(short.text) <= 2000
     assert short.more

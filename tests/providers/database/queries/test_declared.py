@@ -197,7 +197,7 @@ def test_a_template_has_the_required_parameters_and_describes_all() -> None:
         "country: ISO code: text of at most 1000 characters\n"
         "Optional URI parameters:\n"
         "limit: an integer of 64 bits; by default 10\n"
-        "format: json, columns, csv, markdown, vega-lite"
+        "format: json, columns, csv, markdown, vega-lite, svg, png"
     )
 
 

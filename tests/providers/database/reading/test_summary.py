@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 
 import pytest
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.reflection import Column
+from resource_server.providers.database.formats import charts
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.database.reading.selection import Selection
@@ -97,6 +99,45 @@ async def test_a_chart_has_the_groups_and_the_policy_of_the_page(owner: Owner) -
     assert first.content.truncated is not None
     assert first.content.truncated.next is not None
     assert "the first 1, more follow" in str(first.content.data)
+
+
+async def test_pictures_of_charts_are_offered_where_their_packages_are_installed(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await owner.run(*ORDERS)
+    query = Query(sql="select status, count(*) as n from orders group by status")
+    async with served(owner, queries={"counts": query}) as it:
+
+        async def formats() -> list[set[str]]:
+            entries = [
+                await it.catalog.metadata(uri)
+                for uri in (f"{it.base}orders/~summary", f"{BASE}~query/counts")
+            ]
+            return [{each.name for each in entry.resource.formats} for entry in entries]
+
+        assert all(each >= {"vega-lite", "svg", "png"} for each in await formats())
+        svg = await it.text("orders/~summary?by=status&format=svg")
+        picture = (await it.read("orders/~summary?by=status&format=png&limit=1")).content
+        (body,) = (await it.catalog.read(f"{BASE}~query/counts?format=png")).items
+        charts.has_pictures.cache_clear()
+        monkeypatch.setitem(sys.modules, "vl_convert", None)
+        try:
+            assert not any(each & {"svg", "png"} for each in await formats())
+            for path in (f"{it.base}orders/~summary", f"{BASE}~query/counts"):
+                with pytest.raises(InvalidParameter, match="add the extra `charts`"):
+                    await it.catalog.read(f"{path}?format=png")
+            assert await it.json("orders/~summary?by=status&format=vega-lite")
+        finally:
+            charts.has_pictures.cache_clear()
+    assert svg.startswith("<svg ")
+    assert ">paid</text>" in svg
+    assert picture is not None
+    assert picture.mime_type == "image/png"
+    assert picture.truncated is not None
+    assert body.content is not None
+    for content in (picture, body.content):
+        assert isinstance(content.data, bytes)
+        assert content.data.startswith(b"\x89PNG")
 
 
 async def test_a_query_whose_result_has_a_number_has_a_chart(owner: Owner) -> None:
