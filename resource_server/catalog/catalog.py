@@ -33,7 +33,7 @@ from resource_server.catalog.read_result import (
 )
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
-from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
 from resource_server.runtime.eager import TimeLimit, settle
@@ -235,6 +235,26 @@ class Catalog:
             if address is None:
                 raise
             return address
+
+    async def explain(self, uri: str) -> str:
+        """Return one sentence for the operator: why a URI is exposed or hidden.
+
+        Raises:
+            ResourceNotFound: it is outside all visible mounts.
+            ResourceBusy: its mount is unavailable now.
+        """
+        mount, path, _ = self.route(uri)
+        await mount.start()
+        try:
+            if "check" in mount.provider.abilities:
+                text = await mount.provider.explain(path)
+            else:
+                await mount.provider.metadata(path)
+                text = f"exposed by {mount.name}"
+        except ResourceError as error:
+            text = f"hidden by {mount.name}: {error}"
+        scopes = ", ".join(sorted(mount.access))
+        return f"{text}; {mount.name} requires {scopes} (access)" if scopes else text
 
     async def at(
         self, uri: str, use: Callable[[Mount, Path, Mapping[str, str]], Awaitable[T]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,13 +12,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from resource_server import uris
-from resource_server.access import Caller, acting
+from resource_server.access import acting
 from resource_server.errors import ResourceError
 from resource_server.explorer import page as pages
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT, page_address
+from resource_server.explorer.hidden_page import show_hidden
 from resource_server.explorer.live_updates import LiveUpdates
 from resource_server.explorer.model_page import show_as_model
-from resource_server.explorer.page import Endpoint, Page, rendered
+from resource_server.explorer.page import Page, Visitor, rendered
 from resource_server.explorer.raw_documents import raw_document
 from resource_server.explorer.resource_page import show_resource, show_source
 from resource_server.explorer.search_page import show_search
@@ -52,18 +52,6 @@ _MESSAGES = {
 _Show: TypeAlias = Callable[[Page], Awaitable[Response]]
 
 
-class Visitor(NamedTuple):
-    """The person who looks, as the transport knows them."""
-
-    caller: Caller
-    owner: str
-    """The key by which limits count."""
-    ended: asyncio.Event
-    """Set when a stream has to end."""
-    endpoint: Endpoint
-    may_sign_out: bool = False
-
-
 class SignInPage(NamedTuple):
     """The page for people who have not signed in."""
 
@@ -93,6 +81,7 @@ class Explorer:
             Route(f"{ROOT}tools", self._page(show_tools)),
             Route(f"{ROOT}tools/{rest}", self._tool, methods=["GET", "POST"]),
             Route(f"{ROOT}model/{rest}", self._page(show_as_model)),
+            Route(f"{ROOT}hidden/{rest}", self._page(show_hidden)),
             Route(f"{ROOT}source/{rest}", self._page(show_source)),
             Route(f"{ROOT}raw/{rest}", self._page(raw_document)),
             Route(f"{LIVE}{rest}", self._live),
@@ -115,7 +104,7 @@ class Explorer:
     def sign_in_page(self, message: str, *, takes_tokens: bool) -> SignInPage:
         """Return the page for signing in; nothing of the manifest is on it."""
         values = {"message": message, "takes_tokens": takes_tokens}
-        body = rendered("sign_in.html", self.root, "resource-server", is_signed_in=False, **values)
+        body = rendered("sign_in.html", self.root, "resource-server", visitor=None, **values)
         return SignInPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
 
     def _page(self, show: _Show) -> Callable[[Request], Awaitable[Response]]:
@@ -132,9 +121,7 @@ class Explorer:
         path = request.path_params.get("path", "")
         query = request.scope["query_string"].decode("ascii", "replace")
         visitor: Visitor = request.scope["visitor"]
-        return Page(
-            self._server, client, self.root, path, query, visitor.may_sign_out, visitor.endpoint
-        )
+        return Page(self._server, client, self.root, path, query, visitor)
 
     async def _tool(self, request: Request) -> Response:
         body = await request.body() if request.method == "POST" else None
@@ -179,7 +166,8 @@ class Explorer:
             message = _MESSAGES.get(status, str(error))
         async with self._client(request) as client:
             page = self._asked(request, client)
-            return _secured(page.render("error.html", status=status, message=message))
+            why = page.uri if "://" in page.path else None
+            return _secured(page.render("error.html", status=status, message=message, why=why))
 
 
 def _secured(response: Response) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from resource_server import __version__, uris
+from resource_server.access import Caller
 from resource_server.explorer.addresses import (
     breadcrumbs,
     page_address,
@@ -77,13 +79,14 @@ def _number(count: int) -> str:
 
 
 def rendered(
-    template: str, root: str, server_title: str, *, is_signed_in: bool, **values: Any
+    template: str, root: str, server_title: str, *, visitor: Visitor | None, **values: Any
 ) -> str:
     """Return a page of a template."""
     shared: Mapping[str, Any] = {
         "root": root,
         "server_title": server_title,
-        "is_signed_in": is_signed_in,
+        "is_signed_in": visitor is not None and visitor.may_sign_out,
+        "is_operator": visitor is not None and visitor.is_operator,
         "version": __version__,
         "asset_version": asset_version,
     }
@@ -100,6 +103,20 @@ class Endpoint(NamedTuple):
     """Configuration of any host, as JSON."""
 
 
+class Visitor(NamedTuple):
+    """The person who looks, as the transport knows them."""
+
+    caller: Caller
+    owner: str
+    """The key by which limits count."""
+    ended: asyncio.Event
+    """Set when a stream has to end."""
+    endpoint: Endpoint
+    may_sign_out: bool = False
+    is_operator: bool = False
+    """Whether they may know what is hidden, and why."""
+
+
 class Page(NamedTuple):
     """A request for a page by one caller."""
 
@@ -111,8 +128,7 @@ class Page(NamedTuple):
     """Decoded path of this page, below the root and the kind of page."""
     query: str
     """Encoded query of this page."""
-    may_sign_out: bool
-    endpoint: Endpoint
+    visitor: Visitor
 
     @property
     def uri(self) -> str:
@@ -132,7 +148,7 @@ class Page(NamedTuple):
         """Return a page of the template."""
         title = self.server.info.get("title") or self.server.info["name"]
         return HTMLResponse(
-            rendered(template, self.root, title, is_signed_in=self.may_sign_out, **values), status
+            rendered(template, self.root, title, visitor=self.visitor, **values), status
         )
 
     def crumbs(self, uri: str) -> list[dict[str, str]]:

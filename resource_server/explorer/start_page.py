@@ -11,4 +11,4 @@ async def show_start(page: Page) -> Response:
     """Return the page of the server, with the mounts that the caller sees."""
     mounts = page.server.catalog.visibility.current().mounts
     listed = [each for each in mounts if each.listed]
-    return page.render("start.html", mounts=listed, endpoint=page.endpoint)
+    return page.render("start.html", mounts=listed, endpoint=page.visitor.endpoint)

@@ -159,7 +159,7 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
     async with catalog:
         for uri in asked:
             try:
-                text = await _explanation(catalog, uri)
+                text = await catalog.explain(uri)
             except ResourceNotFound:
                 text, status = f"the URI is outside all mounts; known base URIs: {bases}", 1
             except ResourceBusy:
@@ -172,22 +172,6 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
             else:
                 console.print_line(console.escaped(f"{uri}: {text}"))
     return status
-
-
-async def _explanation(catalog: Catalog, uri: str) -> str:
-    """Return one sentence about a URI, whether visible or hidden."""
-    mount, path, _ = catalog.route(uri)
-    await mount.start()
-    try:
-        if "check" in mount.provider.abilities:
-            text = await mount.provider.explain(path)
-        else:
-            await mount.provider.metadata(path)
-            text = f"exposed by {mount.name}"
-    except ResourceError as error:
-        text = f"hidden by {mount.name}: {error}"
-    scopes = ", ".join(sorted(mount.access))
-    return f"{text}; {mount.name} requires {scopes} (access)" if scopes else text
 
 
 # -- mounts

@@ -86,6 +86,7 @@ class Application:
         legacy: bool = False,
         explorer: Explorer | None = None,
         sign_in: PageSignIn | None = None,
+        is_loopback: bool = False,
         observers: Sequence[RequestObserver] = (),
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
@@ -139,6 +140,7 @@ class Application:
                 check=self._cors_headers,
                 sign_in=sign_in,
                 url=options.url,
+                is_loopback=is_loopback,
                 rates=self._rates,
             )
             self._routes["/"] = self._pages.answer

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, quote
 
 from resource_server.access import EVERYBODY, Caller
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT
-from resource_server.explorer.application import Explorer, Visitor
-from resource_server.explorer.page import Endpoint
+from resource_server.explorer.application import Explorer
+from resource_server.explorer.page import Endpoint, Visitor
 from resource_server.runtime.rates import RateLimiter
 from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.landing_page import (
@@ -30,6 +30,7 @@ from resource_server.transports.http.sse.stream_limits import StreamLimiter
 SIGN_IN = f"{ROOT}sign-in"
 SIGN_OUT = f"{ROOT}sign-out"
 
+_OPERATOR = frozenset(("explorer.operator",))
 _UNKNOWN = "This token is not known here, or has expired."
 
 
@@ -49,6 +50,7 @@ class ExplorerRequests:
         check: Callable[[HttpRequest], object],
         sign_in: PageSignIn | None,
         url: str | None,
+        is_loopback: bool,
         rates: RateLimiter | None,
     ) -> None:
         self._explorer = explorer
@@ -57,6 +59,7 @@ class ExplorerRequests:
         self._check = check
         self._sign_in = sign_in
         self._url = url
+        self._is_loopback = is_loopback
         self._rates = rates
         self._live: set[asyncio.Event] = set()
 
@@ -94,10 +97,23 @@ class ExplorerRequests:
             url = endpoint_url(request, self._url)
             needs_token = self._sign_in is not None
             endpoint = Endpoint(url, HOSTS, host_configuration(url, needs_token=needs_token))
-            visitor = Visitor(caller, owner, ended, endpoint, may_sign_out=needs_token)
+            visitor = Visitor(
+                caller,
+                owner,
+                ended,
+                endpoint,
+                may_sign_out=needs_token,
+                is_operator=self._is_operator(request, caller),
+            )
             receive, send = _Body(body).receive, request.exchange.relay
             answering = self._explorer(request.scope, receive, send, visitor)
             await request.unless_disconnected(answering)
+
+    def _is_operator(self, request: HttpRequest, caller: Caller) -> bool:
+        """Return whether a person may know what is hidden."""
+        if self._sign_in is None:
+            return self._is_loopback and request.is_local
+        return caller.may(_OPERATOR)
 
     async def _ask_to_sign_in(self, request: HttpRequest) -> None:
         if request.method not in ("GET", "HEAD"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import ipaddress
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
@@ -53,6 +54,7 @@ _SINGLE = frozenset(
 )
 """Headers refused when repeated: programs that read the first would differ from us."""
 _SINGLE_PREFIX = b"mcp-param-"
+_PROXY_HEADERS = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 _JOINED = frozenset((b"accept",))
 _ZERO_QUALITY = re.compile(r"(?:^|;)[ \t]*q[ \t]*=[ \t]*0(?:\.0*)?[ \t]*(?:;|$)")
 
@@ -260,6 +262,16 @@ class HttpRequest:
         """The client's address; behind a trusted proxy, that of the proxy's client."""
         client = self.scope.get("client")
         return client[0] if client else ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a program on this machine sent it, and not visibly as a proxy."""
+        if any(name in self.headers for name in _PROXY_HEADERS):
+            return False
+        try:
+            return ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            return False
 
     def owner(self, caller: Caller) -> str:
         """Return the key by which limits count: the caller's subject, or else the address."""

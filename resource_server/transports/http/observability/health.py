@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -25,7 +24,6 @@ Authenticate: TypeAlias = Callable[[HttpRequest], Awaitable[Caller]]
 """Returns the caller, by the token of a request; raises `HttpError` without a valid one."""
 
 _ANONYMOUS = Caller(scopes=frozenset())
-_PROXY_HEADERS = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 
 class OperatorEndpoints:
@@ -89,7 +87,7 @@ class OperatorEndpoints:
             HttpError: the client is not allowed, or needs a token.
         """
         _check_method(request)
-        is_local = _is_local(request)
+        is_local = request.is_local
         if is_local:
             self._check(request)
         elif not self._public_metrics:
@@ -120,13 +118,3 @@ def _check_method(request: HttpRequest) -> None:
 
 def _visible(caller: Caller, mounts: Sequence[Mount]) -> Sequence[Mount]:
     return [mount for mount in mounts if caller.may(mount.access)]
-
-
-def _is_local(request: HttpRequest) -> bool:
-    """Return whether a program on this machine sent the request, and not visibly as a proxy."""
-    if any(name in request.headers for name in _PROXY_HEADERS):
-        return False
-    try:
-        return ipaddress.ip_address(request.address).is_loopback
-    except ValueError:
-        return False

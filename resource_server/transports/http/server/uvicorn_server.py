@@ -213,6 +213,7 @@ def application_of(
         legacy=legacy,
         explorer=_explorer(server, options, address),
         sign_in=sign_in,
+        is_loopback=address.is_loopback,
         observers=observers,
         timing=timing,
     )

@@ -1,0 +1,41 @@
+"""What is hidden and why: for operators, and for nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.explorer.shop import fetched, make_shop, opened, text_of
+from tests.transports.http.auth.test_page_sign_in import BOSS, CLERK, cookie, sign_in
+from tests.transports.program import Program, running
+
+
+def test_an_operator_is_told_the_rule_of_each_hidden_path(program: Program) -> None:
+    text = text_of(opened(program, "file:///project", "hidden/"))
+    assert "secret.txt" in text
+    assert "secret*" in text
+    assert "secrets" in text_of(opened(program, "sqlite://shop", "hidden/"))
+
+
+def test_a_page_that_is_not_there_leads_to_the_reason(program: Program) -> None:
+    page = opened(program, "file:///project/secret.txt")
+    assert "hidden/file:%2F%2F/project/secret.txt" in page.body.decode()
+    assert "secret*" in text_of(opened(program, "file:///project/secret.txt", "hidden/"))
+
+
+def test_a_visitor_through_a_proxy_is_no_operator(program: Program) -> None:
+    for header in ("x_forwarded_for", "forwarded", "via"):
+        answer = opened(program, "file:///project", "hidden/", **{header: "192.0.2.7"})
+        assert answer.status == 404
+        assert "secret" not in text_of(answer)
+
+
+def test_with_tokens_the_scope_makes_an_operator(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    tokens = f"[{{token: {CLERK}}}, {{token: {BOSS}, scopes: [explorer.operator]}}]"
+    http = f"http: {{auth: {{tokens: {tokens}}}}}\n"
+    manifest.write_text(manifest.read_text("utf-8") + http, encoding="utf-8")
+    with running(manifest) as program:
+        clerk, boss = (cookie(sign_in(program, token)) for token in (CLERK, BOSS))
+        page = "/explore/hidden/file:%2F%2F/project"
+        assert fetched(program, page, cookie=clerk).status == 404
+        assert "secret.txt" in text_of(fetched(program, page, cookie=boss))
