@@ -1,7 +1,7 @@
-"""Searching a source tree for classes and functions by name: is the definition a first hit?
+"""Searching published packages for names and headings: is their document a first hit?
 
-The tree is Django's, if pip can download its source, otherwise the standard library of this Python.
-A name counts if the tree has one definition of it at the left margin.
+A name counts if one file defines it at the left margin, a heading if one page has it. Of a heading,
+the words are searched for, in the folder of the docs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import random
 import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
@@ -22,48 +22,107 @@ from resource_server.catalog.federated_search import SearchOptions
 from resource_server.cli import server_builder
 from tests.benchmarks.table import limit
 
-NAMES = 40
+DRAWN = 40
 FIRST = 3
+MISSED = 2
+"""Maximum of those drawn that may be missed, of Django's names none."""
 LIMIT = 100
 """Matches on a page, as models get them."""
-_DEFINITION = re.compile(r"^(class|(?:async )?def) (\w{4,})", re.MULTILINE)
-_OTHER_TREES = {"site-packages", "__pycache__"}
+_MIN_LENGTH = 4
+_PIP = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
+_NPM = ["npm", "pack", "--silent"]
+_PYTHON = r"^(class|(?:async )?def) (\w+)"
+_TYPESCRIPT = (
+    r"^export (?:(?:declare|default|async|abstract) )*"
+    r"(class|function|interface|type|enum|const enum|const) (\w+)"
+)
+_UNDERLINED = r"""^()(\S.*)\n([=~^"*#'+.-])\3{2,}$"""
+_MARKDOWN = r"^#{1,6} ()(.+?)[ #]*$"
+_FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
+_ROLE = re.compile(r":[\w:]+:(?=`)|<[^<>]*>(?=`)|(?<=\])\([^()]*\)")
+"""Markup of reStructuredText and targets of links, which nobody types."""
+_WORD = re.compile(r"\w(?:[\w.'/-]*\w)?")
 
 
-def source_tree(scratch: Path) -> Path:
-    """Return a folder of some thousand source files."""
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
-    if subprocess.run([*pip, "django"], cwd=scratch, capture_output=True).returncode:
-        return Path(sysconfig.get_paths()["stdlib"])
-    (archive,) = scratch.glob("[Dd]jango-*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(scratch, filter="data")
-    return scratch / archive.name.removesuffix(".tar.gz")
+@dataclass(frozen=True)
+class Corpus:
+    """A folder of a package, and the files whose names or headings are searched for in it."""
+
+    title: str
+    download: Sequence[str]
+    folder: str
+    files: str
+    pattern: str
+    """Has the groups keyword (empty for headings) and name."""
 
 
-def compare(open_catalog: Callable[[Path], Catalog], tree: Path) -> str:
-    """Print how many definitions are among the first hits, and return one of the queries."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for file in sorted(tree.rglob("*.py")):
-        if not _OTHER_TREES.intersection(file.parts):
-            for keyword, name in _DEFINITION.findall(file.read_text("utf-8", "replace")):
-                found.setdefault(name, []).append((keyword, file.relative_to(tree).as_posix()))
+CORPORA = (
+    Corpus("Django, names", [*_PIP, "Django==5.2.8"], ".", "**/*.py", _PYTHON),
+    Corpus("RxJS, names", [*_NPM, "rxjs@7.8.2"], ".", "src/**/*.ts", _TYPESCRIPT),
+    Corpus("Effect, names", [*_NPM, "effect@4.1.0"], ".", "src/**/*.ts", _TYPESCRIPT),
+    Corpus("Django, headings", [*_PIP, "Django==5.2.8"], "docs", "**/*.txt", _UNDERLINED),
+    Corpus("Fastify, headings", [*_NPM, "fastify@5.12.8"], "docs", "**/*.md", _MARKDOWN),
+)
+
+
+def compare(open_catalog: Callable[[Path], Catalog], scratch: Path) -> tuple[Path, str] | None:
+    """Print how many definitions and headings are no first hits.
+
+    Returns the first tree and a query in it, or None if it cannot be downloaded.
+    """
+    print(f"\n{DRAWN} names or headings: not among the {FIRST} first hits of a search")
+    first: tuple[Path, str] | None = None
+    for corpus in CORPORA:
+        tree = _downloaded(corpus, scratch)
+        if tree is None:
+            print(f"  {corpus.title}: not downloaded")
+            continue
+        places = _drawn(corpus, tree)
+        by_name = {name: path for name, (_, path) in places.items()}
+        by_keyword = {f"{word} {name}": path for name, (word, path) in places.items() if word}
+        for way, queries, in_text in (
+            ("", by_name, False),
+            (", in text", by_name, True),
+            (", with keyword", by_keyword, False),
+        ):
+            if queries:
+                missed = asyncio.run(_missed(open_catalog(tree), queries, in_text=in_text))
+                most = 0 if corpus is CORPORA[0] else MISSED
+                limit(f"{corpus.title}{way}", len(missed), most, f"of {len(queries)}")
+                print(*(f"    {query}: {queries[query]}\n" for query in missed), sep="", end="")
+        if corpus is CORPORA[0]:
+            first = tree, next(iter(by_keyword))
+    return first
+
+
+def _downloaded(corpus: Corpus, scratch: Path) -> Path | None:
+    package = scratch / re.sub(r"\W+", "-", corpus.download[-1])
+    if not package.exists():
+        package.mkdir()
+        if subprocess.run(corpus.download, cwd=package, capture_output=True).returncode:
+            return None
+        (archive,) = package.iterdir()
+        with tarfile.open(archive) as opened:
+            opened.extractall(package, filter="data")
+        archive.unlink()
+    return next(package.iterdir(), package) / corpus.folder
+
+
+def _drawn(corpus: Corpus, tree: Path) -> dict[str, tuple[str, str]]:
+    """Return the names that are searched for, each with its keyword and file."""
+    pattern = re.compile(corpus.pattern, re.MULTILINE)
+    found: dict[str, dict[str, str]] = {}
+    for file in sorted(tree.glob(corpus.files)):
+        text = file.read_text("utf-8", "replace")
+        if corpus.pattern == _MARKDOWN:
+            text = _FENCED.sub("", text)
+        for keyword, name, *_ in pattern.findall(text):
+            words = name if keyword else " ".join(_WORD.findall(_ROLE.sub("", name)))
+            if len(words) >= _MIN_LENGTH:
+                found.setdefault(words, {})[file.relative_to(tree).as_posix()] = keyword
     once = sorted(name for name, places in found.items() if len(places) == 1)
-    drawn = random.Random(1).sample(once, NAMES)  # noqa: S311  the same names each time
-    print(f"\n{NAMES} of {len(once):,} classes and functions of {tree.name}: not among the {FIRST}")
-    print("first hits of a search")
-    for title, in_text, with_keyword in (
-        ("for the name", False, False),
-        ("for the name, in text", True, False),
-        ("with its keyword", False, True),
-    ):
-        queries = {
-            f"{found[name][0][0]} {name}" if with_keyword else name: found[name][0][1]
-            for name in drawn
-        }
-        missed = asyncio.run(_missed(open_catalog(tree), queries, in_text=in_text))
-        limit(f"{title} {' '.join(missed)}", len(missed), 0, "names")
-    return f"{found[drawn[0]][0][0]} {drawn[0]}"
+    drawn = random.Random(1).sample(once, DRAWN)  # noqa: S311  the same names each time
+    return {name: (keyword, path) for name in drawn for path, keyword in found[name].items()}
 
 
 async def _missed(catalog: Catalog, queries: dict[str, str], *, in_text: bool) -> list[str]:

@@ -112,9 +112,8 @@ def run(*, quick: bool) -> None:
             runner.run(_blocked(catalog))
             runner.run(catalog.__aexit__())
             _compare_with_index(runner, tree, count, rounds)
-        source = first_hits.source_tree(Path(scratch))
-        query = first_hits.compare(_catalog, source)
-        _compare_new_processes(source, query, rounds)
+        if (source := first_hits.compare(_catalog, Path(scratch))) is not None:
+            _compare_new_processes(*source, rounds)
 
 
 def _compare_with_index(runner: asyncio.Runner, tree: Path, count: int, rounds: int) -> None:
