@@ -14,6 +14,7 @@ from resource_server.catalog.mount import CatalogEntry
 from resource_server.catalog.read_result import ReadItem
 from resource_server.protocol import serialization
 from resource_server.protocol.revisions import Revision
+from resource_server.provider import Content
 
 _SVG = "image/svg+xml"
 """Text to models: no host shows it as an image block."""
@@ -29,12 +30,13 @@ def text_block(text: str) -> bytes:
 def document_block(item: ReadItem, revision: Revision) -> bytes:
     """Return the block of one item of a read.
 
-    A truncated image or sound cannot be shown: it is embedded, marked as truncated.
+    A truncated image or sound cannot be shown: it is embedded, marked as truncated. A chart of some
+    of the rows is whole.
     """
     content = item.content
     annotations = serialization.annotations_of(item.entry)
     marks = b"" if annotations is None else b',"annotations":' + annotations
-    if content is not None and content.truncated is None and isinstance(content.data, bytes):
+    if content is not None and not is_cut(content) and isinstance(content.data, bytes):
         mime_type = content.mime_type or item.entry.resource.mime_type or ""
         block = media_block(content.data, mime_type, revision)
         if block is not None:
@@ -44,6 +46,11 @@ def document_block(item: ReadItem, revision: Revision) -> bytes:
     if not revision.block_annotations:
         marks = b""
     return b'{"type":"resource","resource":%b%b}' % (serialization.body(item), marks)
+
+
+def is_cut(content: Content) -> bool:
+    """Return whether the data is only a part: a chart of some of the rows is a whole picture."""
+    return content.truncated is not None and content.truncated.unit != "rows"
 
 
 def is_media(mime_type: str, revision: Revision) -> bool:

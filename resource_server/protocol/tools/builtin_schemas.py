@@ -194,7 +194,7 @@ QUERY_TABLE_TOOL = Tool(
         max=_TEXT,
         avg=_TEXT,
         limit=_NUMBER,
-        format=_TEXT,
+        format={**_TEXT, "description": "csv, markdown, json; png: groups as a chart"},
     ),
 )
 """Offered where tables are served."""

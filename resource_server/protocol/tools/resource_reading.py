@@ -499,8 +499,12 @@ class _Reader:
         is_media = content_blocks.is_media(mime_type, self._call.revision)
         if is_media and self._range is None:
             whole = content.truncated.total if content.truncated is not None else len(data)
-            if content.truncated is None and len(data) <= self._call.server.limits.tool_media_bytes:
-                return [content_blocks.document_block(item, self._call.revision)]
+            is_cut = content_blocks.is_cut(content)
+            if not is_cut and len(data) <= self._call.server.limits.tool_media_bytes:
+                return [
+                    content_blocks.document_block(item, self._call.revision),
+                    *self._chart(item),
+                ]
             size = "" if whole is None else f"{whole} bytes, "
             return [content_blocks.text_block(f"[{size}too long to be shown by a tool]")]
         first, last, total, data = self._bytes_of(content, data)
@@ -522,6 +526,16 @@ class _Reader:
         item = ReadItem(item.uri, item.entry, content)
         blocks = [content_blocks.document_block(item, self._call.revision)]
         return [*blocks, content_blocks.text_block(notice)] if notice else blocks
+
+    def _chart(self, item: ReadItem) -> list[bytes]:
+        """Return the line of text beside the picture of a chart; none beside another picture."""
+        if not self._pages or "format" not in self._parameters:
+            return []
+        truncated = None if item.content is None else item.content.truncated
+        if truncated is not None and item.next_uri is not None:
+            return [content_blocks.text_block(self._read_on(truncated, item.next_uri))]
+        numbers = {"uri": self._with({**self._parameters, "format": "csv"})}
+        return [content_blocks.text_block(f"[Its numbers: {self._name}{_json(numbers)}]")]
 
     def _bytes_of(self, content: Content, data: bytes) -> tuple[int, int | None, int | None, bytes]:
         """Return the first and last offset asked for, the size of the document, and the bytes."""

@@ -542,6 +542,8 @@ class Database:
             page = pages.RowPage(
                 "Result", pages.query_columns(found.columns), found.rows, found.more
             )
+            if "format" in arguments:
+                return await self._documents.chart_result(page, budget=request.budget)
             return self._documents.table_result(page, budget=request.budget)
         return await self._documents.call_query(name, arguments, budget=request.budget)
 

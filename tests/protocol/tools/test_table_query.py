@@ -34,7 +34,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
         database.executescript(SQL)
     database.close()
     tables = {"orders": TableOptions(columns=ColumnOptions(mask={"card": "last4"}))}
-    shop = Database(f"sqlite:///{tmp_path / 'shop.db'}", tables=tables)
+    shop = Database(f"sqlite:///{tmp_path / 'shop.db'}", tables=tables, sql=True)
     server = await server_of(shop)
     async with server.catalog:
         yield Wire(server, LATEST)
@@ -151,3 +151,29 @@ async def test_it_is_offered_only_where_tables_are_served(wire: Wire) -> None:
     assert "query_table" in await offered(wire)
     folder = Wire(await server_of(Tree({"a.txt": "tea"})), LATEST)
     assert "query_table" not in await offered(folder)
+
+
+async def test_groups_as_png_are_an_image_and_one_line_of_text(wire: Wire) -> None:
+    asked = {"uri": "test://one/orders", "by": "status", "format": "png"}
+    whole = await called(wire, "query_table", LATEST, **asked)
+    image, line = whole["content"]
+    assert (image["type"], image["mimeType"]) == ("image", "image/png")
+    assert line["text"] == (
+        '[Its numbers: read_resource {"uri":"test://one/orders/~summary?by=status&format=csv"}]'
+    )
+    image, line = (await called(wire, "query_table", LATEST, **asked, limit=2))["content"]
+    assert image["type"] == "image"
+    assert line["text"].startswith("[More follows. Read on: read_resource ")
+    of_rows = await called(wire, "query_table", LATEST, uri="test://one/orders", format="png")
+    assert "json, columns, csv, markdown" in refusal(of_rows)
+    masked = await called(wire, "query_table", LATEST, **{**asked, "by": "card"})
+    assert "is masked" in refusal(masked)
+
+
+async def test_a_statement_as_png_is_an_image_with_its_rows_as_structured_data(wire: Wire) -> None:
+    sql = "select status, count(*) as n from orders group by status order by n desc"
+    found = await called(wire, "query_database", LATEST, sql=sql, format="png")
+    image, line = found["content"]
+    assert (image["type"], image["mimeType"]) == ("image", "image/png")
+    assert line["text"] == "[A chart of all 3 rows; their numbers: the same without format]"
+    assert found["structuredContent"]["rows"][0] == ["paid", 2]

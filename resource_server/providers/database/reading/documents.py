@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Format, Link, Path, Resource, Truncation
-from resource_server.provider.tools import TextBlock, ToolResult
+from resource_server.provider.tools import MediaBlock, TextBlock, ToolResult
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -502,6 +502,16 @@ class Documents:
         structured["note"] = REST
         return ToolResult([TextBlock(f"{table.markdown}\n{REST}\n")], structured)
 
+    async def chart_result(self, page: pages.RowPage, *, budget: int) -> ToolResult:
+        """Return rows as structured data and as the picture of their chart."""
+        chart = charts.write_chart(page, max_bytes=self._limits.bytes)
+        picture = await _picture(Content(chart.text), "png")
+        shown = "all" if not chart.more else "the first"
+        line = f"[A chart of {shown} {chart.rows} rows; their numbers: the same without format]"
+        block = MediaBlock(cast("bytes", picture.data), "image/png")
+        structured = self.table_result(page, budget=budget).structured
+        return ToolResult([block, TextBlock(line)], structured)
+
     async def _result(
         self, name: str, given: Mapping[str, Any], read: ParameterReader
     ) -> pages.RowPage:
@@ -624,12 +634,13 @@ async def _drawn(document: FetchedDocument, format: str) -> FetchedDocument:
     """Return a chart as a picture where that is its format."""
     if format not in charts.FORMATS or format == charts.VEGA_LITE.name:
         return document
+    return document._replace(content=await _picture(document.content, format))
+
+
+async def _picture(specification: Content, format: str) -> Content:
     from anyio import to_thread
 
-    content = await to_thread.run_sync(
-        charts.draw, document.content, format, abandon_on_cancel=True
-    )
-    return document._replace(content=content)
+    return await to_thread.run_sync(charts.draw, specification, format, abandon_on_cancel=True)
 
 
 def format_of(query: Mapping[str, str], *, has_charts: bool = False) -> str:

@@ -31,6 +31,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.reflection import TableName, folded
 from resource_server.providers.database.engines.slots import Slots
+from resource_server.providers.database.formats import charts
 from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.declared import (
@@ -77,6 +78,9 @@ _MAX_NAMED: Final = 3
 _NAME: Final = re.compile(r'"[^"]*"|`[^`]*`|\[[^\]]*\]|\w+')
 
 
+_CHART: Final = {"enum": ["png"], "description": "A chart"}
+
+
 def sql_tool(title: str) -> Tool:
     """Return the definition of the tool; `title` is what a model knows of the database."""
     return Tool(
@@ -89,6 +93,7 @@ def sql_tool(title: str) -> Tool:
                 "sql": {"type": "string", "description": "With :name for parameters"},
                 "parameters": {"type": "object"},
                 "limit": {"type": "integer", "minimum": 1, "description": "Rows; default 100"},
+                **({"format": _CHART} if charts.has_pictures() else {}),
             },
             "required": ["sql"],
             "additionalProperties": False,
