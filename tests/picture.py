@@ -1,4 +1,4 @@
-"""The picture of the README: a terminal in which the program runs; `python -m tests.picture`."""
+"""The pictures of the docs: a terminal, and the explorer; `python -m tests.picture`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape, unescape
+
+from tests.explorer import pictures
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs/terminal.svg"
@@ -97,3 +99,5 @@ def draw(text: str) -> str:
 
 if __name__ == "__main__":
     PICTURE.write_text(draw(recorded()), "utf-8")
+    if pictures.CHROMIUM is not None:
+        pictures.draw()

@@ -22,6 +22,7 @@ from resource_server.manifest import http, model, prompts
 from resource_server.manifest.load import SECTIONS, load
 from resource_server.manifest.typed_options import options_of
 from tests import picture, reference
+from tests.explorer import pictures
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
@@ -271,6 +272,12 @@ def test_a_generated_section_is_up_to_date(section: str) -> None:
 def test_the_picture_shows_what_the_program_prints() -> None:
     # `python -m tests.picture` draws it.
     assert picture.shown() == picture.plain(picture.recorded())
+
+
+def test_there_is_a_picture_of_every_view_in_every_look() -> None:
+    # `python -m tests.picture` takes them.
+    views = {f"{view}-{look.name}.png" for view in pictures.VIEWS for look in pictures.LOOKS}
+    assert {each.name for each in pictures.FOLDER.iterdir()} == {*views, "explorer.png"}
 
 
 def test_the_readme_is_short() -> None:

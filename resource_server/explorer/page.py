@@ -25,7 +25,7 @@ from resource_server.explorer.addresses import (
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
 
-ASSETS = ("explorer.css", "explorer.js", "live.js")
+ASSETS = ("explorer.css", "explorer.js", "live.js", "icon.svg")
 
 _UNITS = ("KB", "MB", "GB", "TB")
 _INVISIBLE = re.compile(

@@ -9,7 +9,7 @@ from resource_server.explorer.document_page import show_document
 from resource_server.explorer.folder_page import show_folder
 from resource_server.explorer.page import Page
 from resource_server.explorer.results import Metadata
-from resource_server.explorer.table_page import show_row, show_table
+from resource_server.explorer.table_page import ROWS, show_row, show_table
 from resource_server.protocol.in_process_client import ErrorReply
 
 
@@ -23,11 +23,13 @@ async def show_resource(page: Page) -> Response:
     found = await results.metadata(page.client, uri.partition("?")[0])
     if found.is_collection:
         if "table" in found.details:
-            return await show_table(page, f"{found.uri}/~rows{page.parameters}", found, found)
+            return await show_table(page, f"{found.uri}/{ROWS}{page.parameters}", found, found)
         return await show_folder(page, uri, found)
     table = await _table_of(page, found)
     if found.format("columns") is not None:
-        return await show_table(page, uri, found, table)
+        # A summary of a table has columns of its own.
+        is_whole = table is not None and found.uri == f"{table.uri}/{ROWS}"
+        return await show_table(page, uri, found, table if is_whole else None)
     if table is not None and found.mime_type == "application/json":
         (content, *_) = await results.contents(page.client, uri)
         return await show_row(page, uri, content, table)

@@ -16,6 +16,7 @@ from resource_server.explorer.page import Page
 from resource_server.explorer.results import Content, Metadata
 from resource_server.protocol.in_process_client import ErrorReply
 
+ROWS = "~rows"
 OPERATORS = {
     "eq": "=",
     "ne": "≠",
@@ -29,7 +30,7 @@ OPERATORS = {
 }
 """Operators of filters, as people read them."""
 
-_ROWS, _SCHEMA, _SUMMARY = "~rows", "~schema", "~summary"
+_SCHEMA, _SUMMARY = "~schema", "~summary"
 _WHERE = "where."
 _CELL = 200
 """Characters of a value, at most; the page of the row has the whole."""
@@ -88,6 +89,8 @@ class Facet(NamedTuple):
     column: str
     values: Sequence[tuple[str, int, str, bool]]
     """Value, rows, URI with this filter or without it, whether it is filtered by."""
+    summary: str
+    """URI of its counts, as a table with a chart."""
 
 
 class _Schema(NamedTuple):
@@ -133,6 +136,7 @@ async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | No
         next_uri=_next(uri, data),
         first_uri=with_parameters(uri, {"after": None}) if "after" in query else None,
         exports=_exports(content),
+        chart=content.format("svg"),
         operators=OPERATORS,
         can_sort=table is not None,
         all_columns=list(schema.columns.values()),
@@ -242,11 +246,11 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
     parameter = f"{_WHERE}{name}"
     others = {key: value for key, value in query.items() if key.startswith(_WHERE)}
     others.pop(parameter, None)
-    asked = {**others, "by": name, "sort": "-count", "limit": str(_MAX_GROUPS + 1)}
+    counted = {**others, "by": name, "sort": "-count"}
+    summary = f"{schema.table}/{_SUMMARY}"
+    asked = {**counted, "limit": str(_MAX_GROUPS + 1)}
     try:
-        (content, *_) = await results.contents(
-            page.client, uris.with_query(f"{schema.table}/{_SUMMARY}", asked)
-        )
+        (content, *_) = await results.contents(page.client, uris.with_query(summary, asked))
     except ErrorReply:
         return None
     groups = msgspec.json.decode(content.text or "{}").get("rows", ())
@@ -276,7 +280,7 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
                 is_chosen,
             )
         )
-    return Facet(name, values)
+    return Facet(name, values, uris.with_query(summary, counted))
 
 
 async def _labels(
@@ -313,7 +317,7 @@ async def _labels_of(page: Page, table: str, keys: set[str]) -> Mapping[str, str
             "cell": "60",
         }
         (content, *_) = await results.contents(
-            page.client, uris.with_query(f"{table}/{_ROWS}", asked)
+            page.client, uris.with_query(f"{table}/{ROWS}", asked)
         )
     except ErrorReply:
         return {}
@@ -367,7 +371,8 @@ def _count(table: Metadata | None, query: Mapping[str, str]) -> str | None:
     if count is None or any(name.startswith(_WHERE) for name in query):
         return None
     number = f"{count:,} row" if count == 1 else f"{count:,} rows"
-    return number if facts.get("rowCountKind") == "exact" else f"about {number}"
+    words = {"estimate": "about ", "atLeast": "at least "}
+    return words.get(facts.get("rowCountKind", ""), "") + number
 
 
 def _next(uri: str, data: Mapping[str, Any]) -> str | None:

@@ -117,6 +117,16 @@ def test_a_mistake_in_the_address_is_named(program: Program) -> None:
 
 
 def test_a_hidden_table_answers_as_one_that_does_not_exist(program: Program) -> None:
-    hidden, missing = (opened(program, f"sqlite://shop/{name}") for name in ("secrets", "nothing"))
+    hidden, missing = (opened(program, f"sqlite://shop/{name}") for name in ("secrets", "nosuch"))
     assert hidden.status == missing.status == 404
-    assert hidden.body == missing.body.replace(b"nothing", b"secrets")
+    assert hidden.body == missing.body.replace(b"nosuch", b"secrets")
+
+
+def test_a_summary_is_a_table_with_a_chart(program: Program) -> None:
+    facet = link(opened(program, ORDERS), r"~summary\?by=status")
+    page = fetched(program, facet)
+    assert "open 40 paid 40 sent 40" in text_of(page)
+    [picture] = Elements(page).named("img")
+    chart = fetched(program, picture["src"] or "")
+    assert chart.headers["content-type"] == "image/svg+xml"
+    assert chart.headers["content-security-policy"] == "sandbox; default-src 'none'"
