@@ -18,9 +18,11 @@ from resource_server.providers.database.options import (
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
-from resource_server.runtime.timing import Timing
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import Wire, server_of
+from tests.providers.database.served import timed_database
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -42,13 +44,13 @@ TABLES: dict[str, TableOptions | Literal[False]] = {
 }
 
 
-def shop(path: Path, **options: Any) -> Database:
+def shop(path: Path, *, timing: Timing = DEFAULT_TIMING, **options: Any) -> Database:
     if not (path / "shop.db").exists():
         with sqlite3.connect(path / "shop.db") as database:
             database.executescript(SQL)
         database.close()
     given: dict[str, Any] = {"tables": TABLES, "sql": True, **options}
-    return Database(f"sqlite:///{path / 'shop.db'}", **given)
+    return timed_database(timing, url=f"sqlite:///{path / 'shop.db'}", **given)
 
 
 @pytest.fixture
@@ -170,9 +172,7 @@ async def test_a_statement_beyond_its_deadline_ends(tmp_path: Path) -> None:
 
 
 async def test_a_caller_who_sends_many_statements_is_told_to_wait(tmp_path: Path) -> None:
-    provider = shop(tmp_path)
-    provider.timing = Timing(statement_interval_s=60)
-    server = await server_of(provider)
+    server = await server_of(shop(tmp_path, timing=Timing(statement_interval_s=PATIENCE_S * 60)))
     async with server.catalog:
         wire = Wire(server, LATEST)
         for _ in range(30):
