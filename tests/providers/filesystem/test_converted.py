@@ -281,6 +281,14 @@ def mounted(folder: Path, section: str, written: str) -> Filesystem:
     assert isinstance(spec.use, str)
     provider = load_provider(spec, load(manifest), allow_plugins=False)
     assert isinstance(provider, Filesystem)
+    provider.timing = PATIENT
+    return provider
+
+
+def unhurried(folder: Path, **options: Any) -> Filesystem:
+    """Serve a folder; a search waits for each conversion, on a busy machine, too."""
+    provider = Filesystem(folder, **options)
+    provider.timing = PATIENT
     return provider
 
 
@@ -325,7 +333,7 @@ async def test_a_client_completes_the_format_of_a_template(folder: Path) -> None
 async def test_converted_text_is_searched_with_the_place_of_each_line(
     folder: Path, word: str
 ) -> None:
-    found = await Filesystem(folder).search(
+    found = await unhurried(folder).search(
         SearchRequest(text=word, where="text"), below=(), after=None, limit=10, deadline=10**9
     )
     lines = [(hit.resource.name, line.text) for hit in found.hits for line in hit.lines]
@@ -455,7 +463,7 @@ async def test_binary_bytes_are_no_text_in_any_encoding(tmp_path: Path) -> None:
 async def hits(folder: Path, word: str, **options: Any) -> set[str]:
     """Return the names of the documents with a word in their text."""
     request = SearchRequest(text=word, where="text")
-    found = await Filesystem(folder, **options).search(
+    found = await unhurried(folder, **options).search(
         request, below=(), after=None, limit=10, deadline=10**9
     )
     return {hit.resource.name for hit in found.hits}
@@ -998,7 +1006,7 @@ async def test_the_tool_reads_a_csv_of_70000_rows_to_its_end(tmp_path: Path) -> 
 
 async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(long: Path) -> None:
     found = await settle(
-        Filesystem(long).search(
+        unhurried(long).search(
             SearchRequest(text="row 249999", where="text", files="{rows.csv,log.txt.gz}"),
             below=(),
             after=None,
@@ -1010,7 +1018,7 @@ async def test_a_search_tells_of_a_document_that_it_does_not_reach_the_end_of(lo
     assert [gap.path for gap in found.unsearched] == [("log.txt.gz",)]
     recoded = SearchRequest(text="Ende für heute", where="text", files="latin.txt")
     found = await settle(
-        Filesystem(long).search(
+        unhurried(long).search(
             recoded, below=(), after=None, limit=5, deadline=time.monotonic() + PATIENCE_S
         )
     )
@@ -1029,7 +1037,7 @@ async def test_a_document_searched_alone_is_searched_to_its_end(
     long: Path, name: str, query: str, line: int
 ) -> None:
     found = await settle(
-        Filesystem(long).search(
+        unhurried(long).search(
             SearchRequest(text=query, where="text"),
             below=(name,),
             after=None,
@@ -1047,7 +1055,7 @@ INVOICES = pdf(*[f"INV-{number:05}" for number in range(300)])
 async def test_page_251_of_300_is_found_in_the_folder_and_in_the_document(tmp_path: Path) -> None:
     (tmp_path / "manual.pdf").write_bytes(INVOICES)
     os.utime(tmp_path / "manual.pdf", (1, 1))
-    wire = Wire(await server_of(Filesystem(tmp_path), timing=PATIENT), LATEST)
+    wire = Wire(await server_of(unhurried(tmp_path)), LATEST)
     for uri in ({"uri": "test://one/manual.pdf"}, {}):
         result = await called(wire, "search_resources", LATEST, query="INV-00250", **uri)
         assert words(result).splitlines()[2].endswith(": [page 251] INV-00250")
@@ -1058,7 +1066,7 @@ async def test_a_search_names_documents_with_pictures_in_the_place_of_text(tmp_p
     (tmp_path / "book.pdf").write_bytes(pdf("The needle", SCAN, ""))
     (tmp_path / "other.pdf").write_bytes(pdf("The needle", ""))
     (tmp_path / "scan.pdf").write_bytes(pdf(SCAN, SCAN))
-    wire = Wire(await server_of(Filesystem(tmp_path), timing=PATIENT), LATEST)
+    wire = Wire(await server_of(unhurried(tmp_path)), LATEST)
     result = await called(wire, "search_resources", LATEST, query="needle")
     assert words(result).splitlines()[0] == (
         "2 matches in 2 of 3 documents; not searched: book.pdf (partly pictures without text), "
@@ -1158,7 +1166,7 @@ async def test_tools_read_mail_and_notebooks_as_they_are_searched(tmp_path: Path
     cell: dict[str, Any] = {"cell_type": "markdown", "metadata": {}, "source": ["Größe"]}
     notebook: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
     (tmp_path / "b.ipynb").write_text(json.dumps(notebook))
-    wire = Wire(await server_of(Filesystem(tmp_path)), LATEST)
+    wire = Wire(await server_of(unhurried(tmp_path)), LATEST)
     found = await called(wire, "search_resources", LATEST, query="Größe")
     places = {
         "a.eml": re.search(r"(\d+): - Subject: Größe", words(found)),
