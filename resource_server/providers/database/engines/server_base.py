@@ -130,6 +130,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         self._tasks: set[asyncio.Task[None]] = set()
         self._users = 0
         """Number of openers: the whole database, and each narrowed part of it."""
+        self._is_closed = False
         self._commits = SharedCommits(self._watch_commits)
 
     @property
@@ -154,6 +155,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
             MountUnavailable: it cannot.
         """
         self._users += 1
+        self._is_closed = False
         try:
             await self._run(self._probe, within=self.open_timeout_s)
         except DeadlineExceeded:
@@ -164,6 +166,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         self._users = max(self._users - 1, 0)
         if self._users:
             return
+        self._is_closed = True
         try:
             await self._end_statements()
             idle = [*self._pool.drain(), *self._author_pool.drain()]
@@ -398,6 +401,8 @@ class ServerEngine(Engine, QueryEngine, ABC):
         try:
             async with deadline:
                 self._deadlines.add(deadline)
+                if self._is_closed:  # a watch that ends later would open a connection again
+                    raise ResourceBusy("the database is closed")
                 await _acquire_all(needed, held)
                 waiting = False
                 return await self._run_on_connection(pool, held, work, within)

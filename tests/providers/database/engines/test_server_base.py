@@ -21,9 +21,11 @@ from resource_server.providers.database.engines.server_base import POOL_SIZE, Sh
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
 from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.served import timed_database
 from tests.providers.database.servers import PATIENCE_S, proxy_to, with_parts
 from tests.waiting import until
 
@@ -90,6 +92,16 @@ async def test_connections_are_kept_until_the_last_caller_has_left(owner: Owner,
             await part.list((), after=None, limit=9)
             kept = await connections(owner)
         assert await connections(owner) == kept > before
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_closed_database_opens_no_connection(owner: Owner, url: str) -> None:
+    database = timed_database(Timing(schema_cache_s=0.0), url=url)
+    for _ in range(2):
+        async with database:
+            await database.list((), after=None, limit=9)
+        with pytest.raises(ResourceBusy, match="closed"):
+            await database.list((), after=None, limit=9)
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
