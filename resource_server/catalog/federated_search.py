@@ -40,7 +40,7 @@ from resource_server.provider.search import (
 )
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search import ranking
-from resource_server.search.coverage import FAILED
+from resource_server.search.coverage import FAILED, LATE
 from resource_server.search.name_match import EXACT, OTHER, NameQuery, RankKey
 from resource_server.search.path_glob import FileGlob
 from resource_server.search.text_match import LineQuery, has_expressions
@@ -731,8 +731,9 @@ class _PageSearch:
         log_failure(error, f"searching mount {mount_cursor.mount} failed")
         if mount.name not in self._unavailable:
             self._unavailable.append(mount.name)
+            why = LATE if isinstance(error, DeadlineExceeded) else FAILED
             self._gaps.append(
-                SearchGap(mount.base, f"mount {mount.name}", FAILED, by_itself=True, in_part=True)
+                SearchGap(mount.base, f"mount {mount.name}", why, by_itself=True, in_part=True)
             )
         return None
 

@@ -13,6 +13,7 @@ NOT_TEXT = "not text"
 NOT_READABLE = "not readable"
 TOO_LARGE = "too large"
 FAILED = "failed"
+LATE = "took too long"
 
 _MAX_ENTRIES = 20
 """Maximum resources that are named, and maximum reasons of the others."""

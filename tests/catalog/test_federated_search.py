@@ -323,6 +323,7 @@ async def test_a_mount_that_hangs_affects_no_other_mount() -> None:
     searched = catalog(hanging, Tree({"a": "x"}), timing=HASTY)
     page = await searched.search("a", where="names")
     assert (names(page), page.unavailable, page.next_cursor) == (["m1/a"], ("m0",), None)
+    assert [gap.why for gap in page.unsearched] == ["took too long"]
     page = await searched.search("x", where="text")
     assert (page.unavailable, page.stopped) == (("m0",), True)
     assert names(await searched.search("x", where="text", after=page.next_cursor)) == ["m1/a"]

@@ -221,7 +221,7 @@ def _searched(client: Client, query: str) -> Any:
         arguments = {"query": query, "in": "text"}
         result = client.request("tools/call", name="search_resources", arguments=arguments)
         found.append(result["result"]["structuredContent"])
-        return "next" not in found[-1] and "takes too long" not in json.dumps(found[-1])
+        return "next" not in found[-1] and "took too long" not in json.dumps(found[-1])
 
     block_until(had_time)
     return found[-1]
