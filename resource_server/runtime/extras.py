@@ -24,7 +24,7 @@ Extra: TypeAlias = Literal[
 PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
     {
         "auth": {"pyjwt": "jwt", "cryptography": "cryptography"},
-        "charts": {"vl-convert-python": "vl_convert"},
+        "charts": {"pillow": "PIL", "vl-convert-python": "vl_convert"},
         "documents": {
             "chardet": "chardet",
             "duckdb": "duckdb",
