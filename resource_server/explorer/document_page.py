@@ -10,7 +10,7 @@ from starlette.responses import Response
 from resource_server import media_types, uris
 from resource_server.explorer import results
 from resource_server.explorer.addresses import with_parameters
-from resource_server.explorer.markup import highlighted, rendered_markdown
+from resource_server.explorer.markup import rendered_markdown, source_lines
 from resource_server.explorer.page import Page
 from resource_server.explorer.results import Content, Metadata
 from resource_server.protocol.in_process_client import ErrorReply
@@ -46,7 +46,6 @@ async def show_document(
         "picture": None,
         "markdown": None,
         "lines": None,
-        "first_line": 1,
         "next_uri": None,
         "notice": None,
         "has_source": False,
@@ -91,13 +90,10 @@ async def _text(page: Page, uri: str, found: Metadata, *, as_source: bool) -> di
             "next_uri": following,
             "has_source": True,
         }
-    lines = highlighted(_bounded(content.text), found.name, found.mime_type)
-    first = query.get("lines", "1").partition("-")[0]
-    return {
-        "lines": lines,
-        "first_line": int(first) if first.isdigit() else 1,
-        "next_uri": following,
-    }
+    begin = query.get("lines", "1").partition("-")[0]
+    first = int(begin) if begin.isdigit() else 1
+    lines = source_lines(_bounded(content.text), found.name, found.mime_type, first)
+    return {"lines": lines, "next_uri": following}
 
 
 def _bounded(text: str) -> str:

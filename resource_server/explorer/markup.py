@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -22,20 +24,23 @@ MAX_HIGHLIGHTED = 400_000
 """Characters of a document whose source is coloured."""
 
 _lexers: Any = lexers  # the options of its functions have no types
+_BETWEEN = "\n\ufdd0\n"
+"""Put between texts that are escaped together; the character is none of Unicode's."""
 _WEB = ("http", "https")
 _TAGS = frozenset(nh3.ALLOWED_TAGS) - {"map", "area"}
 
 
+@lru_cache(maxsize=16)
 def rendered_markdown(text: str, uri: str, root: str) -> Markup:
     """Return Markdown as HTML; links to resources lead to their pages, pictures of the web to it.
 
     `uri` is the document's own, which relative links begin at; `root` the path of the explorer.
     """
     tokens: dict[str, Any] = {"uri": uri, "root": root}
-    html = _parser().render(str(visible_text(text)), tokens)
-    return _trusted(
+    rendered = _parser().render(str(visible_text(text)), tokens)
+    return trusted(
         nh3.clean(
-            html,
+            rendered,
             tags=set(_TAGS),
             attributes={
                 "a": {"href", "title"},
@@ -98,28 +103,49 @@ def _page_of(address: str, env: dict[str, Any], kind: str) -> str | None:
     return f"{env['root']}{kind}{page_address(address)}"
 
 
-def _trusted(html: str) -> Markup:
+def trusted(text: str) -> Markup:
     """Return HTML in which all text of documents is escaped or cleaned."""
-    return Markup(html)  # noqa: S704 - the callers escape or clean
+    return Markup(text)  # noqa: S704 - the callers escape or clean
 
 
-def highlighted(text: str, name: str, media_type: str) -> list[Markup]:
+def escaped(texts: Sequence[str]) -> Sequence[str]:
+    """Return texts as HTML, by one pass over all of them."""
+    whole = _BETWEEN.join(texts)
+    if whole.count(_BETWEEN) >= len(texts):  # one of them has it
+        return [html.escape(str(visible_text(each))) for each in texts]
+    return html.escape(str(visible_text(whole))).split(_BETWEEN)
+
+
+@lru_cache(maxsize=16)
+def source_lines(text: str, name: str, media_type: str, first: int) -> Markup:
+    """Return source code as rows of a table: the number of each line, and its coloured text."""
+    rows = [
+        f'<tr id="L{number}" data-key="{number}"><th scope="row"><a href="#L{number}">{number}</a>'
+        f"</th><td><code>{line}</code></td></tr>"
+        for number, line in enumerate(_highlighted(text, name, media_type), first)
+    ]
+    return trusted("\n".join(rows))
+
+
+def _highlighted(text: str, name: str, media_type: str) -> Sequence[str]:
     """Return the lines of source code as HTML, with a class for each kind of token."""
     lexer = _lexer(name, media_type)
     if lexer is None or len(text) > MAX_HIGHLIGHTED:
-        return [Markup.escape(visible_text(line)) for line in text.splitlines()]
+        return escaped(text.splitlines())
+    tokens = [
+        (STANDARD_TYPES.get(kind) or STANDARD_TYPES.get(kind.parent or kind, ""), value)
+        for kind, value in lex(text, lexer)
+    ]
     lines: list[list[str]] = [[]]
-    for kind, value in lex(text, lexer):
-        style = STANDARD_TYPES.get(kind) or STANDARD_TYPES.get(kind.parent or kind, "")
+    for (style, _), value in zip(tokens, escaped([value for _, value in tokens]), strict=True):
         for at, part in enumerate(value.split("\n")):
             if at:
                 lines.append([])
             if part:
-                escaped = Markup.escape(visible_text(part))
-                lines[-1].append(f'<span class="{style}">{escaped}</span>' if style else escaped)
+                lines[-1].append(f'<span class="{style}">{part}</span>' if style else part)
     if not lines[-1]:
         lines.pop()
-    return [_trusted("".join(line)) for line in lines]
+    return ["".join(line) for line in lines]
 
 
 @cache

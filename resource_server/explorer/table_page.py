@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import html
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 from starlette.responses import Response
 
 from resource_server import uris
 from resource_server.explorer import results
-from resource_server.explorer.addresses import with_parameters
+from resource_server.explorer.addresses import page_address, with_parameters
+from resource_server.explorer.markup import escaped, trusted
 from resource_server.explorer.page import Page
 from resource_server.explorer.results import Content, Metadata
 from resource_server.protocol.in_process_client import ErrorReply
@@ -128,8 +132,8 @@ async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | No
         table=table,
         crumbs=page.crumbs(uri),
         columns=[(column, *_sorting(uri, query, column.name)) for column in columns],
-        rows=[list(_cells(row, columns, schema, labels)) for row in data["rows"]],
-        row_uris=[_row_uri(row, names, schema) for row in data["rows"]],
+        rows=_rows_html(data["rows"], columns, schema, labels, page.root),
+        row_count=len(data["rows"]),
         filters=list(_filters(uri, query)),
         facets=facets,
         count=_count(table, query),
@@ -325,20 +329,48 @@ async def _labels_of(page: Page, table: str, keys: set[str]) -> Mapping[str, str
     return {str(key): str(label) for key, label in rows if label is not None}
 
 
-def _cells(
-    row: Sequence[Any],
+def _rows_html(
+    rows: Sequence[Sequence[Any]],
     columns: Sequence[Column],
     schema: _Schema,
     labels: Mapping[str, Mapping[str, str]],
-) -> Iterator[Cell]:
-    for value, column in zip(row, columns, strict=True):
-        cell = _cell(value, is_number=column.is_number)
-        if column.refers_to is not None and value is not None:
-            cell = cell._replace(
-                link=f"{column.refers_to}/{uris.quote_segment(str(value))}",
-                label=labels.get(column.name, {}).get(str(value)),
-            )
-        yield cell
+    root: str,
+) -> Markup:
+    """Return the rows of the table; a template takes three times as long."""
+    names = [column.name for column in columns]
+    uris_of_rows = [_row_uri(row, names, schema) for row in rows]
+    cells = [
+        _linked(value, column, uri, labels)
+        for row, uri in zip(rows, uris_of_rows, strict=True)
+        for value, column in zip(row, columns, strict=True)
+    ]
+    texts = iter(zip(cells, escaped([cell.text for cell in cells]), strict=True))
+    lines: list[str] = []
+    for number, uri in enumerate(uris_of_rows):
+        lines.append(f'<tr data-key="{html.escape(uri or str(number))}">')
+        lines += [_cell_html(cell, text, root) for cell, text in islice(texts, len(columns))]
+        lines.append("</tr>")
+    return trusted("\n".join(lines))
+
+
+def _linked(
+    value: Any, column: Column, row_uri: str | None, labels: Mapping[str, Mapping[str, str]]
+) -> Cell:
+    """Return a cell with its link: along a foreign key, or to its row from the key."""
+    cell = _cell(value, is_number=column.is_number)
+    if column.refers_to is not None and value is not None:
+        link = f"{column.refers_to}/{uris.quote_segment(str(value))}"
+        return cell._replace(link=link, label=labels.get(column.name, {}).get(str(value)))
+    return cell._replace(link=row_uri) if column.is_key else cell
+
+
+def _cell_html(cell: Cell, text: str, root: str) -> str:
+    style = f' class="{cell.style}"' if cell.style else ""
+    if cell.link is None:
+        return f"<td{style}>{text}</td>"
+    address = html.escape(f"{root}{page_address(cell.link)}")
+    name = f" <small><bdi>{escaped([cell.label])[0]}</bdi></small>" if cell.label else ""
+    return f'<td{style}><a href="{address}">{text}</a>{name}</td>'
 
 
 def _cell(value: Any, *, is_number: bool = False) -> Cell:

@@ -13,6 +13,7 @@ import platform
 from tests.benchmarks import (
     database,
     documents,
+    explorer,
     listing,
     notify,
     over_http,
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "database": database.run,
     "http": over_http.run,
     "documents": documents.run,
+    "explorer": explorer.run,
     "agent": measure.run,
 }
 
