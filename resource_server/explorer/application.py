@@ -105,9 +105,11 @@ class Explorer:
         """Return the path of a request without the proxy's, which it may have kept."""
         return path.removeprefix(self._prefix)
 
-    def sign_in_page(self, message: str, *, takes_tokens: bool) -> SignInPage:
-        """Return the page for signing in; nothing of the manifest is on it."""
-        values = {"message": message, "takes_tokens": takes_tokens}
+    def sign_in_page(
+        self, message: str, *, takes_tokens: bool, issuer: str | None, to: str
+    ) -> SignInPage:
+        """Return the page for signing in; nothing of the manifest but its issuer is on it."""
+        values = {"message": message, "takes_tokens": takes_tokens, "issuer": issuer, "to": to}
         body = rendered("sign_in.html", self.root, "resource-server", visitor=None, **values)
         return SignInPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
 

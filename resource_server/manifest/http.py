@@ -136,6 +136,18 @@ class Auth(Struct, frozen=True, kw_only=True):
         )
 
 
+class ExplorerOptions(Struct, frozen=True, kw_only=True):
+    """This server as a client of its issuer, for the sign-in of people to pages."""
+
+    client_id: Annotated[str, Meta(min_length=1)]
+    """Id under which it is registered at the (first) issuer of `http.auth`."""
+    client_secret: Annotated[str, Meta(min_length=1)] | None = None
+    """Its secret, for a confidential client; take it from an environment variable."""
+
+    def __repr__(self) -> str:
+        return f"ExplorerOptions({self.client_id!r})"
+
+
 class Http(Struct, frozen=True, kw_only=True):
     """Address, authentication and limits of the HTTP server."""
 
@@ -152,9 +164,9 @@ class Http(Struct, frozen=True, kw_only=True):
     """Accepted tokens; by default requests need none."""
     metrics: bool = False
     """Serve `/metrics` to other machines too; with `auth`, they need a token."""
-    explorer: bool | None = None
+    explorer: bool | ExplorerOptions | None = None
     """Serve pages for people at `/`; by default on this machine's own addresses, if the extra
-    `explorer` is installed."""
+    `explorer` is installed. With a `client_id`, people sign in to them at the issuer."""
 
     option_checks: ClassVar[OptionChecks] = {"url": lambda url: _check_url(url)}
 
@@ -166,6 +178,8 @@ class Http(Struct, frozen=True, kw_only=True):
                 "auth: the audience of the issuer's tokens is unknown; "
                 "write 'url' in http, or 'audience' here"
             )
+        if isinstance(self.explorer, ExplorerOptions) and not (auth and auth.issuers):
+            raise ValueError("explorer: client_id is known to no issuer; write 'issuer' in auth")
 
 
 def _check_issuer(issuer: str | tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from resource_server.access import OPEN, Access
 from resource_server.errors import Diagnostic
 from resource_server.manifest.data import DataPath, Positions
-from resource_server.manifest.http import Http, is_published
+from resource_server.manifest.http import ExplorerOptions, Http, is_published
 from resource_server.manifest.prompts import Prompt
 from resource_server.provider import Annotations, ByteSize, Provider
 from resource_server.runtime.option_types import Duration
@@ -243,6 +243,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
         for number, each in enumerate(self.http.auth.tokens if self.http.auth else ()):
             if is_published(each if isinstance(each, str) else each.token):
                 found.append(("http", "auth", "tokens", number))
+        client = self.http.explorer
+        if isinstance(client, ExplorerOptions) and is_published(client.client_secret or ""):
+            found.append(("http", "explorer", "client_secret"))
         if self.server.has_published_key:
             found.append(("server", "key"))
         return [self.positions.problem(path, _PUBLISHED) for path in found]

@@ -16,10 +16,16 @@ from tests.clients.conftest import ROOT, TRANSPORTS
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 
-NEEDS = pytest.mark.skipif(
-    shutil.which("node") is None or not (MODULES / "@modelcontextprotocol").is_dir(),
-    reason="not installed: Node, and npm install --no-package-lock --prefix tests/clients",
-)
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """Return the mark of tests that are skipped without Node and this package."""
+    return pytest.mark.skipif(
+        shutil.which("node") is None or not (MODULES / package).is_dir(),
+        reason="not installed: Node, and npm install --no-package-lock --prefix tests/clients",
+    )
+
+
+NEEDS = needs("@modelcontextprotocol")
 """Of tests that are skipped without them."""
 
 

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from resource_server.errors import ManifestError
-from resource_server.manifest.http import Auth, Http, StaticToken
+from resource_server.manifest.http import Auth, ExplorerOptions, Http, StaticToken
 from resource_server.manifest.load import load
 
 GOOD = "0123456789abcdef"
@@ -195,3 +195,34 @@ def test_invalid_http_options_are_refused_without_revealing_secrets(
     assert (found.line, f"{found.where}: {found.message}") == (2, message)
     for secret in (GOOD, OTHER, WEAK):
         assert secret not in str(found)
+
+
+def test_the_explorer_is_switched_or_a_client_of_the_issuer(tmp_path: pathlib.Path) -> None:
+    assert http(tmp_path, "explorer: true").explorer is True
+    assert http(tmp_path, "explorer: false").explorer is False
+    assert http(tmp_path, "").explorer is None
+    accepted = f"auth: {{issuer: '{ISSUER}', audience: a}}"
+    found = http(
+        tmp_path, f"{accepted}, explorer: {{client_id: pages, client_secret: '${{SECRET}}'}}"
+    )
+    assert found.explorer == ExplorerOptions(client_id="pages", client_secret=GOOD)
+    assert GOOD not in f"{found!r} {found.explorer}"
+    for text, reason in (
+        (f"{accepted}, explorer: {{}}", "'client_id' is missing"),
+        (f"{accepted}, explorer: {{client_id: ''}}", "1 or more characters"),
+        ("explorer: {client_id: pages}", "known to no issuer"),
+        ("explorer: {client_id: pages}, auth: {tokens: ['${SECRET}']}", "known to no issuer"),
+    ):
+        with pytest.raises(ManifestError, match=reason):
+            http(tmp_path, text)
+
+
+def test_a_sample_is_no_secret_of_a_client(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "m.yaml"
+    client = "{client_id: pages, client_secret: change-me}"
+    file.write_text(
+        f"roots: {{a: {{path: .}}}}\n"
+        f"http: {{auth: {{issuer: '{ISSUER}', audience: a}}, explorer: {client}}}\n",
+        "utf-8",
+    )
+    assert "http.explorer.client_secret" in str(load(file).published_secrets[0])

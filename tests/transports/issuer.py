@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -81,6 +83,12 @@ class Issuer:
         """Cleared: it takes requests, and lets them wait."""
         self.answers.set()
         self.news = threading.Condition()
+        self.codes: dict[str, dict[str, str]] = {}
+        """The requests for which codes were issued; each code works once."""
+        self.clients: list[tuple[str | None, str | None]] = []
+        """How its clients authenticated: the header, and the secret in the form."""
+        self.tokens: dict[str, Any] = {}
+        """What its responses to codes have beside, or instead of, good tokens."""
         self.discoverable(f"/.well-known/oauth-authorization-server{path}")
         self.publish(key("one"))
 
@@ -129,6 +137,33 @@ class Issuer:
             "exp": now + 600,
         }
 
+    def sign_in(self, url: str) -> str:
+        """Sign Alice in who comes by this URL; return where she is sent back to."""
+        asked = dict(parse_qsl(urlsplit(url).query))
+        assert url.startswith(f"{self.origin}/authorize?")
+        assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
+        code = f"code {len(self.asked)} {asked['state'][:4]}"
+        self.codes[code] = asked
+        answer = {"code": code, "state": asked["state"], "iss": self.url}
+        return f"{asked['redirect_uri']}?{urlencode(answer)}"
+
+    def redeemed(self, form: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return the tokens for a code; None for one that is not good."""
+        asked = self.codes.pop(form["code"], None)
+        challenge = urlsafe_b64encode(sha256(form["code_verifier"].encode()).digest())
+        if (
+            asked is None
+            or asked["code_challenge"] != challenge.decode().rstrip("=")
+            or any(asked[each] != form[each] for each in ("client_id", "redirect_uri", "resource"))
+        ):
+            return None
+        claims: dict[str, Any] = {"scope": asked["scope"], "aud": asked["resource"]}
+        found: dict[str, Any] = {"access_token": self.token(**claims), "token_type": "Bearer"}
+        if "nonce" in asked:
+            claims = {"scope": None, "aud": asked["client_id"], "nonce": asked["nonce"]}
+            found["id_token"] = self.token(**claims)
+        return found | self.tokens
+
     def count(self, path: str) -> int:
         """Return the number of requests for a path."""
         return self.asked.count(path)
@@ -159,11 +194,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, found if isinstance(found, bytes) else json.dumps(found).encode())
 
     def do_POST(self) -> None:
-        """Issue a token for the requested resource and scope."""
+        """Issue a token for a code, or for the requested resource and scope."""
         body = self.rfile.read(int(self.headers["content-length"])).decode()
         asked = dict(parse_qsl(body))
+        issuer = self.issuer
+        if asked["grant_type"] == "authorization_code":
+            issuer.asked.append(self.path)
+            issuer.clients.append((self.headers["authorization"], asked.get("client_secret")))
+            issuer.answers.wait(20.0)
+            redeemed = issuer.redeemed(asked)
+            status = 500 if issuer.is_down else 400 if redeemed is None else 200
+            self._answer(status, json.dumps(redeemed or {"error": "invalid_grant"}).encode())
+            return
         assert asked["grant_type"] == "client_credentials"
-        token = self.issuer.token(aud=asked["resource"], scope=asked.get("scope"), sub="robot")
+        token = issuer.token(aud=asked["resource"], scope=asked.get("scope"), sub="robot")
         found = {"access_token": token, "token_type": "Bearer", "expires_in": 600}
         self._answer(200, json.dumps(found).encode())
 

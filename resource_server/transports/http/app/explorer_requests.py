@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from resource_server.access import EVERYBODY, Caller
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT
 from resource_server.explorer.application import Explorer
 from resource_server.explorer.page import Endpoint, Visitor
 from resource_server.runtime.rates import RateLimiter
-from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.bodies import Bodies, BodyTooLarge
 from resource_server.transports.http.app.landing_page import (
     HOSTS,
     endpoint_url,
@@ -20,18 +20,30 @@ from resource_server.transports.http.app.landing_page import (
 )
 from resource_server.transports.http.app.request import (
     AsgiMessage,
+    Headers,
     HttpError,
     HttpRequest,
     rate_limited,
 )
+from resource_server.transports.http.auth.page_cookies import SignInFailed
 from resource_server.transports.http.auth.page_sign_in import PageSignIn
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 SIGN_IN = f"{ROOT}sign-in"
+BEGIN = f"{SIGN_IN}/begin"
+RETURN = f"{SIGN_IN}/return"
 SIGN_OUT = f"{ROOT}sign-out"
 
 _OPERATOR = frozenset(("explorer.operator",))
-_UNKNOWN = "This token is not known here, or has expired."
+_READ = ("GET", "HEAD")
+_SIGN_IN_METHODS = {
+    SIGN_IN: (*_READ, "POST"),
+    BEGIN: ("GET",),
+    RETURN: ("GET",),
+    SIGN_OUT: ("POST",),
+}
+_MAX_FORM = 64 * 1024
+"""Maximum bytes of a form with a token."""
 
 
 class ExplorerRequests:
@@ -76,10 +88,10 @@ class ExplorerRequests:
         caller: Caller | None = EVERYBODY
         path = self._explorer.path_of(request.path)
         if self._sign_in is not None and not path.startswith(ASSETS):
-            if path in (SIGN_IN, SIGN_OUT):
-                await self._change_sign_in(request, self._sign_in, signs_in=path == SIGN_IN)
+            if path in _SIGN_IN_METHODS:
+                await self._change_sign_in(request, self._sign_in, path)
                 return
-            caller = self._sign_in.cookies.caller(request)
+            caller = self._sign_in.cookie.contents(request)
         if caller is None:
             await self._ask_to_sign_in(request)
             return
@@ -116,7 +128,7 @@ class ExplorerRequests:
         return caller.may(_OPERATOR)
 
     async def _ask_to_sign_in(self, request: HttpRequest) -> None:
-        if request.method not in ("GET", "HEAD"):
+        if request.method not in _READ:
             raise HttpError(401, "sign in first")
         query: bytes = request.scope.get("query_string", b"")
         raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
@@ -124,40 +136,72 @@ class ExplorerRequests:
         address = f"{self._explorer.root}sign-in?to={quote(wanted, safe='')}"
         await request.exchange.respond(303, headers=[(b"location", address.encode())])
 
-    async def _change_sign_in(
-        self, request: HttpRequest, sign_in: PageSignIn, *, signs_in: bool
-    ) -> None:
+    async def _change_sign_in(self, request: HttpRequest, sign_in: PageSignIn, path: str) -> None:
+        if request.method not in (allowed := _SIGN_IN_METHODS[path]):
+            names = ", ".join(allowed).encode()
+            raise HttpError(405, "the method is not allowed here", [(b"allow", names)])
+        if self._rates and (wait_s := self._rates.take(request.address)):
+            raise rate_limited(wait_s)
         body = await self._bodies.read(request)
-        query = dict(parse_qsl(request.scope.get("query_string", b"").decode("latin-1")))
-        sent = dict(parse_qsl(body.decode("utf-8", "replace")))
-        to = self._destination(query.get("to", ""))
-        if not signs_in:
-            if request.method != "POST":
-                raise HttpError(405, "the method is not allowed here", [(b"allow", b"POST")])
-            await self._redirect(request, self._explorer.root, sign_in.cookies.cleared(request))
+        if len(body) > _MAX_FORM:
+            raise BodyTooLarge(_MAX_FORM)
+        given: bytes = request.scope.get("query_string", b"")
+        query = dict(parse_qsl(given.decode("latin-1"), keep_blank_values=True))
+        message, status, led_to = "", 200, None
+        try:
+            led_to = await self._step(request, sign_in, path, query, body)
+        except SignInFailed as error:
+            message, status = str(error), error.status
+        if led_to is not None:
+            url, cookies = led_to
+            headers = [(b"location", url.encode()), *cookies, (b"cache-control", b"no-store")]
+            await request.exchange.respond(303, headers=headers)
             return
-        caller, message = None, ""
-        if request.method == "POST":
-            caller = await sign_in.verified(sent.get("token", "").strip(), request.address)
-            message = _UNKNOWN
-        elif "code" in query:
-            caller = sign_in.redeem(query["code"])
-            message = "This link has been used, or is of another server."
-        if caller is not None:
-            await self._redirect(request, to, sign_in.cookies.issued(request, caller))
-            return
-        page = self._explorer.sign_in_page(message, takes_tokens=sign_in.takes_tokens)
-        await request.exchange.respond(
-            403 if message else 200,
-            page.body,
-            headers=page.headers,
-            media_type=b"text/html; charset=utf-8",
+        page = self._explorer.sign_in_page(
+            message,
+            takes_tokens=sign_in.takes_tokens,
+            issuer=sign_in.at_issuer and sign_in.at_issuer.issuer,
+            to=query.get("to", ""),
         )
+        media_type = b"text/html; charset=utf-8"
+        respond = request.exchange.respond
+        await respond(status, page.body, headers=page.headers, media_type=media_type)
 
-    async def _redirect(self, request: HttpRequest, to: str, cookie: bytes) -> None:
-        headers = [(b"location", to.encode()), (b"set-cookie", cookie)]
-        headers.append((b"cache-control", b"no-store"))
-        await request.exchange.respond(303, headers=headers)
+    async def _step(
+        self,
+        request: HttpRequest,
+        sign_in: PageSignIn,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes,
+    ) -> tuple[str, Headers] | None:
+        """Return where a step of signing in or out leads, with cookies; None: to the form.
+
+        Raises:
+            SignInFailed: nobody is signed in.
+        """
+        to, caller, at_issuer = query.get("to", ""), None, sign_in.at_issuer
+        if path == SIGN_OUT:
+            return self._explorer.root, sign_in.cookie.cleared(request)
+        cleared: Headers = ()
+        if at_issuer is not None and path == BEGIN:
+            return await at_issuer.begin(request, to, self._return_url(request))
+        if at_issuer is not None and path == RETURN:
+            caller, to = await at_issuer.finish(request, query, self._return_url(request))
+            cleared = at_issuer.cookie.cleared(request)
+        elif request.method == "POST":
+            sent = dict(parse_qsl(body.decode("utf-8", "replace")))
+            caller = await sign_in.verified(sent.get("token", "").strip(), request.address)
+        elif request.method == "GET" and "code" in query:
+            caller = sign_in.redeem(query["code"])
+        if caller is None:
+            return None
+        return self._destination(to), (*sign_in.issued(request, caller), *cleared)
+
+    def _return_url(self, request: HttpRequest) -> str:
+        """Return the address to which an issuer sends a person back."""
+        parts = urlsplit(endpoint_url(request, self._url))
+        return f"{parts.scheme}://{parts.netloc}{self._explorer.root}sign-in/return"
 
     def _destination(self, to: str) -> str:
         """Return where a person goes after signing in: a page of the explorer, and none else."""

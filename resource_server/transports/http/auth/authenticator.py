@@ -54,7 +54,8 @@ class Authenticator:
             (_digest(each.token), Caller(each.subject, frozenset(each.scopes or ())))
             for each in auth.named_tokens
         ]
-        self._verifier = _verifier(auth, resource, timing) if auth.issuers else None
+        self.verifier = _verifier(auth, resource, timing) if auth.issuers else None
+        """Verifies signed tokens."""
         # The least recently verified first.
         self._verified = OrderedDict[bytes, _VerifiedToken]()
 
@@ -111,13 +112,13 @@ class Authenticator:
         return found
 
     async def _verify(self, token: str) -> Caller:
-        if self._verifier is None:
+        if self.verifier is None:
             raise self._resource.refusal(401, "the token is not known here", "invalid_token")
         # Imported here: static tokens work without the library for signed ones.
         from resource_server.transports.http.auth.jwt import InvalidToken
 
         try:
-            return await self._verifier.verify(token)
+            return await self.verifier.verify(token)
         except InvalidToken as error:
             raise self._resource.refusal(401, str(error), "invalid_token") from None
 

@@ -12,9 +12,9 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias, TypeVar, cast
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import jwt
@@ -106,7 +106,7 @@ class IssuerKeys:
                 abandon_on_cancel=True,
                 limiter=self._thread,
             )
-        except KeysUnavailable as error:
+        except IssuerUnavailable as error:
             self._has_failed = True
             pause_s = self._backoff.next_s()
             logger.warning("the keys of %s cannot be fetched: %s", self._issuer, error)
@@ -143,20 +143,34 @@ def _parsed(key: Jwk, algorithm: str) -> jwt.PyJWK | None:
         return None
 
 
-class KeysUnavailable(Exception):
-    """The keys cannot be fetched; the text tells the operator why."""
+class IssuerUnavailable(Exception):
+    """What an issuer has cannot be fetched; the text tells the operator why."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        """The HTTP status of a refusal."""
 
 
-class _Metadata(msgspec.Struct):
+class IssuerMetadata(msgspec.Struct):
+    """The metadata of an issuer (RFC 8414): what is needed of it here."""
+
     issuer: str
     jwks_uri: str
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """The addresses in it that are used."""
+        return (self.jwks_uri,)
+
+
+M = TypeVar("M", bound=IssuerMetadata)
 
 
 class _KeySet(msgspec.Struct):
     keys: list[dict[str, Any]]
 
 
-_decode_metadata = msgspec.json.Decoder(_Metadata).decode
 _decode_key_set = msgspec.json.Decoder(_KeySet).decode
 
 
@@ -166,34 +180,38 @@ def fetch_keys(issuer: str, jwks_url: str | None, timeout_s: float) -> Sequence[
     Blocks, so it runs in a thread.
 
     Raises:
-        KeysUnavailable: they cannot be fetched, or not in time.
+        IssuerUnavailable: they cannot be fetched, or not in time.
     """
     deadline = time.monotonic() + timeout_s
-    url = jwks_url or _jwks_url(issuer, deadline)
+    url = jwks_url or discovered(issuer, IssuerMetadata, deadline).jwks_uri
     try:
-        return _decode_key_set(_get(url, deadline)).keys
+        return _decode_key_set(fetched(url, deadline)).keys
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise KeysUnavailable(f"no key set is at {url}") from None
+        raise IssuerUnavailable(f"no key set is at {url}") from None
 
 
-def _jwks_url(issuer: str, deadline: float) -> str:
-    """Return the address of the keys in the first metadata that is the issuer's own."""
+def discovered(issuer: str, kind: type[M], deadline: float) -> M:
+    """Return the first metadata that is the issuer's own. Blocks.
+
+    Raises:
+        IssuerUnavailable: there is none, or it names an address that is not to be trusted.
+    """
     reasons: list[str] = []
     for url in _metadata_urls(issuer):
         try:
-            metadata = _decode_metadata(_get(url, deadline))
-        except KeysUnavailable as error:
+            metadata = msgspec.json.decode(fetched(url, deadline), type=kind)
+        except IssuerUnavailable as error:
             reasons.append(str(error))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            reasons.append(f"no metadata with keys is at {url}")
+            reasons.append(f"no metadata with what is needed is at {url}")
         else:
             if metadata.issuer != issuer:
                 reasons.append(f"{url} is the metadata of another issuer")
-            elif not _is_as_trustworthy(metadata.jwks_uri, issuer):
-                reasons.append(f"{url} names keys at an address that is not https://")
+            elif not all(_is_as_trustworthy(each, issuer) for each in metadata.urls):
+                reasons.append(f"{url} names an address that is not https://")
             else:
-                return metadata.jwks_uri
-    raise KeysUnavailable("; ".join(reasons))
+                return metadata
+    raise IssuerUnavailable("; ".join(reasons))
 
 
 def _metadata_urls(issuer: str) -> Iterator[str]:
@@ -211,7 +229,7 @@ def _is_as_trustworthy(url: str, issuer: str) -> bool:
 
 
 class _SameOrigin(HTTPRedirectHandler):
-    """Follows redirects within one origin only."""
+    """Follows redirects within one origin only, and none of what was sent in a body."""
 
     def redirect_request(  # noqa: PLR0917 - as the base class has it
         self,
@@ -222,20 +240,27 @@ class _SameOrigin(HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> Request | None:
-        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+        if req.data is not None or urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
             return None
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _get(url: str, deadline: float) -> bytes:
-    """Return the document at a URL.
+def fetched(
+    url: str,
+    deadline: float,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
+    """Return the document at a URL, or the response to a form. Blocks.
 
     Raises:
-        KeysUnavailable: there is none, it is too large, or it does not come in time.
+        IssuerUnavailable: there is none, it is too large, or it does not come in time.
     """
-    request = Request(  # noqa: S310 - both callers have checked the scheme
+    common = {"accept": "application/json", "user-agent": f"resource-server/{__version__}"}
+    request = Request(  # noqa: S310 - all callers have checked the scheme
         url,
-        headers={"accept": "application/json", "user-agent": f"resource-server/{__version__}"},
+        data=None if form is None else urlencode(form).encode(),
+        headers={**common, **(headers or {})},
     )
     try:
         left_s = max(deadline - time.monotonic(), 0.001)
@@ -243,12 +268,12 @@ def _get(url: str, deadline: float) -> bytes:
             return _read(cast("http.client.HTTPResponse", response), deadline)
     except HTTPError as error:
         error.close()
-        raise KeysUnavailable(f"{url} answers {error.code}") from None
+        raise IssuerUnavailable(f"{url} answers {error.code}", error.code) from None
     except TimeoutError:
-        raise KeysUnavailable(f"{url} does not answer in time") from None
+        raise IssuerUnavailable(f"{url} does not answer in time") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise KeysUnavailable(f"{url} cannot be read: {reason}") from None
+        raise IssuerUnavailable(f"{url} cannot be read: {reason}") from None
 
 
 def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:

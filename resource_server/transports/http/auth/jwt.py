@@ -51,6 +51,19 @@ class TokenVerifier:
             InvalidToken: the token is not accepted.
             HttpError: its issuer's keys are unavailable.
         """
+        claims = await self.claims(token, self._audience)
+        # Two issuers may use one subject for different people.
+        subject = f"{claims['iss']}#{claims['sub']}"
+        expires = min(int(claims["exp"]), _MAX_EXPIRY_S) + self._clock_skew_s
+        return Caller(subject, _scopes(claims), float(expires))
+
+    async def claims(self, token: str, audience: str) -> Mapping[str, Any]:
+        """Return the claims of a token for an audience.
+
+        Raises:
+            InvalidToken: the token is not accepted.
+            HttpError: its issuer's keys are unavailable.
+        """
         try:
             unverified = jwt.decode_complete(token, options={"verify_signature": False})
             issuer = unverified["payload"].get("iss")
@@ -60,7 +73,7 @@ class TokenVerifier:
                 key,
                 algorithms=ALGORITHMS,
                 issuer=issuer,
-                audience=self._audience,
+                audience=audience,
                 leeway=self._clock_skew_s,
                 options={
                     "require": ["iss", "exp", "aud", "sub"],
@@ -71,10 +84,7 @@ class TokenVerifier:
             raise InvalidToken(_REASONS.get(type(error), "the token is not valid")) from None
         if not claims["sub"]:
             raise InvalidToken("the token lacks a required claim")
-        # Two issuers may use one subject for different people.
-        subject = f"{issuer}#{claims['sub']}"
-        expires = min(int(claims["exp"]), _MAX_EXPIRY_S) + self._clock_skew_s
-        return Caller(subject, _scopes(claims), float(expires))
+        return claims
 
     async def _key(self, header: Mapping[str, Any], issuer: object) -> jwt.PyJWK:
         keys = self._keys.get(issuer) if isinstance(issuer, str) else None

@@ -1,82 +1,92 @@
-"""Cookies of people who have signed in to pages: signed, without a token, for pages only."""
+"""Signed cookies for pages: who has signed in, or is about to; the server keeps nothing."""
 
 from __future__ import annotations
 
 import hmac
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
 from hashlib import sha256
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from resource_server.access import Caller
-from resource_server.runtime.server_key import ServerKey
-from resource_server.transports.http.app.request import HttpRequest
+from resource_server.transports.http.app.request import Headers, HttpRequest
 
-LIFETIME_S = 12 * 3600
-"""How long a person stays signed in, if the token does not expire before."""
-MAX_COOKIE = 8 * 1024
-
-_PURPOSE = "explorer cookie"
+MAX_COOKIE = 4096
+"""Maximum bytes of a cookie with its name: browsers drop a longer one, and say nothing."""
 
 
-class _Contents(msgspec.Struct, array_like=True):
-    subject: str | None
-    scopes: frozenset[str] | None
-    expires: float
+class _Expiring(Protocol):
+    @property
+    def expires(self) -> float | None:
+        """In seconds since the epoch; None in no cookie."""
+        ...
 
 
-class PageCookies:
-    """Issues and reads the cookies of one server.
+T = TypeVar("T", bound=_Expiring)
 
-    `tokens` are its static tokens: without one of them, the cookies of before are worth nothing.
+
+class SignInFailed(Exception):
+    """Nobody is signed in; the text tells the person why."""
+
+    def __init__(self, reason: str, status: int = 403) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class PageCookie(Generic[T]):
+    """One cookie of one server, with contents of a type, which expire.
+
+    `secret` signs it: as long as it is the same, a cookie is worth something.
     """
 
-    def __init__(self, key: ServerKey, tokens: Iterable[str], *, is_secure: bool) -> None:
-        secret = hmac.new(key.derived(_PURPOSE), digestmod=sha256)
-        for token in sorted(tokens):
-            secret.update(sha256(token.encode()).digest())
-        self._secret = secret.digest()
+    def __init__(self, name: str, kind: type[T], secret: bytes, *, is_secure: bool) -> None:
+        self._name = name
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+        self._secret = secret
         self._is_secure = is_secure
 
-    def caller(self, request: HttpRequest) -> Caller | None:
-        """Return the caller whom a request's cookie names; None without a valid one."""
-        value = _cookies(request).get(self._name(request))
+    def contents(self, request: HttpRequest) -> T | None:
+        """Return what a request's cookie has; None without a valid one."""
+        value = _cookies(request).get(self._name_for(request))
         if value is None or len(value) > MAX_COOKIE:
             return None
         encoded, _, signature = value.partition(".")
         if not hmac.compare_digest(self._signature(encoded), signature.encode("latin-1")):
             return None
-        contents = msgspec.msgpack.decode(urlsafe_b64decode(encoded), type=_Contents)
-        if contents.expires <= time.time():
+        try:
+            contents = self._decode(urlsafe_b64decode(encoded))
+        except msgspec.DecodeError:  # of another version
             return None
-        return Caller(contents.subject, contents.scopes, contents.expires)
+        return contents if (contents.expires or 0) > time.time() else None
 
-    def issued(self, request: HttpRequest, caller: Caller) -> bytes:
-        """Return the value of `Set-Cookie` for a caller."""
-        until = time.time() + LIFETIME_S
-        expires = min(until, caller.expires or until)
-        contents = _Contents(caller.subject, caller.scopes, expires)
+    def issued(self, request: HttpRequest, contents: T) -> Headers:
+        """Return the header that sets the cookie.
+
+        Raises:
+            SignInFailed: browsers would not keep it.
+        """
         encoded = urlsafe_b64encode(msgspec.msgpack.encode(contents)).decode()
         value = f"{encoded}.{self._signature(encoded).decode()}"
-        return self._set(request, value, int(expires - time.time()))
+        if len(self._name_for(request)) + len(value) > MAX_COOKIE:
+            raise SignInFailed("The token has more scopes than a cookie has room for.")
+        return self._set(request, value, int((contents.expires or 0) - time.time()))
 
-    def cleared(self, request: HttpRequest) -> bytes:
-        """Return the value of `Set-Cookie` that removes the cookie."""
+    def cleared(self, request: HttpRequest) -> Headers:
+        """Return the header that removes the cookie."""
         return self._set(request, "", 0)
 
-    def _set(self, request: HttpRequest, value: str, seconds: int) -> bytes:
+    def _set(self, request: HttpRequest, value: str, seconds: int) -> Headers:
         secure = "; Secure" if self._is_secure else ""
         attributes = f"Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-        return f"{self._name(request)}={value}; {attributes}".encode()
+        return ((b"set-cookie", f"{self._name_for(request)}={value}; {attributes}".encode()),)
 
-    def _name(self, request: HttpRequest) -> str:
+    def _name_for(self, request: HttpRequest) -> str:
         """Return the name of the cookie; without TLS, other ports of the host share all cookies."""
         if self._is_secure:
-            return "__Host-explorer"
+            return f"__Host-{self._name}"
         port = (request.header(b"host") or "").rpartition(":")[2]
-        return f"explorer-{port if port.isdigit() else 80}"
+        return f"{self._name}-{port if port.isdigit() else 80}"
 
     def _signature(self, encoded: str) -> bytes:
         digest = hmac.new(self._secret, encoded.encode("latin-1"), sha256).digest()

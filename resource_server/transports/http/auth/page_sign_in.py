@@ -1,50 +1,123 @@
-"""Sign-in of people to pages: by a token, or by the code of a link that works once."""
+"""Sign-in of people to pages: by a token, at an issuer, or by a link that works once."""
 
 from __future__ import annotations
 
 import hmac
+import time
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from resource_server.access import EVERYBODY, Caller
-from resource_server.transports.http.app.request import HttpError
-from resource_server.transports.http.auth.page_cookies import PageCookies
+from resource_server.manifest.http import Auth, ExplorerOptions, Http
+from resource_server.runtime.server_key import ServerKey
+from resource_server.runtime.timing import Timing
+from resource_server.transports.http.app.request import Headers, HttpError, HttpRequest
+from resource_server.transports.http.auth.authenticator import Authenticator
+from resource_server.transports.http.auth.page_cookies import PageCookie, SignInFailed
+from resource_server.transports.http.auth.protected_resource import ProtectedResource
+
+if TYPE_CHECKING:
+    from resource_server.transports.http.auth.issuer_sign_in import IssuerSignIn
+
+LIFETIME_S = 12 * 3600
+"""How long a person stays signed in, if the token does not expire before."""
 
 
 class PageSignIn:
-    """Signs people in: by a token, or by the code of a link that works once.
+    """Signs people in: by a token, at an issuer, or by the code of a link that works once.
 
     `verify` returns the caller of a token sent from an address, or raises `HttpError`.
     """
 
     def __init__(
         self,
-        cookies: PageCookies,
+        cookie: PageCookie[Caller],
         verify: Callable[[str, str], Awaitable[Caller]] | None,
         code: str | None = None,
+        at_issuer: IssuerSignIn | None = None,
     ) -> None:
-        self.cookies = cookies
+        self.cookie = cookie
         self.takes_tokens = verify is not None
+        self.at_issuer = at_issuer
         self._verify = verify
         self._code = code
 
-    def redeem(self, code: str) -> Caller | None:
-        """Return the caller of a link; its code is worth nothing afterwards."""
+    def redeem(self, code: str) -> Caller:
+        """Return the caller of a link; its code is worth nothing afterwards.
+
+        Raises:
+            SignInFailed: it is worth nothing already.
+        """
         if self._code is None or not hmac.compare_digest(self._code.encode(), code.encode()):
-            return None
+            raise SignInFailed("This link has been used, or is of another server.")
         self._code = None
         return EVERYBODY
 
-    async def verified(self, token: str, address: str) -> Caller | None:
-        """Return the caller of a token; None for one that is not valid.
+    async def verified(self, token: str, address: str) -> Caller:
+        """Return the caller of a token.
 
         Raises:
+            SignInFailed: it is not valid.
             HttpError: 429 after too many invalid tokens, 503 while keys are not available.
         """
-        if self._verify is None:
-            return None
         try:
-            return await self._verify(token, address)
+            if self._verify is not None:
+                return await self._verify(token, address)
         except HttpError as error:
-            if error.status in (400, 401, 403):
-                return None
-            raise
+            if error.status not in (400, 401, 403):
+                raise
+        raise SignInFailed("This token is not known here, or has expired.")
+
+    def issued(self, request: HttpRequest, caller: Caller) -> Headers:
+        """Return the header with the cookie of a caller, which ends with the token.
+
+        Raises:
+            SignInFailed: the caller has too many scopes for a cookie.
+        """
+        until = time.time() + LIFETIME_S
+        return self.cookie.issued(
+            request, caller._replace(expires=min(until, caller.expires or until))
+        )
+
+
+def page_sign_in(
+    options: Http,
+    auth: Auth,
+    resource: ProtectedResource,
+    authenticator: Authenticator,
+    key: ServerKey,
+    *,
+    link_code: str | None,
+    timing: Timing,
+) -> PageSignIn:
+    """Return the sign-in for these options; the code of a link is then the only way."""
+    is_secure = resource.url.startswith("https:")
+    # With other tokens, issuers, scopes or audience, the cookies of before are worth nothing.
+    accepted = msgspec.json.encode((auth, options.url))
+
+    def secret(purpose: str) -> bytes:
+        return hmac.new(key.derived(purpose), accepted, sha256).digest()
+
+    cookie = PageCookie("explorer", Caller, secret("explorer cookie"), is_secure=is_secure)
+    if link_code:
+        return PageSignIn(cookie, None, link_code)
+    at_issuer = None
+    if isinstance(options.explorer, ExplorerOptions):
+        # Imported here: static tokens work without the library for signed ones.
+        from resource_server.transports.http.auth.issuer_sign_in import Begun, IssuerSignIn
+
+        at_issuer = IssuerSignIn(
+            options.explorer,
+            resource,
+            auth.audience or resource.url,
+            authenticator,
+            cookie=PageCookie(
+                "explorer-issuer", Begun, secret("explorer issuer"), is_secure=is_secure
+            ),
+            secret=secret("explorer PKCE"),
+            timing=timing,
+        )
+    return PageSignIn(cookie, authenticator.verified, at_issuer=at_issuer)

@@ -37,6 +37,11 @@ class ProtectedResource(NamedTuple):
         return (self._path, _WELL_KNOWN) if self.issuers else ()
 
     @property
+    def supported_scopes(self) -> list[str]:
+        """The required scopes, then those of mounts."""
+        return [*self.scopes, *sorted(self.mount_scopes().difference(self.scopes))]
+
+    @property
     def _path(self) -> str:
         return _WELL_KNOWN + urlsplit(self.url).path.rstrip("/")
 
@@ -56,7 +61,7 @@ class ProtectedResource(NamedTuple):
             "authorization_servers": list(self.issuers),
             "bearer_methods_supported": ["header"],
         }
-        if supported := [*self.scopes, *sorted(self.mount_scopes().difference(self.scopes))]:
+        if supported := self.supported_scopes:
             metadata["scopes_supported"] = supported
         body = msgspec.json.encode(metadata)
         await request.exchange.respond(200, body, headers=_PUBLIC, media_type=b"application/json")

@@ -27,8 +27,7 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.application import PATH, Application
 from resource_server.transports.http.app.request import RequestObserver, public_prefix
 from resource_server.transports.http.auth.authenticator import Authenticator
-from resource_server.transports.http.auth.page_cookies import PageCookies
-from resource_server.transports.http.auth.page_sign_in import PageSignIn
+from resource_server.transports.http.auth.page_sign_in import page_sign_in
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 from resource_server.transports.http.observability.access_log import AccessLog
 from resource_server.transports.http.observability.tracing import tracing_of
@@ -198,12 +197,15 @@ def application_of(
         limits = options.limits
         rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
         authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
-        cookies = PageCookies(
+        sign_in = page_sign_in(
+            options,
+            options.auth,
+            resource,
+            authenticator,
             key or process_key(),
-            [each.token for each in options.auth.named_tokens],
-            is_secure=(options.url or address.url).startswith("https:"),
+            link_code=link_code,
+            timing=timing,
         )
-        sign_in = PageSignIn(cookies, None if link_code else authenticator.verified, link_code)
     return Application(
         server,
         options,

@@ -307,5 +307,5 @@ def test_a_fetch_from_a_dripping_issuer_times_out(issuer: Issuer) -> None:
     url = f"{issuer.origin}/keys"
     assert jwks.fetch_keys(issuer.url, url, 10.0)
     issuer.drips = True
-    with pytest.raises(jwks.KeysUnavailable, match="in time"):
+    with pytest.raises(jwks.IssuerUnavailable, match="in time"):
         jwks.fetch_keys(issuer.url, url, 0.3)
