@@ -39,11 +39,19 @@ def run(*arguments: str, text: str = "") -> str:
 
 def served(source: Path, method: str, params: dict[str, Any]) -> Any:
     """Return the result of one request over stdio."""
-    lines = "".join(
-        json.dumps({"jsonrpc": "2.0", "id": number, "method": each, "params": value}) + "\n"
-        for number, (each, value) in enumerate((("initialize", HELLO), (method, params)))
-    )
-    return json.loads(run("serve", str(source), text=lines).splitlines()[-1])["result"]
+    command, pipe = [*PROGRAM, "serve", str(source)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        found: dict[str, Any] = {}
+        for number, each in enumerate((("initialize", HELLO), (method, params))):
+            request = {"jsonrpc": "2.0", "id": number, "method": each[0], "params": each[1]}
+            print(json.dumps(request), file=process.stdin, flush=True)
+            # The input stays open: at its end, a slow server gives up what it has not answered.
+            while found.get("id") != number:
+                found = json.loads(next(iter(process.stdout or ())))
+        process.communicate()
+    if "result" not in found:
+        raise SystemExit(f"{method}: {found}")
+    return found["result"]
 
 
 def expect(found: object, wanted: object) -> None:
