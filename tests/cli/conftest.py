@@ -7,6 +7,7 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -316,13 +317,31 @@ def serve(
     *arguments: str | Path, messages: tuple[Mapping[str, Any], ...] = (INITIALIZE, LIST)
 ) -> tuple[int, list[dict[str, Any]], str]:
     """Serve one client that sends `messages`; return the status, the responses and the errors."""
-    done = subprocess.run(
-        serve_command(*arguments),
-        input=json_lines(*messages),
-        capture_output=True,
-        encoding="utf-8",
-        cwd=ROOT,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
+        subprocess.Popen(
+            serve_command(*arguments),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=errors,
+            encoding="utf-8",
+            cwd=ROOT,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers: list[dict[str, Any]] = []
+        with suppress(BrokenPipeError):  # it has refused to start
+            process.stdin.write(json_lines(*messages))
+            process.stdin.flush()
+        # The input stays open: at its end, a slow server gives up what it has not answered.
+        for line in process.stdout:
+            answers.append(json.loads(line))
+            if len(answers) == len(messages):
+                process.stdin.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        status = process.wait(PATIENCE_S)
+        errors.seek(0)
+        return status, answers, errors.read()
