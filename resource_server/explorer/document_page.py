@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anyio import to_thread
 from starlette.responses import Response
 
 from resource_server import media_types, uris
 from resource_server.explorer import results
 from resource_server.explorer.addresses import with_parameters
-from resource_server.explorer.markup import rendered_markdown, source_lines
+from resource_server.explorer.markup import (
+    MAX_MARKDOWN,
+    MAX_SOURCE,
+    rendered_markdown,
+    source_lines,
+)
 from resource_server.explorer.page import Page
-from resource_server.explorer.results import Content, Metadata
+from resource_server.explorer.results import Metadata
 from resource_server.protocol.in_process_client import ErrorReply
 
 RASTERS = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
@@ -23,7 +29,7 @@ PICTURES = RASTERS | {SVG}
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 _RANGES = ("lines", "tail", "bytes", "pages", "rows")
 _MAX_LINES = 2_000
-"""Lines of a page without `lines`."""
+"""Lines of a page, at most."""
 _MAX_LINE = 2_000
 """Characters of a line, at most; the rest is in the download."""
 
@@ -68,9 +74,17 @@ async def _markdown(page: Page, uri: str) -> dict[str, Any]:
         (content, *_) = await results.contents(page.client, uri)
     except ErrorReply as error:
         return {"notice": str(error)}
+    return await _as_html(page, content.text or "", uri, content.truncated.get("next"))
+
+
+async def _as_html(page: Page, text: str, uri: str, following: str | None) -> dict[str, Any]:
+    notice = f"Only the first {MAX_MARKDOWN:,} of {len(text):,} characters are shown."
     return {
-        "markdown": rendered_markdown(content.text or "", uri, page.root),
-        "next_uri": content.truncated.get("next"),
+        "markdown": await to_thread.run_sync(
+            rendered_markdown, text[:MAX_MARKDOWN], uri, page.root
+        ),
+        "next_uri": following,
+        "notice": notice if len(text) > MAX_MARKDOWN else None,
     }
 
 
@@ -78,29 +92,45 @@ async def _text(page: Page, uri: str, found: Metadata, *, as_source: bool) -> di
     query = uris.parse(uri).query
     is_part = any(name in query for name in _RANGES)
     is_markdown = found.mime_type in _MARKDOWN and not as_source and not is_part
-    asked = uri if is_part or is_markdown else with_parameters(uri, {"lines": f"1-{_MAX_LINES}"})
-    content: Content
-    (content, *_) = await results.contents(page.client, asked)
+    has_lines = not is_part and not is_markdown
+    try:
+        asked = with_parameters(uri, {"lines": f"1-{_MAX_LINES}"}) if has_lines else uri
+        (content, *_) = await results.contents(page.client, asked)
+    except ErrorReply:
+        if not has_lines:
+            raise
+        # Cells and documents of some providers have no parts.
+        has_lines = False
+        (content, *_) = await results.contents(page.client, uri)
     if content.text is None:
         return {"notice": "This is no text."}
     following = content.truncated.get("next")
     if is_markdown:
-        return {
-            "markdown": rendered_markdown(content.text, found.uri, page.root),
-            "next_uri": following,
-            "has_source": True,
-        }
+        shown = await _as_html(page, content.text, found.uri, following)
+        return {**shown, "has_source": True}
     begin = query.get("lines", "1").partition("-")[0]
     first = int(begin) if begin.isdigit() else 1
-    lines = source_lines(_bounded(content.text), found.name, found.mime_type, first)
-    return {"lines": lines, "next_uri": following}
-
-
-def _bounded(text: str) -> str:
-    lines: Sequence[str] = text.splitlines()
-    if all(len(line) <= _MAX_LINE for line in lines):
-        return text
-    return "\n".join(
-        line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}… ({len(line):,} characters)"
-        for line in lines
+    lines = content.text.removesuffix("\n").split("\n")
+    shown = _bounded(lines)
+    notice = None
+    if len(shown) < len(lines):
+        notice = f"Only the first {len(shown):,} of {len(lines):,} lines are shown."
+        if has_lines or "lines" in query:
+            following = with_parameters(uri, {"lines": f"{first + len(shown)}-"})
+    rows = await to_thread.run_sync(
+        source_lines, "\n".join(shown), found.name, found.mime_type, first
     )
+    return {"lines": rows, "next_uri": following, "notice": notice}
+
+
+def _bounded(lines: Sequence[str]) -> Sequence[str]:
+    """Return as many lines as a page has, without what is too long in them."""
+    shown: list[str] = []
+    room = MAX_SOURCE
+    for line in lines[:_MAX_LINES]:
+        cut = f"{line[:_MAX_LINE]}… ({len(line):,} characters)" if len(line) > _MAX_LINE else line
+        room -= len(cut)
+        if room < 0:
+            break
+        shown.append(cut)
+    return shown

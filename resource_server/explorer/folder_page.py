@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from anyio import to_thread
 from starlette.responses import Response
 
 from resource_server import uris
 from resource_server.explorer import results
 from resource_server.explorer.addresses import with_parameters
-from resource_server.explorer.markup import rendered_markdown
+from resource_server.explorer.markup import MAX_MARKDOWN, rendered_markdown
 from resource_server.explorer.page import Page
 from resource_server.explorer.results import Metadata
 from resource_server.protocol.in_process_client import ErrorReply
@@ -54,7 +55,9 @@ async def _readme(page: Page, entries: Sequence[Metadata]) -> object:
         (content, *_) = await results.contents(page.client, found.uri)
     except ErrorReply:
         return None
-    return rendered_markdown(content.text or "", found.uri, page.root)
+    return await to_thread.run_sync(
+        rendered_markdown, (content.text or "")[:MAX_MARKDOWN], found.uri, page.root
+    )
 
 
 class Query(NamedTuple):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
+from time import monotonic
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -20,9 +21,12 @@ from pygments.util import ClassNotFound
 from resource_server.explorer.addresses import page_address
 from resource_server.explorer.page import visible_text
 
-MAX_HIGHLIGHTED = 400_000
-"""Characters of a document whose source is coloured."""
-
+MAX_SOURCE = 400_000
+"""Characters of source on a page, at most."""
+MAX_MARKDOWN = 200_000
+"""Characters of Markdown on a page, at most."""
+_MAX_ADDRESSES = 1_000_000
+"""Characters of all links of a document, at most: a definition of a link may be used many times."""
 _lexers: Any = lexers  # the options of its functions have no types
 _BETWEEN = "\n\ufdd0\n"
 """Put between texts that are escaped together; the character is none of Unicode's."""
@@ -36,8 +40,8 @@ def rendered_markdown(text: str, uri: str, root: str) -> Markup:
 
     `uri` is the document's own, which relative links begin at; `root` the path of the explorer.
     """
-    tokens: dict[str, Any] = {"uri": uri, "root": root}
-    rendered = _parser().render(str(visible_text(text)), tokens)
+    env: dict[str, Any] = {"uri": uri, "root": root, "addresses": _MAX_ADDRESSES}
+    rendered = _parser().render(str(visible_text(text)), env)
     return trusted(
         nh3.clean(
             rendered,
@@ -73,7 +77,10 @@ def _is_any_link(url: str) -> bool:
 def _resolve_addresses(state: Any) -> None:
     for block in state.tokens:
         for token in block.children or ():
-            if token.type == "link_open":
+            state.env["addresses"] -= sum(len(str(each)) for each in token.attrs.values())
+            if state.env["addresses"] < 0:
+                token.attrs = dict.fromkeys(token.attrs, "")
+            elif token.type == "link_open":
                 address = _page_of(str(token.attrs["href"]), state.env, "")
                 token.attrs["href"] = address or "#"
             elif token.type == "image":
@@ -117,25 +124,29 @@ def escaped(texts: Sequence[str]) -> Sequence[str]:
 
 
 @lru_cache(maxsize=16)
-def source_lines(text: str, name: str, media_type: str, first: int) -> Markup:
-    """Return source code as rows of a table: the number of each line, and its coloured text."""
+def source_lines(
+    text: str, name: str, media_type: str, first: int, colour_s: float = 1.0
+) -> Markup:
+    """Return source code as rows of a table: the number of each line, and its coloured text.
+
+    What is left after `colour_s` seconds has no colours.
+    """
+    highlighted = _highlighted(text, _lexer(name, media_type), monotonic() + colour_s)
     rows = [
         f'<tr id="L{number}" data-key="{number}"><th scope="row"><a href="#L{number}">{number}</a>'
         f"</th><td><code>{line}</code></td></tr>"
-        for number, line in enumerate(_highlighted(text, name, media_type), first)
+        for number, line in enumerate(highlighted, first)
     ]
     return trusted("\n".join(rows))
 
 
-def _highlighted(text: str, name: str, media_type: str) -> Sequence[str]:
+def _highlighted(text: str, lexer: type[Lexer] | None, ends: float) -> Sequence[str]:
     """Return the lines of source code as HTML, with a class for each kind of token."""
-    lexer = _lexer(name, media_type)
-    if lexer is None or len(text) > MAX_HIGHLIGHTED:
-        return escaped(text.splitlines())
-    tokens = [
-        (STANDARD_TYPES.get(kind) or STANDARD_TYPES.get(kind.parent or kind, ""), value)
-        for kind, value in lex(text, lexer)
-    ]
+    # Lexers begin a line at any carriage return.
+    text = str(visible_text(text)).replace("\r\n", "\n")
+    if lexer is None:
+        return html.escape(text).split("\n")
+    tokens = list(_tokens(text, lexer, ends))
     lines: list[list[str]] = [[]]
     for (style, _), value in zip(tokens, escaped([value for _, value in tokens]), strict=True):
         for at, part in enumerate(value.split("\n")):
@@ -143,16 +154,26 @@ def _highlighted(text: str, name: str, media_type: str) -> Sequence[str]:
                 lines.append([])
             if part:
                 lines[-1].append(f'<span class="{style}">{part}</span>' if style else part)
-    if not lines[-1]:
-        lines.pop()
     return ["".join(line) for line in lines]
 
 
-@cache
-def _lexer(name: str, media_type: str) -> Lexer | None:
+def _tokens(text: str, lexer: type[Lexer], ends: float) -> Iterator[tuple[str, str]]:
+    """Yield the classes of tokens with their text; what is left when time is up has none."""
+    at = 0
+    # Lexers keep state in themselves, and several threads may be here.
+    for kind, value in lex(text, lexer(stripnl=False, ensurenl=False)):
+        yield STANDARD_TYPES.get(kind) or STANDARD_TYPES.get(kind.parent or kind, ""), value
+        at += len(value)
+        if monotonic() > ends:
+            break
+    yield "", text[at:]
+
+
+@lru_cache(256)
+def _lexer(name: str, media_type: str) -> type[Lexer] | None:
     """Return the lexer of a language, by the name of the document, else by its media type."""
-    by_name, by_type = _lexers.get_lexer_for_filename, _lexers.get_lexer_for_mimetype
-    for find, text in ((by_name, name), (by_type, media_type)):
-        with suppress(ClassNotFound):
-            return find(text, stripnl=False, ensurenl=False)
+    if found := _lexers.find_lexer_class_for_filename(name):
+        return found
+    with suppress(ClassNotFound):
+        return _lexers.get_lexer_for_mimetype(media_type).__class__
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -34,14 +35,22 @@ OPERATORS = {
 }
 """Operators of filters, as people read them."""
 
-_SCHEMA, _SUMMARY = "~schema", "~summary"
+_CELLS, _SCHEMA, _SUMMARY = "~cell", "~schema", "~summary"
 _WHERE = "where."
 _CELL = 200
 """Characters of a value, at most; the page of the row has the whole."""
+_MAX_FIELDS = 200_000
+"""Characters of all values on the page of a row, at most."""
 _PAGE = 50
 """Rows of a page without `limit`."""
 _NUMBERS = frozenset(("integer", "decimal", "real", "number"))
+_MAX_COLUMNS = 100
+"""Columns of a page, at most."""
 _MAX_FACETS = 4
+_MAX_COUNTED = 20
+"""Columns that are counted to find those with few values."""
+_MAX_FACET_VALUE = 100
+"""Characters of a facet's values; a column with longer ones has none."""
 _MAX_GROUPS = 8
 """Values of a facet; a column with more has none."""
 _MAX_FACETED_ROWS = 20_000
@@ -115,16 +124,19 @@ async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | No
     else:
         asked = uri
     schema = await _schema(page, table)
+    query = uris.parse(uri).query
+    if "columns" not in query and len(schema.columns) > _MAX_COLUMNS:
+        asked = with_parameters(asked, {"columns": ",".join([*schema.columns][:_MAX_COLUMNS])})
     (content, *_) = await results.contents(page.client, _as_columns(asked, table is not None))
     data = msgspec.json.decode(content.text or "{}")
-    names: list[str] = data["columns"]
+    names: list[str] = data["columns"][:_MAX_COLUMNS]
+    data["rows"] = [row[:_MAX_COLUMNS] for row in data["rows"]]
     columns = [
         schema.columns.get(name) or _inferred(name, at, data) for at, name in enumerate(names)
     ]
     facets, labels = await asyncio.gather(
         _facets(page, uri, table, schema), _labels(page, columns, data["rows"])
     )
-    query = uris.parse(uri).query
     return page.render(
         "table.html",
         uri=uri,
@@ -144,7 +156,19 @@ async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | No
         operators=OPERATORS,
         can_sort=table is not None,
         all_columns=list(schema.columns.values()),
+        has_more_columns=len(names) < max(len(data["columns"]), len(schema.columns)),
+        other_columns=_other_columns(uri, names, schema),
     )
+
+
+def _other_columns(uri: str, names: Sequence[str], schema: _Schema) -> str | None:
+    """Return the URI of the same rows with their key and the columns that follow these."""
+    known = list(schema.columns)
+    at = known.index(names[-1]) + 1 if names and names[-1] in known else len(known)
+    if at == len(known):
+        return None
+    following = [*schema.key, *(each for each in known[at:] if each not in schema.key)]
+    return with_parameters(uri, {"columns": ",".join(following[:_MAX_COLUMNS])})
 
 
 async def show_row(page: Page, uri: str, content: Content, table: Metadata) -> Response:
@@ -152,13 +176,24 @@ async def show_row(page: Page, uri: str, content: Content, table: Metadata) -> R
     values: dict[str, Any] = msgspec.json.decode(content.text or "{}")
     links: Mapping[str, str] = values.pop("_links", {})
     schema = await _schema(page, table)
+    room = max(_CELL, _MAX_FIELDS // max(len(values), 1))
     fields = [
-        (schema.columns.get(name) or Column(name), _cell(value), links.get(name))
+        (schema.columns.get(name) or Column(name), _field(uri, name, value, room), links.get(name))
         for name, value in values.items()
     ]
     return page.render(
         "row.html", uri=uri, resource=content, crumbs=page.crumbs(uri), fields=fields
     )
+
+
+def _field(uri: str, name: str, value: Any, room: int) -> Cell:
+    """Return a value of a row, with a link to the whole if it is longer than a field has room."""
+    cell = _cell(value)
+    if len(cell.text) <= room:
+        return cell
+    whole = uris.join(f"{uri.partition('?')[0]}/", [_CELLS, _segment(name)])
+    label = cell.label or f"{len(cell.text):,} characters"
+    return cell._replace(text=f"{cell.text[:room]}…", link=cell.link or whole, label=label)
 
 
 async def _schema(page: Page, table: Metadata | None) -> _Schema:
@@ -241,7 +276,9 @@ async def _facets(page: Page, uri: str, table: Metadata | None, schema: _Schema)
         for column in schema.columns.values()
         if column.kind in ("text", "boolean", "enum") and not column.is_key
     ]
-    counted = await asyncio.gather(*(_facet(page, uri, schema, name) for name in names))
+    counted = await asyncio.gather(
+        *(_facet(page, uri, schema, name) for name in names[:_MAX_COUNTED])
+    )
     return [facet for facet in counted if facet is not None][:_MAX_FACETS]
 
 
@@ -267,7 +304,9 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
             change, is_chosen = {f"{parameter}.null": "true"}, f"{parameter}.null" in query
             chosen_by = f"{parameter}.null"
         else:
-            value = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            value = _written(value)
+            if len(value) > _MAX_FACET_VALUE:
+                return None
             change, is_chosen, chosen_by = (
                 {parameter: value},
                 query.get(parameter) == value,
@@ -359,9 +398,9 @@ def _linked(
     """Return a cell with its link: along a foreign key, or to its row from the key."""
     cell = _cell(value, is_number=column.is_number)
     if column.refers_to is not None and value is not None:
-        link = f"{column.refers_to}/{uris.quote_segment(str(value))}"
-        return cell._replace(link=link, label=labels.get(column.name, {}).get(str(value)))
-    return cell._replace(link=row_uri) if column.is_key else cell
+        label = labels.get(column.name, {}).get(str(value))
+        return cell._replace(link=_address(column.refers_to, [value]), label=label)
+    return cell._replace(link=row_uri or cell.link) if column.is_key else cell
 
 
 def _cell_html(cell: Cell, text: str, root: str) -> str:
@@ -378,6 +417,11 @@ def _cell(value: Any, *, is_number: bool = False) -> Cell:
         return Cell("null", "null")
     if isinstance(value, str):
         return Cell(value, "number" if is_number else "")
+    match value:
+        case {"truncated": True, "$text": str(beginning), "characters": int(characters)}:
+            return Cell(f"{beginning}…", "", value.get("uri"), f"{characters:,} characters")
+        case _:
+            pass
     if isinstance(value, bool) or not isinstance(value, int | float):
         return Cell(msgspec.json.encode(value).decode(), "json")
     return Cell(msgspec.json.encode(value).decode(), "number")
@@ -388,12 +432,25 @@ def _row_uri(row: Sequence[Any], names: Sequence[str], schema: _Schema) -> str |
     if not schema.key or not set(schema.key) <= set(names):
         return None
     values = [row[names.index(name)] for name in schema.key]
-    if any(value is None for value in values):
+    return _address(schema.table, values)
+
+
+def _address(table: str, key: Sequence[Any]) -> str | None:
+    """Return the URI of a row; None if its key is NULL, or too long for a page."""
+    if any(value is None or isinstance(value, dict) for value in key):
         return None
-    segments = [
-        value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in values
-    ]
-    return uris.join(f"{schema.table}/", segments)
+    return uris.join(f"{table}/", [_segment(_written(value)) for value in key])
+
+
+def _segment(text: str) -> str:
+    """Return a text as a segment of a row's URI, as `docs/databases.md` writes it."""
+    if uris.is_segment(text) and text[0] != "~":
+        return text
+    return "~t" + re.sub("[~/\0]", lambda found: f"~{ord(found[0]):02X}", text)
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _count(table: Metadata | None, query: Mapping[str, str]) -> str | None:
