@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from resource_server import uris
 from resource_server.conversion import registry
@@ -28,6 +29,7 @@ from resource_server.providers.database.formats.pages import (
     RenderedPage,
     RowPage,
     cell_text,
+    query_columns,
     unique_names,
 )
 from resource_server.providers.database.formats.values import Blob, TruncatedText, json_value
@@ -98,8 +100,9 @@ def write_chart(page: RowPage, *, max_bytes: int) -> RenderedPage:
     """Return the specification of a chart of the first rows, as many as it may have.
 
     Raises:
-        InvalidParameter: no column has numbers, or rows are grouped by more than two columns.
+        InvalidParameter: a summary has no numbers, or is grouped by more than two columns.
     """
+    page = _with_numbers(page)
     count = min(len(page.rows), MAX_MARKS)
     while True:
         is_cut = page.more or count < len(page.rows)
@@ -107,6 +110,16 @@ def write_chart(page: RowPage, *, max_bytes: int) -> RenderedPage:
         if len(text) <= max_bytes or count <= 1:
             return RenderedPage(text, VEGA_LITE.mime_type, count, is_cut)
         count //= 2
+
+
+def _with_numbers(page: RowPage) -> RowPage:
+    """Return rows that have numbers: of a result without, the counts of its first column."""
+    columns = list(zip(*page.rows, strict=True))
+    if not columns or page.groupings is not None or any(map(_are_numbers, columns)):
+        return page
+    counts = Counter(_label(value, page.columns[0]) for value in columns[0])
+    named = query_columns([page.columns[0].name, "count"])
+    return structs.replace(page, columns=named, rows=counts.most_common(), groupings=1)
 
 
 def _specification(page: RowPage, rows: Sequence[_Values], *, is_cut: bool) -> Mapping[str, Any]:

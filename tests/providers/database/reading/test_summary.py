@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -140,7 +141,7 @@ async def test_pictures_of_charts_are_offered_where_their_packages_are_installed
         assert content.data.startswith(b"\x89PNG")
 
 
-async def test_a_query_whose_result_has_a_number_has_a_chart(owner: Owner) -> None:
+async def test_the_result_of_a_query_has_a_chart_of_its_numbers_or_of_counts(owner: Owner) -> None:
     await owner.run(*ORDERS)
     bound = {"least": Parameter(type="integer")}
     sums = Query(
@@ -152,8 +153,8 @@ async def test_a_query_whose_result_has_a_number_has_a_chart(owner: Owner) -> No
     names = Query(sql="select status, note from orders")
     async with served(owner, queries={"sums": sums, "names": names}) as it:
         (body,) = (await it.catalog.read(f"{BASE}~query/sums?least=10&format=vega-lite")).items
-        with pytest.raises(InvalidParameter, match="numbers; the result has status, note"):
-            await it.catalog.read(f"{BASE}~query/names?format=vega-lite")
+        (listed,) = (await it.catalog.read(f"{BASE}~query/names")).items
+        (counted,) = (await it.catalog.read(f"{BASE}~query/names?format=vega-lite")).items
     assert body.content is not None
     chart = json.loads(body.content.data)
     assert chart["title"] == {
@@ -167,6 +168,12 @@ async def test_a_query_whose_result_has_a_number_has_a_chart(owner: Owner) -> No
         "2026-01-02T00:00:00Z": 30,
         "2026-01-03T00:00:00Z": 30,
     }
+    assert counted.content is not None
+    chart = json.loads(counted.content.data)
+    counts = {row["x"]: row["y"] for row in chart["data"]["values"]}
+    assert listed.content is not None
+    statuses = [row["status"] for row in json.loads(listed.content.data)["rows"]]
+    assert counts == dict(Counter(statuses))
 
 
 async def test_a_summary_of_an_empty_table_counts_nothing(owner: Owner) -> None:
