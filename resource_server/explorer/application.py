@@ -15,7 +15,7 @@ from resource_server import uris
 from resource_server.access import acting
 from resource_server.errors import ResourceError
 from resource_server.explorer import page as pages
-from resource_server.explorer.addresses import ASSETS, LIVE, ROOT, page_address
+from resource_server.explorer.addresses import ASSETS, LIVE, ROOT, page_address, with_parameters
 from resource_server.explorer.hidden_page import show_hidden
 from resource_server.explorer.live_updates import LiveUpdates
 from resource_server.explorer.model_page import show_as_model
@@ -81,6 +81,7 @@ class Explorer:
             Route(f"{ASSETS}{{name}}", _asset),
             Route(f"{ROOT}search", self._page(show_search)),
             Route(f"{ROOT}filter", self._filter),
+            Route(f"{ROOT}columns", self._columns),
             Route(f"{ROOT}expand", self._expand),
             Route(f"{ROOT}tools", self._page(show_tools)),
             Route(f"{ROOT}tools/{rest}", self._tool, methods=["GET", "POST"]),
@@ -91,7 +92,9 @@ class Explorer:
             Route(f"{LIVE}{rest}", self._live),
             Route(f"{ROOT}{rest}", self._page(show_resource)),
         ]
-        errors: Mapping[Any, Any] = {HTTPException: self._failed, ErrorReply: self._failed}
+        errors: Mapping[Any, Any] = dict.fromkeys(
+            (HTTPException, ErrorReply, ResourceError), self._failed
+        )
         self._application = Starlette(routes=routes, exception_handlers=errors)
         self._application.router.redirect_slashes = False
 
@@ -147,19 +150,19 @@ class Explorer:
         value = given.get("value", "")
         return self._redirect(with_filter(given.get("uri", ""), column, operator, value))
 
+    async def _columns(self, request: Request) -> Response:
+        """Redirect to the page of a table with the chosen columns; all without one."""
+        names = ",".join(request.query_params.getlist("column")) or None
+        uri = request.query_params.get("uri", "")
+        return self._redirect(with_parameters(uri, {"columns": names}))
+
     async def _expand(self, request: Request) -> Response:
         """Redirect to the page of the resource that a template and values for it name."""
         given = dict(request.query_params)
-        try:
-            return self._redirect(uris.expand(given.pop("~template", ""), given))
-        except ValueError:
-            raise HTTPException(404) from None
+        return self._redirect(uris.expand(given.pop("~template", ""), given))
 
     def _redirect(self, uri: str) -> Response:
-        try:
-            uris.parse(uri)
-        except ResourceError:
-            raise HTTPException(404) from None
+        uris.parse(uri)
         return _secured(RedirectResponse(f"{self.root}{page_address(uri)}", 303))
 
     async def _failed(self, request: Request, error: Exception) -> Response:
@@ -168,7 +171,8 @@ class Explorer:
             status = 404 if error.code == _NOT_FOUND else 400
             message = _MESSAGES[404] if status == 404 else str(error)
         else:
-            status = error.status_code if isinstance(error, HTTPException) else 500
+            # A malformed URI is nobody's.
+            status = error.status_code if isinstance(error, HTTPException) else 404
             message = _MESSAGES.get(status, str(error))
         async with self._client(request) as client:
             page = self._asked(request, client)

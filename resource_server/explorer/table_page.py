@@ -156,6 +156,7 @@ async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | No
         operators=OPERATORS,
         can_sort=table is not None,
         all_columns=list(schema.columns.values()),
+        shown_columns=names,
         has_more_columns=len(names) < max(len(data["columns"]), len(schema.columns)),
         other_columns=_other_columns(uri, names, schema),
     )

@@ -82,3 +82,27 @@ def test_below_a_path_of_a_proxy_every_link_has_it(tmp_path: Path) -> None:
         for path in ("/explore/file:%2F%2F/project", "/tea/explore/file:%2F%2F/project"):
             links = Elements(fetched(program, path, host="shop.example")).links()
             assert all(each.startswith(("/tea/explore/", "#")) for each in links)
+
+
+@for_each(
+    "path",
+    [
+        "filter",
+        "filter?uri=&column=a",
+        "filter?uri=nonsense&column=a",
+        "filter?uri=file%3A%2F%2F%2Fa%3Fb%3D1%26b%3D2&column=a",
+        "filter?uri=file%3A%2F%2F%2Fa&column=a&operator=drop",
+        "columns?uri=%00",
+        "expand",
+        "expand?~template=%7B",
+        "expand?~template=javascript%3Aalert(1)",
+        "tools/../filter",
+        "search?query=%00",
+        "nothing/at/all",
+        "%00",
+        "file:%2F%2F/%0d%0ax",
+    ],
+)
+def test_nonsense_is_not_found_and_nothing_fails(program: Program, path: str) -> None:
+    assert fetched(program, f"/explore/{path}").status in (200, 400, 404)
+    assert not [line for line in program.errors if "failed" in line]

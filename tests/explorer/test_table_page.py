@@ -122,6 +122,14 @@ def test_a_hidden_table_answers_as_one_that_does_not_exist(program: Program) -> 
     assert hidden.body == missing.body.replace(b"nosuch", b"secrets")
 
 
+def test_columns_are_chosen_by_a_form(program: Program) -> None:
+    form = "/explore/columns?uri=sqlite%3A%2F%2Fshop%2Forders%2F~rows&column=status&column=id"
+    page = fetched(program, fetched(program, form).headers["location"])
+    assert "status id" in text_of(page)
+    assert [each for each in Elements(page).named("th") if each.get("scope") == "col"][2:] == []
+    assert ids(page)[:3] == [1, 2, 3]
+
+
 def test_a_summary_is_a_table_with_a_chart(program: Program) -> None:
     facet = link(opened(program, ORDERS), r"~summary\?by=status")
     page = fetched(program, facet)

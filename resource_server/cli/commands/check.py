@@ -44,6 +44,7 @@ from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolCost, tool_cost
 from resource_server.provider import Path
+from resource_server.runtime import extras
 
 _MAX_COUNTED = 10_000
 _FIRST_PAGE = 3
@@ -128,6 +129,8 @@ async def _report(server: Server, manifest: Manifest) -> Report:
         if warning is not None:
             each.warnings = [*each.warnings, warning]
     warnings = list(map(str, manifest.published_secrets))
+    if manifest.http.explorer and extras.missing("explorer"):
+        warnings.append(f"http.explorer needs more packages: {extras.install_command('explorer')}")
     converters = await _report_converters(mounts)
     return Report(warnings, mounts, prompts, tools, converters, media_types.magic_problem())
 
