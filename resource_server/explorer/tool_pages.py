@@ -16,6 +16,7 @@ from resource_server.protocol.in_process_client import ErrorReply
 
 MAX_FIELDS = 200
 """Fields of a form, at most."""
+_MAX_SENT = 2 * MAX_FIELDS
 
 
 class Field(NamedTuple):
@@ -39,10 +40,14 @@ async def show_tool(page: Page, body: bytes | None) -> Response:
     """Return the page of one tool; `body` is the form sent, None before.
 
     Raises:
-        HTTPException: there is no such tool.
+        HTTPException: there is no such tool, or the form has far too many fields.
     """
     tool = await tool_named(page, page.path)
-    sent = dict(parse_qsl(page.query if body is None else body.decode("utf-8", "replace")))
+    form = page.query if body is None else body.decode("utf-8", "replace")
+    try:
+        sent = dict(parse_qsl(form, max_num_fields=_MAX_SENT))
+    except ValueError:
+        raise HTTPException(413, "The form has too many fields.") from None
     fields = form_fields(tool, sent)
     values: dict[str, Any] = {
         "call": None,

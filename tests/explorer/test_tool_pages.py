@@ -72,3 +72,11 @@ def test_a_foreign_page_cannot_call_a_tool(program: Program) -> None:
             request("POST", b"query=a", path="/explore/tools/search_resources", **headers)
         )
         assert refused.status == 403
+
+
+def test_a_form_with_far_too_many_fields_is_refused(program: Program) -> None:
+    for body, status in ((b"a=1&" * 300, 200), (b"a=1&" * 1_000_000, 413)):
+        asked = request(
+            "POST", body, path="/explore/tools/list_resources", sec_fetch_site="same-origin"
+        )
+        assert program.ask(asked).status == status

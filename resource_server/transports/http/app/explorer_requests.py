@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from resource_server.access import EVERYBODY, Caller
+from resource_server.explorer import page
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT
 from resource_server.explorer.application import Explorer
 from resource_server.explorer.page import Endpoint, Visitor
 from resource_server.runtime.rates import RateLimiter
-from resource_server.transports.http.app.bodies import Bodies, BodyTooLarge
+from resource_server.transports.http.app.bodies import UNCOUNTED_BYTES, Bodies
 from resource_server.transports.http.app.landing_page import (
     HOSTS,
     endpoint_url,
@@ -42,8 +44,8 @@ _SIGN_IN_METHODS = {
     RETURN: ("GET",),
     SIGN_OUT: ("POST",),
 }
-_MAX_FORM = 64 * 1024
-"""Maximum bytes of a form with a token."""
+_PUBLIC = frozenset(f"{ASSETS}{name}" for name in page.ASSETS)
+"""Paths of what strangers may see beside the sign-in: the explorer's own files."""
 
 
 class ExplorerRequests:
@@ -68,6 +70,8 @@ class ExplorerRequests:
         self._explorer = explorer
         self._streams = streams
         self._bodies = bodies
+        # Strangers send these: they are small enough not to be counted.
+        self._forms = Bodies(UNCOUNTED_BYTES)
         self._check = check
         self._sign_in = sign_in
         self._url = url
@@ -87,7 +91,7 @@ class ExplorerRequests:
             raise HttpError(403, "only pages of this server may send this")
         caller: Caller | None = EVERYBODY
         path = self._explorer.path_of(request.path)
-        if self._sign_in is not None and not path.startswith(ASSETS):
+        if self._sign_in is not None and path not in _PUBLIC:
             if path in _SIGN_IN_METHODS:
                 await self._change_sign_in(request, self._sign_in, path)
                 return
@@ -95,6 +99,9 @@ class ExplorerRequests:
         if caller is None:
             await self._ask_to_sign_in(request)
             return
+        is_live = path.startswith(LIVE)
+        if is_live and request.method == "HEAD":
+            raise _not_allowed("GET")
         request.exchange.caller = caller
         owner = request.owner(caller)
         if self._rates and (wait_s := self._rates.take(owner)):
@@ -102,10 +109,14 @@ class ExplorerRequests:
         body = await self._bodies.read(request)
         ended = asyncio.Event()
         with ExitStack() as stack:
-            if path.startswith(LIVE):
+            if is_live:
                 stack.enter_context(self._streams.slot(owner, ended.set))
                 self._live.add(ended)
                 stack.callback(self._live.discard, ended)
+                if caller.expires is not None:
+                    left_s = caller.expires - time.time()
+                    timer = asyncio.get_running_loop().call_later(left_s, ended.set)
+                    stack.callback(timer.cancel)
             url = endpoint_url(request, self._url)
             needs_token = self._sign_in is not None
             endpoint = Endpoint(url, HOSTS, host_configuration(url, needs_token=needs_token))
@@ -138,13 +149,10 @@ class ExplorerRequests:
 
     async def _change_sign_in(self, request: HttpRequest, sign_in: PageSignIn, path: str) -> None:
         if request.method not in (allowed := _SIGN_IN_METHODS[path]):
-            names = ", ".join(allowed).encode()
-            raise HttpError(405, "the method is not allowed here", [(b"allow", names)])
+            raise _not_allowed(*allowed)
         if self._rates and (wait_s := self._rates.take(request.address)):
             raise rate_limited(wait_s)
-        body = await self._bodies.read(request)
-        if len(body) > _MAX_FORM:
-            raise BodyTooLarge(_MAX_FORM)
+        body = await self._forms.read(request)
         given: bytes = request.scope.get("query_string", b"")
         query = dict(parse_qsl(given.decode("latin-1"), keep_blank_values=True))
         message, status, led_to = "", 200, None
@@ -157,7 +165,7 @@ class ExplorerRequests:
             headers = [(b"location", url.encode()), *cookies, (b"cache-control", b"no-store")]
             await request.exchange.respond(303, headers=headers)
             return
-        page = self._explorer.sign_in_page(
+        form = self._explorer.sign_in_page(
             message,
             takes_tokens=sign_in.takes_tokens,
             issuer=sign_in.at_issuer and sign_in.at_issuer.issuer,
@@ -165,7 +173,7 @@ class ExplorerRequests:
         )
         media_type = b"text/html; charset=utf-8"
         respond = request.exchange.respond
-        await respond(status, page.body, headers=page.headers, media_type=media_type)
+        await respond(status, form.body, headers=form.headers, media_type=media_type)
 
     async def _step(
         self,
@@ -206,6 +214,9 @@ class ExplorerRequests:
     def _destination(self, to: str) -> str:
         """Return where a person goes after signing in: a page of the explorer, and none else."""
         is_own = to.startswith(self._explorer.root) and to.isprintable() and "\\" not in to
+        # Browsers resolve dot segments, also encoded ones, which lead to other places.
+        names = to.partition("?")[0].split("/")
+        is_own = is_own and not any(unquote(each) in (".", "..") for each in names)
         return quote(to, safe="/?=&%:+~@!$'()*,;") if is_own else self._explorer.root
 
     def close(self) -> None:
@@ -227,6 +238,11 @@ class _Body:
             await asyncio.Event().wait()
             raise AssertionError
         return message
+
+
+def _not_allowed(*allowed: str) -> HttpError:
+    names = ", ".join(allowed).encode()
+    return HttpError(405, "the method is not allowed here", [(b"allow", names)])
 
 
 def _is_of_own_page(request: HttpRequest) -> bool:

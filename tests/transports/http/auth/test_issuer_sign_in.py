@@ -141,6 +141,28 @@ async def test_the_cookie_ends_with_the_token(browser: Browser, issuer: Issuer) 
     assert await browser.may_look()
 
 
+async def test_a_live_page_ends_with_the_token(tmp_path: Path, issuer: Issuer) -> None:
+    async with serving(tmp_path, issuer, timing=Timing(clock_skew_s=0.0)) as endpoint:
+        browser = Browser(endpoint)
+        async with browser.http:
+            issuer.tokens = {"access_token": issuer.token(exp=int(time.time()) + 3)}
+            await browser.open(issuer.sign_in(await browser.begin()))
+            live = PAGE.replace("/explore/", "/explore/live/")
+            async with browser.http.stream("GET", live) as stream:
+                assert stream.status_code == 200
+                lines = [line async for line in stream.aiter_lines()]
+                assert lines[0] == "event: subscribed"
+            assert not await browser.may_look()
+
+
+async def test_the_cookie_of_a_sign_in_that_began_is_no_sign_in(browser: Browser) -> None:
+    await browser.begin()
+    [begun] = browser.http.cookies.jar
+    name = begun.name.replace("explorer-issuer-", "explorer-")
+    headers = {"cookie": f"{name}={begun.value}"}
+    assert (await browser.http.get(PAGE, headers=headers)).status_code == 303
+
+
 async def test_no_cookie_has_a_token_or_a_verifier(browser: Browser, issuer: Issuer) -> None:
     issuer.tokens = {"access_token": (token := issuer.token())}
     url = await browser.begin()

@@ -13,13 +13,18 @@ from tests.cases import for_each
 from tests.explorer.shop import fetched, opened, text_of
 from tests.transports.program import Answer, Program, request, running
 
-CLERK, BOSS = "clerk-0123456789abcdef", "boss-0123456789abcdef"
+CLERK, BOSS, ROYAL = (f"{name}-0123456789abcdef" for name in ("clerk", "boss", "royal"))
+SCOPES = [f"scope-{number}" for number in range(400)]
 MANIFEST = f"""
-server: {{title: Tea shop}}
 roots:
   project: {{path: project}}
   wages: {{path: project, uri: "file:///wages/", access: {{scopes: [hr]}}}}
-http: {{auth: {{tokens: [{{token: {CLERK}, scopes: []}}, {{token: {BOSS}, scopes: [hr]}}]}}}}
+server: {{title: Tea shop, key: "a key of thirty-two or more characters"}}
+http: {{auth: {{tokens: [
+  {{token: {CLERK}, scopes: []}},
+  {{token: {BOSS}, scopes: [hr]}},
+  {{token: {ROYAL}, scopes: {SCOPES}}}
+]}}}}
 """
 
 
@@ -123,7 +128,16 @@ def test_signing_out_removes_the_cookie(guarded: Program) -> None:
 
 @for_each(
     "to",
-    ["https://evil.example/", "//evil.example/", "/\\evil.example", "/mcp", "/explore/\r\nx: y"],
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "/mcp",
+        "/explore/\r\nx: y",
+        "/explore/../mcp",
+        "/explore/%2e%2E//evil.example/",
+        "/explore/x/.%2E/../mcp?a=b",
+    ],
 )
 def test_signing_in_leads_to_no_other_place(guarded: Program, to: str) -> None:
     assert sign_in(guarded, CLERK, to).headers["location"] == "/explore/"
@@ -137,12 +151,85 @@ def test_a_foreign_page_cannot_sign_anybody_in(guarded: Program) -> None:
     assert answer.status == 403
 
 
-def test_a_cookie_of_another_server_is_worth_nothing(guarded: Program, tmp_path: Path) -> None:
+def test_a_cookie_is_worth_nothing_under_another_key_or_other_rights(
+    guarded: Program, tmp_path: Path
+) -> None:
+    value = cookie(sign_in(guarded, BOSS))
     (tmp_path / "project").mkdir()
     file = tmp_path / "mcp-resources.yaml"
-    file.write_text(MANIFEST, encoding="utf-8")
-    with running(file) as other:
-        value = cookie(sign_in(other, BOSS)).partition("=")[2]
-    assert (
-        opened(guarded, "file:///project", cookie=f"explorer-{guarded.port}={value}").status == 303
+    for changed, status in (
+        (MANIFEST, 200),
+        (MANIFEST.replace("a key of", "another key of"), 303),
+        (MANIFEST.replace(f"{BOSS}, scopes: [hr]", f"{BOSS}, scopes: []"), 303),
+        (MANIFEST.replace("{auth: {", "{auth: {scopes: [hr], "), 303),
+        (MANIFEST.replace(BOSS, f"{BOSS}0"), 303),
+    ):
+        file.write_text(changed, encoding="utf-8")
+        with running(file) as other:
+            assert fetched(other, "/explore/", cookie=value).status == status, status
+
+
+def test_a_token_with_too_many_scopes_for_a_cookie_is_refused(guarded: Program) -> None:
+    answer = sign_in(guarded, ROYAL)
+    assert answer.status == 403
+    assert "more scopes than a cookie has room for" in text_of(answer)
+    assert "set-cookie" not in answer.headers
+
+
+@for_each("path", ["nothing", "a/b", "..%2Ftools", "%2e%2e/tools", "file:%2F%2F/project", ""])
+def test_strangers_see_no_page_below_the_assets(guarded: Program, path: str) -> None:
+    assert fetched(guarded, "/explore/assets/explorer.css").status == 200
+    assert fetched(guarded, f"/explore/assets/{path}").status == 303
+
+
+@for_each("method", ["HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "POST"])
+def test_each_step_takes_its_own_methods(guarded: Program, method: str) -> None:
+    for step, allowed in (
+        ("sign-in", ("HEAD", "POST")),
+        ("sign-in/begin", ()),
+        ("sign-in/return", ()),
+        ("sign-out", ("POST",)),
+    ):
+        path = f"/explore/{step}?code=a&state=b"
+        asked = request(method, path=path, sec_fetch_site="same-origin")
+        assert (guarded.ask(asked).status == 405) == (method not in allowed), step
+
+
+def test_a_form_for_signing_in_is_small(guarded: Program) -> None:
+    for body in (b"token=" + b"a" * 4_000_000, b"a=1&" * 100_000):
+        asked = request("POST", body, path="/explore/sign-in", sec_fetch_site="same-origin")
+        assert guarded.ask(asked).status == 413
+
+
+@for_each("method", ["HEAD", "POST"])
+def test_a_stream_is_for_readers_of_it(guarded: Program, method: str) -> None:
+    asked = request(
+        method,
+        path="/explore/live/file:%2F%2F/project",
+        sec_fetch_site="same-origin",
+        cookie=cookie(sign_in(guarded, CLERK)),
     )
+    assert guarded.ask(asked).status == 405
+
+
+@for_each(
+    "headers",
+    [
+        {},
+        {"sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "none"},
+        {"sec_fetch_site": ""},
+        {"origin": "null"},
+        {"origin": "http://evil.example", "sec_fetch_site": "same-origin"},
+        {"origin": "http://127.0.0.1:1", "sec_fetch_site": "same-origin"},
+    ],
+)
+def test_what_changes_something_comes_from_pages_of_this_server(
+    guarded: Program, headers: dict[str, str]
+) -> None:
+    signed_in = cookie(sign_in(guarded, CLERK))
+    body = urlencode({"token": CLERK}).encode()
+    for path in ("/explore/sign-in", "/explore/sign-out", "/explore/tools/list_resources"):
+        answer = guarded.ask(request("POST", body, path=path, cookie=signed_in, **headers))
+        assert answer.status == 403, path
+        assert "set-cookie" not in answer.headers
