@@ -587,14 +587,20 @@ async def test_the_loop_is_not_blocked_by_a_long_search(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", *((n, "x" * 30_000) for n in range(400)))
     async with searched(owner, tables={"t": NAME}) as it:
-        await it.provider.metadata(())
-        longest, task = 0.0, asyncio.create_task(it.hits("(x+x+)+y", is_pattern=True))
-        while not task.done():
-            started = time.monotonic()
-            await asyncio.sleep(0)
-            longest = max(longest, time.monotonic() - started)
-        assert await task == []
-        assert longest < 0.5
+        assert await it.hits("a+", is_pattern=True) == []  # imports what the first search needs
+        shares: list[float] = []
+        for _ in range(3):  # one of them without a collection of garbage
+            turns, longest, began = 0, 0.0, time.process_time()
+            task = asyncio.create_task(it.hits("(x+x+)+y", is_pattern=True))
+            while not task.done():
+                started = time.thread_time()
+                await asyncio.sleep(0)
+                turns, longest = turns + 1, max(longest, time.thread_time() - started)
+            assert await task == []
+            assert turns > 100
+            shares.append(longest / (time.process_time() - began))
+        # Shares of processor time, which do not depend on other processes.
+        assert min(shares) < 0.1
 
 
 async def test_progress_reports_the_number_of_rows_searched(owner: Owner) -> None:
