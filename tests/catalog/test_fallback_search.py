@@ -38,7 +38,7 @@ async def found(
     below: Path = (),
     after: str | None = None,
     limit: int = 10,
-    time_s: float = 20.0,
+    time_s: float = PATIENCE_S,
     count_s: float = 0.0,
 ) -> SearchPage:
     """Return one page of a search that has this much time."""
@@ -182,7 +182,7 @@ async def test_a_count_of_more_lines_than_are_counted_is_not_exact() -> None:
     tree = Tree({"a": "x", "b": "x\n" * 12_000})
     mount = Mount("one", "test://one/", tree)
     await mount.start()
-    request = SearchRequest(text="x", where="text", count_s=20.0)
-    deadline = time.monotonic() + 20
+    request = SearchRequest(text="x", where="text", count_s=PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
     page = await search_mount(mount, request, below=(), after=None, limit=1, deadline=deadline)
     assert (page.beyond, page.is_counted) == (10_000, False)

@@ -568,10 +568,10 @@ async def test_a_hanging_file_system_does_not_delay_the_end(tmp_path: Path) -> N
     interest.add(())
     changes = Hanging(zip_of(tmp_path / "a", FILES)).changes(interest)
     watch = asyncio.ensure_future(anext(changes))
-    assert await asyncio.to_thread(looks.wait, 10)
+    assert await asyncio.to_thread(looks.wait, PATIENCE_S)
     watch.cancel()
     try:
-        await asyncio.wait([watch], timeout=10)
+        await asyncio.wait([watch], timeout=PATIENCE_S)
         assert watch.cancelled()
     finally:
         hangs.set()

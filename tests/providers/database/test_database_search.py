@@ -17,6 +17,7 @@ from resource_server.testing import check_provider
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
 from tests.providers.database.searching import Searched, searched
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +81,7 @@ async def test_a_search_runs_no_queries(owner: Owner) -> None:
                 below=below,
                 after=None,
                 limit=5,
-                deadline=time.monotonic() + 9,
+                deadline=time.monotonic() + PATIENCE_S,
             )
             assert (list(found.hits), found.next) == ([], None)
         with pytest.raises(ResourceNotFound):
@@ -89,7 +90,7 @@ async def test_a_search_runs_no_queries(owner: Owner) -> None:
                 below=("~query", "z"),
                 after=None,
                 limit=5,
-                deadline=time.monotonic() + 9,
+                deadline=time.monotonic() + PATIENCE_S,
             )
 
 

@@ -44,6 +44,7 @@ from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import MAX_LINES
 from tests.cases import for_each
 from tests.providers.filesystem.trees import all_listed
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +70,7 @@ async def look(
     below: Address = (),
     after: str | None = None,
     limit: int = 1000,
-    time_s: float = 10,
+    time_s: float = PATIENCE_S,
     count_s: float = 0,
 ) -> SearchPage:
     is_pattern = len(query) > 2 and query[0] == query[-1] == "/" and where == "text"
@@ -577,7 +578,7 @@ async def test_matches_after_a_page_are_counted_on_each_page_of_its_window(tmp_p
     make(tmp_path, {f"{at}.txt": "needle\n" * at for at in range(10)})
     folder, after, counts = Filesystem(tmp_path), None, list[tuple[int, bool]]()
     while True:
-        page = await look(folder, WORD, limit=3, count_s=20, time_s=20, after=after)
+        page = await look(folder, WORD, limit=3, count_s=PATIENCE_S, after=after)
         counts.append((page.beyond, page.is_counted))
         after = page.next
         if after is None:
@@ -616,10 +617,14 @@ async def test_one_pass_finds_what_a_pass_for_each_way_of_the_words_finds(
         words=tuple(words[:count]),
         where="text",
         lines=lines,
-        count_s=20,
+        count_s=PATIENCE_S,
     )
     folder = Filesystem(root, max_size=ByteSize(max_size))
-    options: dict[str, Any] = {"below": (), "after": None, "deadline": time.monotonic() + 20}
+    options: dict[str, Any] = {
+        "below": (),
+        "after": None,
+        "deadline": time.monotonic() + PATIENCE_S,
+    }
     whole = await folder.search(structs.replace(asked, then=WAYS), **options, limit=limit)
     assert structs.replace(whole, later={}) == await folder.search(asked, **options, limit=limit)
     if max_size > 9 and len(whole.hits) < limit:
@@ -636,7 +641,11 @@ async def test_a_large_document_is_found_by_each_way_of_its_words(tmp_path: Path
     make(tmp_path, {"line": "red tea\n" * 9, "document": "red\ntea\n" * 9, "most": "red\n" * 9})
     folder = Filesystem(tmp_path, max_size=ByteSize(9))
     asked = SearchRequest(text="red tea", words=("red", "tea"), where="text", then=WAYS)
-    options: dict[str, Any] = {"below": (), "after": None, "deadline": time.monotonic() + 20}
+    options: dict[str, Any] = {
+        "below": (),
+        "after": None,
+        "deadline": time.monotonic() + PATIENCE_S,
+    }
     for way in ("line", *WAYS):
         found = await folder.search(structs.replace(asked, together=way), **options, limit=9)
         assert paths(found) == [way]
@@ -659,7 +668,7 @@ async def test_a_definition_comes_before_uses_and_those_before_translations(
     make(tmp_path, DEFINED)
     request = SearchRequest(text="class QuerySet", words=("class", "QuerySet"), where="text")
     page = await Filesystem(tmp_path).search(
-        request, below=(), after=None, limit=100, deadline=time.monotonic() + 20
+        request, below=(), after=None, limit=100, deadline=time.monotonic() + PATIENCE_S
     )
     assert paths(page) == [
         "db/models/query.py",
@@ -820,7 +829,7 @@ class Disk:
     async def looks(self, count: int) -> None:
         """Wait for this many more searches to reach it."""
         for _ in range(count):
-            assert await asyncio.to_thread(self._looks.acquire, timeout=10)
+            assert await asyncio.to_thread(self._looks.acquire, timeout=PATIENCE_S)
 
     @property
     def is_asked(self) -> bool:
@@ -963,8 +972,8 @@ async def test_the_loop_stays_responsive_during_a_large_search(tmp_path: Path) -
 
 async def test_a_count_of_more_lines_than_are_counted_is_not_exact(tmp_path: Path) -> None:
     make(tmp_path, {"a": WORD, "b": f"{WORD}\n" * 12_000})
-    request = SearchRequest(text=WORD, where="text", count_s=20.0)
-    deadline = time.monotonic() + 20
+    request = SearchRequest(text=WORD, where="text", count_s=PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
     page = await Filesystem(tmp_path).search(
         request, below=(), after=None, limit=1, deadline=deadline
     )

@@ -39,6 +39,7 @@ from tests.providers.filesystem.trees import (
     plant,
     walk,
 )
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -110,7 +111,7 @@ async def test_a_new_ignore_rule_is_soon_obeyed_by_reads(root: Path) -> None:
     (root / ".gitignore").write_text("x.txt\n")
     with pytest.raises(ResourceNotFound):
         provider.metadata(address("a/x.txt"))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     with suppress(ResourceNotFound):
         while await body(provider, "a/x.txt"):
             assert time.monotonic() < deadline

@@ -24,6 +24,7 @@ from resource_server.runtime.eager import settle
 from resource_server.runtime.server_key import process_key
 from resource_server.testing import check_provider
 from tests.providers.filesystem.trees import address, all_listed, from_manifest
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -411,7 +412,7 @@ async def test_changes_are_seen_at_once_and_unchanged_files_are_digested_once(
     make(tmp_path, {"tea/SKILL.md": skill_md("tea"), "tea/x.md": b"x"})
     provider = Filesystem(path=tmp_path)
     path = address("tea/x.md")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while (known := provider.digests.get(path)) is None and time.monotonic() < deadline:
         await listed(provider)  # a file that has just changed is not cached
     assert known is not None
@@ -444,7 +445,9 @@ async def test_a_skill_md_is_named_and_described_alike_everywhere(tmp_path: Path
     async def everywhere(provider: Filesystem) -> list[Resource]:
         request = SearchRequest(text="SKILL.md", where="names")
         page = await settle(
-            provider.search(request, below=(), after=None, limit=10, deadline=time.monotonic() + 10)
+            provider.search(
+                request, below=(), after=None, limit=10, deadline=time.monotonic() + PATIENCE_S
+            )
         )
         walked = await all_listed(provider)
         children = await settle(provider.list(("tea",), after=None, limit=10))
