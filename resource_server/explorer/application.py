@@ -39,7 +39,8 @@ _HEADERS = {
     "content-security-policy": _POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    # With `no-referrer`, browsers send the forms of our own pages with `Origin: null`.
+    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
 }
 _ASSET_TYPES = {

@@ -53,6 +53,15 @@ def exploring(place: Path, *options: str, env: dict[str, str] | None = None) -> 
         process.stderr.close()
 
 
+def test_a_look_at_the_link_does_not_use_it_up(tmp_path: Path) -> None:
+    make_shop(tmp_path)
+    with exploring(tmp_path, "--no-open") as explored:
+        for method in ("HEAD", "OPTIONS", "PUT"):
+            with RawConnection(explored.port) as line:
+                assert "set-cookie" not in line.ask(request(method, path=explored.link)).headers
+        assert explored.get("/explore/", cookie=explored.cookie()).status == 200
+
+
 def test_the_link_shows_everything_and_works_once(tmp_path: Path) -> None:
     make_shop(tmp_path)
     with exploring(tmp_path, "--no-open") as explored:

@@ -32,7 +32,7 @@ def test_every_page_forbids_what_is_not_its_own(program: Program, path: str) -> 
     assert {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} <= set(policy)
     assert "require-trusted-types-for 'script'" in policy
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cross-origin-opener-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
 

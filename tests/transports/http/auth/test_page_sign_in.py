@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.cases import for_each
+from tests.explorer.pictures import CHROMIUM
 from tests.explorer.shop import fetched, opened, text_of
 from tests.transports.program import Answer, Program, request, running
 
@@ -210,6 +211,23 @@ def test_a_stream_is_for_readers_of_it(guarded: Program, method: str) -> None:
         cookie=cookie(sign_in(guarded, CLERK)),
     )
     assert guarded.ask(asked).status == 405
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="not installed: Chromium")
+def test_the_forms_of_the_pages_work_in_a_real_browser(guarded: Program) -> None:
+    driver = pytest.importorskip("playwright.sync_api")
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{guarded.port}/explore/tools/list_resources")
+        page.fill("#token", CLERK)
+        page.press("#token", "Enter")
+        page.wait_for_url("**/tools/list_resources")
+        page.click("main form button")
+        assert "file:///project" in page.inner_text("main")
+        page.click("text=Sign out")
+        assert page.title() == "Sign in"
+        browser.close()
 
 
 @for_each(
