@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from resource_server.providers.database.engines.factory import engine_name
+from tests.waiting import PATIENCE_S
 
 # The driver logs each row that INSERT IGNORE skips.
 logging.getLogger("asyncmy").setLevel(logging.ERROR)
@@ -149,7 +150,7 @@ async def mysql_connection(url: str) -> Any:
         password=unquote(parts.password or ""),
         db=parts.path[1:],
         autocommit=True,
-        connect_timeout=5,
+        connect_timeout=int(PATIENCE_S),
     )
 
 

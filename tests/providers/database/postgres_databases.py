@@ -142,7 +142,7 @@ def empty_postgres_database() -> Generator[Database]:
     """Create a database and a login with unique names, and drop them at the end."""
 
     async def reach() -> None:
-        await (await asyncpg.connect(ADMIN, timeout=5)).close()
+        await (await asyncpg.connect(ADMIN, timeout=PATIENCE_S)).close()
 
     skip_without("PostgreSQL", reach)
     made = Database(unique_name(), unique_name())
