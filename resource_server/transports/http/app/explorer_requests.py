@@ -28,7 +28,7 @@ from resource_server.transports.http.app.request import (
     rate_limited,
 )
 from resource_server.transports.http.auth.page_cookies import SignInFailed
-from resource_server.transports.http.auth.page_sign_in import PageSignIn
+from resource_server.transports.http.auth.page_sign_in import OPERATOR, PageSignIn
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 SIGN_IN = f"{ROOT}sign-in"
@@ -36,7 +36,6 @@ BEGIN = f"{SIGN_IN}/begin"
 RETURN = f"{SIGN_IN}/return"
 SIGN_OUT = f"{ROOT}sign-out"
 
-_OPERATOR = frozenset(("explorer.operator",))
 _READ = ("GET", "HEAD")
 _SIGN_IN_METHODS = {
     SIGN_IN: (*_READ, "POST"),
@@ -136,7 +135,7 @@ class ExplorerRequests:
         """Return whether a person may know what is hidden."""
         if self._sign_in is None:
             return self._is_loopback and request.is_local
-        return caller.may(_OPERATOR)
+        return caller.may(frozenset((OPERATOR,)))
 
     async def _ask_to_sign_in(self, request: HttpRequest) -> None:
         if request.method not in _READ:

@@ -15,7 +15,7 @@ import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -34,6 +34,7 @@ from resource_server.transports.http.auth.jwks import (
 )
 from resource_server.transports.http.auth.jwt import InvalidToken
 from resource_server.transports.http.auth.page_cookies import PageCookie, SignInFailed
+from resource_server.transports.http.auth.page_sign_in import OPERATOR
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class _Metadata(IssuerMetadata):
     token_endpoint: str
     authorization_response_iss_parameter_supported: bool = False
     token_endpoint_auth_methods_supported: Sequence[str] = ("client_secret_basic",)
+    scopes_supported: Sequence[str] = ()
     id_token_signing_alg_values_supported: Sequence[str] = ()
     """Required of OpenID providers; others issue no ID token."""
 
@@ -115,7 +117,9 @@ class IssuerSignIn:
         kept = destination if len(destination.encode()) <= _MAX_DESTINATION else ""
         begun = Begun(secrets.token_bytes(32), kept, time.time() + LIFETIME_S)
         challenge = sha256(self._derived("verifier", begun).encode()).digest()
-        scopes = self._resource.supported_scopes
+        # An issuer may refuse a request for a scope that it does not know.
+        scopes = [each for each in (OPERATOR,) if each in metadata.scopes_supported]
+        scopes = [*self._resource.supported_scopes, *scopes]
         parameters = {
             "response_type": "code",
             "client_id": self._client.client_id,
@@ -160,7 +164,9 @@ class IssuerSignIn:
         try:
             if metadata.id_token_signing_alg_values_supported:
                 token, audience = tokens.id_token or "", self._client.client_id
-                claims = await verifier.claims(token, audience) if verifier else {}
+                claims: Mapping[str, Any] = {}
+                if verifier is not None:
+                    claims = await verifier.claims(token, audience)
                 if (claims.get("iss"), claims.get("nonce")) != (self.issuer, nonce):
                     raise InvalidToken("the ID token is of another sign-in")
             caller = await self._authenticator.verified(tokens.access_token, request.address)

@@ -22,6 +22,8 @@ from resource_server.transports.http.auth.protected_resource import ProtectedRes
 if TYPE_CHECKING:
     from resource_server.transports.http.auth.issuer_sign_in import IssuerSignIn
 
+OPERATOR = "explorer.operator"
+"""The scope of people who may know what is hidden, and why."""
 LIFETIME_S = 12 * 3600
 """How long a person stays signed in, if the token does not expire before."""
 

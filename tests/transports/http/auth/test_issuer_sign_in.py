@@ -403,6 +403,19 @@ async def test_a_confidential_client_proves_itself(
             assert await browser.may_look()
 
 
+async def test_the_scope_of_operators_is_asked_for_where_the_issuer_has_it(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    issuer.discoverable(METADATA, **OPENID, scopes_supported=["openid", "explorer.operator"])
+    async with serving(tmp_path, issuer) as endpoint:
+        browser = Browser(endpoint)
+        async with browser.http:
+            url = await browser.begin()
+            assert dict(parse_qsl(url))["scope"] == "openid mcp:read explorer.operator"
+            await browser.open(issuer.sign_in(url))
+            assert (await browser.open(PAGE.replace("/explore/", "/explore/hidden/"))).is_success
+
+
 async def test_the_public_url_is_where_the_issuer_sends_people_back(
     tmp_path: Path, issuer: Issuer
 ) -> None:
