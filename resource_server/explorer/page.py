@@ -36,7 +36,7 @@ _INVISIBLE = re.compile(
 
 def visible_text(value: object) -> object:
     """Return text with its invisible characters named; other values as they are."""
-    if not isinstance(value, str) or isinstance(value, Markup):
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return _INVISIBLE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", uris.display(value))
 
@@ -58,6 +58,7 @@ def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("resource_server.explorer"),
         autoescape=True,
+        auto_reload=False,
         finalize=visible_text,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
