@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from html import unescape
 
+import pytest
+
 from tests.cases import for_each
 from tests.explorer.shop import Elements, opened
 from tests.transports.program import Answer, Program
+
+pytestmark = pytest.mark.guarantee("pages-show-what-clients-get")
 
 
 def source(page: Answer) -> str:

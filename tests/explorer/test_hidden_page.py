@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.explorer.shop import fetched, make_shop, opened, text_of
 from tests.transports.http.auth.test_page_sign_in import BOSS, CLERK, cookie, sign_in
 from tests.transports.program import Program, running
+
+pytestmark = pytest.mark.guarantee("pages-show-what-clients-get")
 
 
 def test_an_operator_is_told_the_rule_of_each_hidden_path(program: Program) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.explorer.shop import opened
 from tests.transports.program import Program
+
+pytestmark = pytest.mark.guarantee("pages-show-what-clients-get")
 
 SANDBOX = "sandbox; default-src 'none'"
 

@@ -293,6 +293,15 @@ PROMISES = (
         ("updates", "soak"),
     ),
     Promise(
+        "pages-show-what-clients-get",
+        (
+            "The explorer shows a caller only what an MCP client of that caller gets, and runs "
+            "nothing of a document.",
+        ),
+        ("explorer", "transports/http/app/explorer_requests.py"),
+        "Operators are told what is hidden, and why. A browser that ignores its policies.",
+    ),
+    Promise(
         "every-revision",
         (
             "Every protocol revision, from 2024-11-05 to 2026-07-28, over stdio and HTTP, with "
