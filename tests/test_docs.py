@@ -113,7 +113,11 @@ def test_documented_commands_print_the_documented_output(block: str) -> None:
 
 
 @pytest.mark.parametrize("manifest", blocks("yaml"))
-def test_a_documented_manifest_loads(manifest: str, tmp_path: Path) -> None:
+def test_a_documented_manifest_loads(
+    manifest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in re.findall(r"\$\{(\w+)\}", manifest):
+        monkeypatch.setenv(name, TOKEN)
     file = tmp_path / "mcp-resources.yaml"
     file.write_text(manifest)
     found = load(file)
