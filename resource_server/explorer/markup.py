@@ -49,14 +49,13 @@ def rendered_markdown(text: str, uri: str, root: str) -> Markup:
             attributes={
                 "a": {"href", "title"},
                 "img": {"src", "alt", "title"},
-                "td": {"style"},
-                "th": {"style"},
+                "td": {"class"},
+                "th": {"class"},
                 "code": {"class"},
                 "ol": {"start"},
             },
             url_schemes=set(_WEB) | {"mailto"},
             url_relative="pass_through",
-            filter_style_properties={"text-align"},
         )
     )
 
@@ -76,6 +75,9 @@ def _is_any_link(url: str) -> bool:
 
 def _resolve_addresses(state: Any) -> None:
     for block in state.tokens:
+        if style := block.attrs.pop("style", ""):
+            # The policy of pages allows no styles in attributes.
+            block.attrs["class"] = str(style).removeprefix("text-align:")
         for token in block.children or ():
             state.env["addresses"] -= sum(len(str(each)) for each in token.attrs.values())
             if state.env["addresses"] < 0:
@@ -105,8 +107,8 @@ def _page_of(address: str, env: dict[str, Any], kind: str) -> str | None:
         base_scheme, _, rest = str(env["uri"]).partition(":")
         # `urljoin` joins only schemes that it knows.
         address = base_scheme + urljoin(f"http:{rest}", address).removeprefix("http")
-    elif "://" not in address:
-        return None
+    elif "://" not in address or {".", ".."} & {*address.partition("?")[0].split("/")}:
+        return None  # a browser would go up in the address of the page
     return f"{env['root']}{kind}{page_address(address)}"
 
 

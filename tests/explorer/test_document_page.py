@@ -7,6 +7,7 @@ from html import unescape
 
 import pytest
 
+from resource_server.explorer.markup import rendered_markdown
 from tests.cases import for_each
 from tests.explorer.shop import Elements, opened
 from tests.transports.program import Answer, Program
@@ -29,7 +30,16 @@ def test_markdown_is_rendered_and_its_html_is_text(program: Program) -> None:
     assert "<h1>Shop</h1>" in article
     assert "&lt;script&gt;" in article
     assert "<td>1</td>" in article
+    assert '<td class="right">2</td>' in article
+    assert "style=" not in article
     assert "javascript:" not in article
+
+
+def test_a_link_that_goes_up_in_the_address_of_its_page_leads_nowhere() -> None:
+    text = "[a](file:///project/../../tools) ![b](file:///a/../../live/file:x)"
+    html = rendered_markdown(text, README, "/explore/")
+    assert "tools" not in html
+    assert "live" not in html
 
 
 def test_links_of_markdown_lead_to_pages(program: Program) -> None:

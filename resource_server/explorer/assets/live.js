@@ -1,6 +1,9 @@
 // Live pages: reads the page again when its resource changes, and marks what is new in it.
 
 const REST_MS = 500;
+const RETRY_MS = 3000;
+// A browser has six connections to one server, of which streams of all its windows leave some.
+const STREAMS = 3;
 
 const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-live]"));
 const said = line?.querySelector("output");
@@ -13,6 +16,7 @@ const pages = globalThis.trustedTypes?.createPolicy("explorer", {
 
 /** @type {EventSource | null} */
 let source = null;
+let release = () => {};
 let isPaused = false;
 let isReading = false;
 let isStale = false;
@@ -36,6 +40,22 @@ async function readAgain() {
     return;
   }
   isReading = true;
+  try {
+    await readOnce();
+    await new Promise((resolve) => setTimeout(resolve, REST_MS));
+  } catch {
+    // The server has gone; the stream connects again, and reads again then.
+    tell("lost", "Not connected");
+  } finally {
+    isReading = false;
+  }
+  if (isStale) {
+    isStale = false;
+    await readAgain();
+  }
+}
+
+async function readOnce() {
   const response = await fetch(location.href, { headers: { accept: "text/html" } });
   const text = await response.text();
   const fresh = new DOMParser().parseFromString(
@@ -54,12 +74,6 @@ async function readAgain() {
   replace(fresh, "main .scroll, main .fields, main article, main .count, main aside");
   const time = new Date().toLocaleTimeString();
   tell("on", response.ok ? `Changed at ${time}${count ? ` (${count})` : ""}` : `Gone at ${time}`);
-  await new Promise((resolve) => setTimeout(resolve, REST_MS));
-  isReading = false;
-  if (isStale) {
-    isStale = false;
-    await readAgain();
-  }
 }
 
 /** @param {Document} fresh @param {string} selector */
@@ -73,21 +87,46 @@ function replace(fresh, selector) {
   old.forEach((each, at) => each.replaceWith(document.adoptNode(parts[at])));
 }
 
-function connect() {
-  // A browser has few connections to one server: hidden pages give theirs back.
+async function connect() {
   if (source || isPaused || document.hidden || !line) return;
+  if (!navigator.locks) return listen();
+  const { held } = await navigator.locks.query();
+  const free = [...Array(STREAMS).keys()].map((each) => `live ${each}`);
+  const taken = new Set(held?.map((each) => each.name));
+  const name = free.find((each) => !taken.has(each)) ?? free[Math.floor(Math.random() * STREAMS)];
+  const options = { steal: true };
+  try {
+    await navigator.locks.request(name, options, () => new Promise((resolve) => {
+      release = () => resolve(null);
+      listen();
+    }));
+  } catch {
+    disconnect("away", "Another window is live");
+  }
+}
+
+function listen() {
+  if (source || !line) return;
   source = new EventSource(line.dataset.live ?? "");
   source.addEventListener("subscribed", () => {
     if (line.dataset.state === "lost" || line.dataset.state === "away") void readAgain();
     tell("on", "Live");
   });
   source.addEventListener("changed", () => void readAgain());
-  source.addEventListener("error", () => tell("lost", "Not connected"));
+  source.addEventListener("error", () => {
+    tell("lost", "Not connected");
+    // Browsers connect again by themselves, but not after an answer that is no stream.
+    if (source?.readyState !== EventSource.CLOSED) return;
+    source = null;
+    release();
+    setTimeout(connect, RETRY_MS);
+  });
 }
 
 function disconnect(/** @type {string} */ state, /** @type {string} */ text) {
   source?.close();
   source = null;
+  release();
   tell(state, text);
 }
 
@@ -97,11 +136,12 @@ if (line && button) {
     isPaused = !isPaused;
     button.textContent = isPaused ? "Go on" : "Pause";
     if (isPaused) disconnect("away", "Paused");
-    else connect();
+    else void connect();
   });
+  addEventListener("focus", () => void connect());
   document.addEventListener("visibilitychange", () => {
     if (document.hidden && !isPaused) disconnect("away", "");
-    else connect();
+    else void connect();
   });
-  connect();
+  void connect();
 }
