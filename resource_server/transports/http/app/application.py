@@ -130,20 +130,25 @@ class Application:
         if resource is not None:
             self._routes |= dict.fromkeys(resource.paths, resource.describe)
         if explorer is not None:
-            # Imported here: the explorer's packages are optional.
-            from resource_server.transports.http.app.explorer_requests import ExplorerRequests
-
-            self._pages = ExplorerRequests(
-                explorer,
-                streams,
-                self._bodies,
-                check=self._cors_headers,
-                sign_in=sign_in,
-                url=options.url,
-                is_loopback=is_loopback,
-                rates=self._rates,
-            )
+            self._pages = self._explorer_requests(explorer, options, sign_in, is_loopback)
             self._routes["/"] = self._pages.answer
+
+    def _explorer_requests(
+        self, explorer: Explorer, options: Http, sign_in: PageSignIn | None, is_loopback: bool
+    ) -> ExplorerRequests:
+        # Imported here: the explorer's packages are optional.
+        from resource_server.transports.http.app.explorer_requests import ExplorerRequests
+
+        return ExplorerRequests(
+            explorer,
+            self._streams,
+            self._bodies,
+            check=self._cors_headers,
+            sign_in=sign_in,
+            url=options.url,
+            is_loopback=is_loopback,
+            rates=self._rates,
+        )
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one HTTP request; WebSockets are refused by the web server."""

@@ -27,8 +27,8 @@ from resource_server.transports.http.app.request import (
     HttpRequest,
     rate_limited,
 )
-from resource_server.transports.http.auth.page_cookies import SignInFailed
-from resource_server.transports.http.auth.page_sign_in import OPERATOR, PageSignIn
+from resource_server.transports.http.auth.page_cookies import OPERATOR, SignInFailed
+from resource_server.transports.http.auth.page_sign_in import PageSignIn
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 SIGN_IN = f"{ROOT}sign-in"

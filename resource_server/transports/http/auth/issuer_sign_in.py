@@ -33,8 +33,7 @@ from resource_server.transports.http.auth.jwks import (
     fetched,
 )
 from resource_server.transports.http.auth.jwt import InvalidToken
-from resource_server.transports.http.auth.page_cookies import PageCookie, SignInFailed
-from resource_server.transports.http.auth.page_sign_in import OPERATOR
+from resource_server.transports.http.auth.page_cookies import OPERATOR, PageCookie, SignInFailed
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 
 logger = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class _Tokens(msgspec.Struct):
     id_token: str | None = None
 
 
-class Begun(NamedTuple):
+class StartedSignIn(NamedTuple):
     """A sign-in that waits for the issuer, as its cookie has it."""
 
     seed: bytes
@@ -86,7 +85,7 @@ class IssuerSignIn:
         audience: str,
         authenticator: Authenticator,
         *,
-        cookie: PageCookie[Begun],
+        cookie: PageCookie[StartedSignIn],
         secret: bytes,
         timing: Timing,
     ) -> None:
@@ -115,7 +114,7 @@ class IssuerSignIn:
         """
         metadata = await self._metadata()
         kept = destination if len(destination.encode()) <= _MAX_DESTINATION else ""
-        begun = Begun(secrets.token_bytes(32), kept, time.time() + LIFETIME_S)
+        begun = StartedSignIn(secrets.token_bytes(32), kept, time.time() + LIFETIME_S)
         challenge = sha256(self._derived("verifier", begun).encode()).digest()
         # An issuer may refuse a request for a scope that it does not know.
         scopes = [each for each in (OPERATOR,) if each in metadata.scopes_supported]
@@ -179,7 +178,7 @@ class IssuerSignIn:
         return caller, begun.destination
 
     async def _exchange(
-        self, metadata: _Metadata, begun: Begun, code: str, return_url: str
+        self, metadata: _Metadata, begun: StartedSignIn, code: str, return_url: str
     ) -> _Tokens:
         """Return the tokens for a code."""
         form = {
@@ -248,7 +247,7 @@ class IssuerSignIn:
         reason = f"{self.issuer} does not answer as it should; try again later."
         return SignInFailed(reason, 503)
 
-    def _derived(self, purpose: str, begun: Begun) -> str:
+    def _derived(self, purpose: str, begun: StartedSignIn) -> str:
         return _base64(hmac.new(self._secret, purpose.encode() + begun.seed, sha256).digest())
 
 

@@ -22,8 +22,6 @@ from resource_server.transports.http.auth.protected_resource import ProtectedRes
 if TYPE_CHECKING:
     from resource_server.transports.http.auth.issuer_sign_in import IssuerSignIn
 
-OPERATOR = "explorer.operator"
-"""The scope of people who may know what is hidden, and why."""
 LIFETIME_S = 12 * 3600
 """How long a person stays signed in, if the token does not expire before."""
 
@@ -109,7 +107,7 @@ def page_sign_in(
     at_issuer = None
     if isinstance(options.explorer, ExplorerOptions):
         # Imported here: static tokens work without the library for signed ones.
-        from resource_server.transports.http.auth.issuer_sign_in import Begun, IssuerSignIn
+        from resource_server.transports.http.auth.issuer_sign_in import IssuerSignIn, StartedSignIn
 
         at_issuer = IssuerSignIn(
             options.explorer,
@@ -117,7 +115,7 @@ def page_sign_in(
             auth.audience or resource.url,
             authenticator,
             cookie=PageCookie(
-                "explorer-issuer", Begun, secret("explorer issuer"), is_secure=is_secure
+                "explorer-issuer", StartedSignIn, secret("explorer issuer"), is_secure=is_secure
             ),
             secret=secret("explorer PKCE"),
             timing=timing,
