@@ -18,7 +18,7 @@ from resource_server.explorer.markup import (
     source_lines,
 )
 from resource_server.explorer.page import Page
-from resource_server.explorer.results import Metadata
+from resource_server.explorer.results import ResourceMetadata
 from resource_server.protocol.in_process_client import ErrorReply
 
 RASTERS = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
@@ -35,7 +35,7 @@ _MAX_LINE = 2_000
 
 
 async def show_document(
-    page: Page, uri: str, found: Metadata, *, as_source: bool = False
+    page: Page, uri: str, found: ResourceMetadata, *, as_source: bool = False
 ) -> Response:
     """Return the page of a document, as much of it as its address asks for.
 
@@ -88,7 +88,9 @@ async def _as_html(page: Page, text: str, uri: str, following: str | None) -> di
     }
 
 
-async def _text(page: Page, uri: str, found: Metadata, *, as_source: bool) -> dict[str, Any]:
+async def _text(
+    page: Page, uri: str, found: ResourceMetadata, *, as_source: bool
+) -> dict[str, Any]:
     query = uris.parse(uri).query
     is_part = any(name in query for name in _RANGES)
     is_markdown = found.mime_type in _MARKDOWN and not as_source and not is_part

@@ -13,7 +13,7 @@ from resource_server.explorer import results
 from resource_server.explorer.addresses import with_parameters
 from resource_server.explorer.markup import MAX_MARKDOWN, rendered_markdown
 from resource_server.explorer.page import Page
-from resource_server.explorer.results import Metadata
+from resource_server.explorer.results import ResourceMetadata
 from resource_server.protocol.in_process_client import ErrorReply
 
 _READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
@@ -21,7 +21,7 @@ _MAX_README = 200_000
 """Bytes of a README that is shown below the names."""
 
 
-async def show_folder(page: Page, uri: str, found: Metadata) -> Response:
+async def show_folder(page: Page, uri: str, found: ResourceMetadata) -> Response:
     """Return the page of a collection; `cursor` in its address goes on after a page.
 
     Raises:
@@ -46,7 +46,7 @@ async def show_folder(page: Page, uri: str, found: Metadata) -> Response:
     )
 
 
-async def _readme(page: Page, entries: Sequence[Metadata]) -> object:
+async def _readme(page: Page, entries: Sequence[ResourceMetadata]) -> object:
     named = {each.name.lower(): each for each in entries if not each.is_collection}
     found = next((named[name] for name in _READMES if name in named), None)
     if found is None or (found.size or 0) > _MAX_README:
@@ -60,7 +60,7 @@ async def _readme(page: Page, entries: Sequence[Metadata]) -> object:
     )
 
 
-class Query(NamedTuple):
+class QueryForm(NamedTuple):
     """A resource that is named by parameters, which a form asks for."""
 
     title: str
@@ -69,15 +69,15 @@ class Query(NamedTuple):
     parameters: Sequence[str]
 
 
-async def _queries(page: Page, uri: str) -> Sequence[Query]:
+async def _queries(page: Page, uri: str) -> Sequence[QueryForm]:
     """Return the resources of a collection that cannot be listed, since they need parameters."""
     result = await page.client.request("resources/templates/list")
-    found: list[Query] = []
+    found: list[QueryForm] = []
     for each in result["resourceTemplates"]:
         template: str = each["uriTemplate"]
         path = template.partition("?")[0]
         if "{" not in path and "{" in template and path.rpartition("/")[0] == uri:
             names = list(uris.template_variables(template))
             title = each.get("title") or each["name"]
-            found.append(Query(title, each.get("description", ""), template, names))
+            found.append(QueryForm(title, each.get("description", ""), template, names))
     return found

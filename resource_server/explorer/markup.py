@@ -117,7 +117,7 @@ def trusted(text: str) -> Markup:
     return Markup(text)  # noqa: S704 - the callers escape or clean
 
 
-def escaped(texts: Sequence[str]) -> Sequence[str]:
+def escaped_html(texts: Sequence[str]) -> Sequence[str]:
     """Return texts as HTML, by one pass over all of them."""
     whole = _BETWEEN.join(texts)
     if whole.count(_BETWEEN) >= len(texts):  # one of them has it
@@ -150,7 +150,7 @@ def _highlighted(text: str, lexer: type[Lexer] | None, ends: float) -> Sequence[
         return html.escape(text).split("\n")
     tokens = list(_tokens(text, lexer, ends))
     lines: list[list[str]] = [[]]
-    for (style, _), value in zip(tokens, escaped([value for _, value in tokens]), strict=True):
+    for (style, _), value in zip(tokens, escaped_html([value for _, value in tokens]), strict=True):
         for at, part in enumerate(value.split("\n")):
             if at:
                 lines.append([])

@@ -8,7 +8,7 @@ from resource_server.explorer import results
 from resource_server.explorer.document_page import show_document
 from resource_server.explorer.folder_page import show_folder
 from resource_server.explorer.page import Page
-from resource_server.explorer.results import Metadata
+from resource_server.explorer.results import ResourceMetadata
 from resource_server.explorer.table_page import ROWS, show_row, show_table
 from resource_server.protocol.in_process_client import ErrorReply
 
@@ -46,7 +46,7 @@ async def show_source(page: Page) -> Response:
     return await show_document(page, page.uri, found, as_source=True)
 
 
-async def _table_of(page: Page, found: Metadata) -> Metadata | None:
+async def _table_of(page: Page, found: ResourceMetadata) -> ResourceMetadata | None:
     """Return the table above a resource; None if there is none."""
     if found.mime_type != "application/json":
         return None

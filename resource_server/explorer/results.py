@@ -15,7 +15,7 @@ T = TypeVar("T")
 _PREFIX = "resource-server/"
 
 
-class Format(msgspec.Struct, frozen=True):
+class OtherFormat(msgspec.Struct, frozen=True):
     """Another representation of a document."""
 
     name: str
@@ -23,7 +23,7 @@ class Format(msgspec.Struct, frozen=True):
     uri: str = ""
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class ResourceMetadata(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Metadata of a resource."""
 
     uri: str
@@ -48,9 +48,9 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.resource_type == "collection"
 
     @property
-    def formats(self) -> Sequence[Format]:
+    def formats(self) -> Sequence[OtherFormat]:
         """Its other representations."""
-        return msgspec.convert(self.meta.get(f"{_PREFIX}formats", ()), tuple[Format, ...])
+        return msgspec.convert(self.meta.get(f"{_PREFIX}formats", ()), tuple[OtherFormat, ...])
 
     @property
     def version(self) -> str:
@@ -67,12 +67,12 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         """Why a content is less than the whole, and the URI of the rest; empty for the whole."""
         return self.meta.get(f"{_PREFIX}truncated", {})
 
-    def format(self, name: str) -> Format | None:
+    def format(self, name: str) -> OtherFormat | None:
         """Return a representation by its name."""
         return next((each for each in self.formats if each.name == name), None)
 
 
-class Content(Metadata, frozen=True, rename="camel", kw_only=True):
+class DocumentContent(ResourceMetadata, frozen=True, rename="camel", kw_only=True):
     """A document with its text, or its bytes in base64."""
 
     text: str | None = None
@@ -87,28 +87,28 @@ class Content(Metadata, frozen=True, rename="camel", kw_only=True):
 class Listing(msgspec.Struct, frozen=True, rename="camel"):
     """One page of a collection's children."""
 
-    resources: Sequence[Metadata]
+    resources: Sequence[ResourceMetadata]
     next_cursor: str | None = None
 
 
-async def metadata(client: LocalClient, uri: str) -> Metadata:
+async def metadata(client: LocalClient, uri: str) -> ResourceMetadata:
     """Return the metadata of a resource.
 
     Raises:
         ErrorReply: the caller cannot see it, or it is unavailable.
     """
     result = await client.request("resources/metadata", {"uri": uri})
-    return msgspec.convert(result["resource"], Metadata)
+    return msgspec.convert(result["resource"], ResourceMetadata)
 
 
-async def contents(client: LocalClient, uri: str) -> Sequence[Content]:
+async def contents(client: LocalClient, uri: str) -> Sequence[DocumentContent]:
     """Read a resource.
 
     Raises:
         ErrorReply: it cannot be read.
     """
     result = await client.request("resources/read", {"uri": uri})
-    return msgspec.convert(result["contents"], list[Content])
+    return msgspec.convert(result["contents"], list[DocumentContent])
 
 
 async def children(client: LocalClient, uri: str, cursor: str | None = None) -> Listing:

@@ -15,7 +15,7 @@ from resource_server.protocol.in_process_client import ErrorReply
 _TOOL = "search_resources"
 
 
-class Match(NamedTuple):
+class FoundResource(NamedTuple):
     """A resource with lines that match, or whose name does."""
 
     path: str
@@ -53,10 +53,10 @@ async def show_search(page: Page) -> Response:
     )
 
 
-def _matches(found: Mapping[str, Any]) -> Iterator[Match]:
+def _matches(found: Mapping[str, Any]) -> Iterator[FoundResource]:
     base = found.get("base", "")
     for each in found.get("files", ()):
         entry: Mapping[str, Any] = {"path": each} if isinstance(each, str) else each
         lines = [(number, text) for number, text in entry.get("lines", ())]
         more = max(entry.get("matches", 0) - len(lines), 0)
-        yield Match(entry["path"], f"{base}{entry['path']}", lines, more)
+        yield FoundResource(entry["path"], f"{base}{entry['path']}", lines, more)

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from resource_server import uris
 from resource_server.explorer import results
 from resource_server.explorer.addresses import page_address, with_parameters
-from resource_server.explorer.markup import escaped, trusted
+from resource_server.explorer.markup import escaped_html, trusted
 from resource_server.explorer.page import Page
-from resource_server.explorer.results import Content, Metadata
+from resource_server.explorer.results import DocumentContent, ResourceMetadata
 from resource_server.protocol.in_process_client import ErrorReply
 
 ROWS = "~rows"
@@ -59,7 +59,7 @@ _LABELS = ("name", "title", "label", "full_name", "email")
 """Columns that name a row, the best first."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column as its heading shows it."""
 
     name: str
@@ -87,7 +87,7 @@ class Cell(NamedTuple):
     """Name of the row behind it."""
 
 
-class Filter(NamedTuple):
+class AppliedFilter(NamedTuple):
     """A condition on a column, and the URI without it."""
 
     column: str
@@ -107,13 +107,15 @@ class Facet(NamedTuple):
 
 
 class _Schema(NamedTuple):
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TableColumn]
     key: Sequence[str]
     table: str
     """URI of the table; empty for the result of a query."""
 
 
-async def show_table(page: Page, uri: str, found: Metadata, table: Metadata | None) -> Response:
+async def show_table(
+    page: Page, uri: str, found: ResourceMetadata, table: ResourceMetadata | None
+) -> Response:
     """Return the page of rows: of a table, or of a declared query's result.
 
     Raises:
@@ -172,14 +174,20 @@ def _other_columns(uri: str, names: Sequence[str], schema: _Schema) -> str | Non
     return with_parameters(uri, {"columns": ",".join(following[:_MAX_COLUMNS])})
 
 
-async def show_row(page: Page, uri: str, content: Content, table: Metadata) -> Response:
+async def show_row(
+    page: Page, uri: str, content: DocumentContent, table: ResourceMetadata
+) -> Response:
     """Return the page of one row: a line for each column, with links along its foreign keys."""
     values: dict[str, Any] = msgspec.json.decode(content.text or "{}")
     links: Mapping[str, str] = values.pop("_links", {})
     schema = await _schema(page, table)
     room = max(_CELL, _MAX_FIELDS // max(len(values), 1))
     fields = [
-        (schema.columns.get(name) or Column(name), _field(uri, name, value, room), links.get(name))
+        (
+            schema.columns.get(name) or TableColumn(name),
+            _field(uri, name, value, room),
+            links.get(name),
+        )
         for name, value in values.items()
     ]
     return page.render(
@@ -197,7 +205,7 @@ def _field(uri: str, name: str, value: Any, room: int) -> Cell:
     return cell._replace(text=f"{cell.text[:room]}…", link=cell.link or whole, label=label)
 
 
-async def _schema(page: Page, table: Metadata | None) -> _Schema:
+async def _schema(page: Page, table: ResourceMetadata | None) -> _Schema:
     if table is None:
         return _Schema({}, (), "")
     (content, *_) = await results.contents(page.client, f"{table.uri}/{_SCHEMA}?format=json")
@@ -210,7 +218,7 @@ async def _schema(page: Page, table: Metadata | None) -> _Schema:
         if len(each["columns"]) == 1 and "uri" in each
     }
     columns = {
-        each["name"]: Column(
+        each["name"]: TableColumn(
             each["name"],
             each.get("type", ""),
             each.get("kind", "text"),
@@ -222,13 +230,13 @@ async def _schema(page: Page, table: Metadata | None) -> _Schema:
     return _Schema(columns, key, table.uri)
 
 
-def _inferred(name: str, at: int, data: Mapping[str, Any]) -> Column:
+def _inferred(name: str, at: int, data: Mapping[str, Any]) -> TableColumn:
     """Return a column of a query's result, whose type only its values show."""
     values = [row[at] for row in data["rows"] if row[at] is not None]
     is_number = bool(values) and all(
         isinstance(each, int | float) and not isinstance(each, bool) for each in values
     )
-    return Column(name, kind="number" if is_number else "text")
+    return TableColumn(name, kind="number" if is_number else "text")
 
 
 def _as_columns(uri: str, is_table: bool) -> str:
@@ -257,17 +265,19 @@ def with_filter(uri: str, column: str, operator: str, value: str) -> str:
     return with_parameters(uri, {parameter: value, "after": None})
 
 
-def _filters(uri: str, query: Mapping[str, str]) -> Iterator[Filter]:
+def _filters(uri: str, query: Mapping[str, str]) -> Iterator[AppliedFilter]:
     for parameter, value in query.items():
         if parameter.startswith(_WHERE):
             column, dot, operator = parameter.removeprefix(_WHERE).rpartition(".")
             if not dot or operator not in OPERATORS:
                 column, operator = parameter.removeprefix(_WHERE), "eq"
             without = with_parameters(uri, {parameter: None, "after": None})
-            yield Filter(column, OPERATORS[operator], value, without)
+            yield AppliedFilter(column, OPERATORS[operator], value, without)
 
 
-async def _facets(page: Page, uri: str, table: Metadata | None, schema: _Schema) -> Sequence[Facet]:
+async def _facets(
+    page: Page, uri: str, table: ResourceMetadata | None, schema: _Schema
+) -> Sequence[Facet]:
     """Count the values of columns with few, under the filters of the page."""
     facts: Mapping[str, Any] = {} if table is None else table.details.get("table", {})
     if facts.get("rowCount") is None or facts["rowCount"] > _MAX_FACETED_ROWS:
@@ -328,7 +338,7 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
 
 
 async def _labels(
-    page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Any]]
+    page: Page, columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]]
 ) -> Mapping[str, Mapping[str, str]]:
     """Return the names of the rows that foreign keys refer to, by column and key."""
     asked = [
@@ -371,7 +381,7 @@ async def _labels_of(page: Page, table: str, keys: set[str]) -> Mapping[str, str
 
 def _rows_html(
     rows: Sequence[Sequence[Any]],
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     schema: _Schema,
     labels: Mapping[str, Mapping[str, str]],
     root: str,
@@ -384,7 +394,7 @@ def _rows_html(
         for row, uri in zip(rows, uris_of_rows, strict=True)
         for value, column in zip(row, columns, strict=True)
     ]
-    texts = iter(zip(cells, escaped([cell.text for cell in cells]), strict=True))
+    texts = iter(zip(cells, escaped_html([cell.text for cell in cells]), strict=True))
     lines: list[str] = []
     for number, uri in enumerate(uris_of_rows):
         lines.append(f'<tr data-key="{html.escape(uri or str(number))}">')
@@ -394,7 +404,7 @@ def _rows_html(
 
 
 def _linked(
-    value: Any, column: Column, row_uri: str | None, labels: Mapping[str, Mapping[str, str]]
+    value: Any, column: TableColumn, row_uri: str | None, labels: Mapping[str, Mapping[str, str]]
 ) -> Cell:
     """Return a cell with its link: along a foreign key, or to its row from the key."""
     cell = _cell(value, is_number=column.is_number)
@@ -409,7 +419,7 @@ def _cell_html(cell: Cell, text: str, root: str) -> str:
     if cell.link is None:
         return f"<td{style}>{text}</td>"
     address = html.escape(f"{root}{page_address(cell.link)}")
-    name = f" <small><bdi>{escaped([cell.label])[0]}</bdi></small>" if cell.label else ""
+    name = f" <small><bdi>{escaped_html([cell.label])[0]}</bdi></small>" if cell.label else ""
     return f'<td{style}><a href="{address}">{text}</a>{name}</td>'
 
 
@@ -454,7 +464,7 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _count(table: Metadata | None, query: Mapping[str, str]) -> str | None:
+def _count(table: ResourceMetadata | None, query: Mapping[str, str]) -> str | None:
     """Return the number of rows for people; None if it is not known, or of the filters only."""
     facts: Mapping[str, Any] = {} if table is None else table.details.get("table", {})
     count = facts.get("rowCount")
@@ -474,7 +484,7 @@ def _next(uri: str, data: Mapping[str, Any]) -> str | None:
     return None if after is None else with_parameters(uri, {"after": after})
 
 
-def _exports(content: Content) -> Sequence[tuple[str, str]]:
+def _exports(content: DocumentContent) -> Sequence[tuple[str, str]]:
     """Return the names and URIs of the whole page in formats to download."""
     shown = [("json", with_parameters(content.uri, {"format": None, "cell": None}))]
     shown += [

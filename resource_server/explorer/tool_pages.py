@@ -19,7 +19,7 @@ MAX_FIELDS = 200
 _MAX_SENT = 2 * MAX_FIELDS
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """An argument of a tool as a field of its form."""
 
     name: str
@@ -91,17 +91,17 @@ async def _tools(page: Page) -> Sequence[Mapping[str, Any]]:
         params = {"cursor": cursor}
 
 
-def form_fields(tool: Mapping[str, Any], sent: Mapping[str, str]) -> Sequence[Field]:
+def form_fields(tool: Mapping[str, Any], sent: Mapping[str, str]) -> Sequence[FormField]:
     """Return a field for each argument of a tool, with the values that a form sent."""
     schema: Mapping[str, Any] = tool["inputSchema"]
     required = schema.get("required", ())
-    fields: list[Field] = []
+    fields: list[FormField] = []
     for name, of in list(schema.get("properties", {}).items())[:MAX_FIELDS]:
         default = of.get("default")
         value = sent.get(name, "" if default is None else _written(default))
         choices = [_written(each) for each in of.get("enum", ())]
         fields.append(
-            Field(name, _kind(of), of.get("description", ""), name in required, choices, value)
+            FormField(name, _kind(of), of.get("description", ""), name in required, choices, value)
         )
     return fields
 
@@ -121,7 +121,7 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def form_arguments(fields: Sequence[Field]) -> dict[str, Any]:
+def form_arguments(fields: Sequence[FormField]) -> dict[str, Any]:
     """Return the arguments of a form; fields left empty are not sent.
 
     Raises:
