@@ -137,7 +137,7 @@ async def test_formats_and_metadata_of_a_page_or_query_keep_its_parameters(
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as owner:
         owner.execute("create table t (id integer primary key, name text)")
-        owner.executemany("insert into t values (?, ?)", [(1, "a"), (2, "b"), (3, "a")])
+        owner.executemany("insert into t values (?, ?)", [(1, "a"), (2, "other"), (3, "a")])
     sql = "select id, name from t where name = :name order by id desc"
     queries = {"named": Query(sql=sql, parameters={"name": Parameter()})}
     database = Database(url=f"sqlite:///{tmp_path}/shop.db", queries=queries)
@@ -154,7 +154,8 @@ async def test_formats_and_metadata_of_a_page_or_query_keep_its_parameters(
         for format in told:
             (content,) = (await wire.result("resources/read", {"uri": format["uri"]}))["contents"]
             assert content["mimeType"] == format["mimeType"]
-            assert "b" not in content["text"].replace("number", "")
+            # The picture of a chart is no text.
+            assert "other" not in content.get("text", "")
             assert content["text"].index("3") < content["text"].rindex("1")
         whole = f"test://one/{uri.partition('one/')[2].partition('?')[0]}"
         found = (await wire.result("resources/metadata", {"uri": whole}))["resource"]
