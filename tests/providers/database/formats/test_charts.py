@@ -111,8 +111,11 @@ def test_a_summary_shows_its_first_aggregate_and_a_query_its_last_number() -> No
     assert titles(years) == {"x": "year", "y": "total", "color": "name"}
     assert titles(chart(page("total", (3,), (4,)))) == {"x": "", "y": "total"}
     assert values(chart(page("count", (3,), groupings=0))) == [(None, 3, None)]
+    counted = chart(page("name,ok", ("a", True), ("b", None), ("a", False)))
+    assert titles(counted) == {"x": "name", "y": "count"}
+    assert values(counted) == [("a", 2, None), ("b", 1, None)]
     with pytest.raises(InvalidParameter, match="numbers; the result has name, ok"):
-        chart(page("name,ok", ("a", True)))
+        chart(page("name,ok", ("a", True), groupings=1))
     assert values(chart(page("name,total"))) == []
 
 
