@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from resource_server import uris
 from resource_server.access import acting
-from resource_server.errors import ResourceError
+from resource_server.errors import InvalidParameter, ResourceError
 from resource_server.explorer import page as pages
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT, page_address, with_parameters
 from resource_server.explorer.hidden_page import show_hidden
@@ -26,6 +26,7 @@ from resource_server.explorer.search_page import show_search
 from resource_server.explorer.start_page import show_start
 from resource_server.explorer.table_page import OPERATORS, with_filter
 from resource_server.explorer.tool_pages import show_tool, show_tools
+from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
@@ -48,7 +49,12 @@ _ASSET_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_NOT_FOUND = -32002
+_STATUSES = {
+    -32002: 404,
+    revisions.BUSY: 503,
+    revisions.DEADLINE_EXCEEDED: 503,
+    revisions.INTERNAL_ERROR: 500,
+}
 _MESSAGES = {
     404: "There is nothing here, or it is hidden from you.",
     405: "This page cannot be asked for in that way.",
@@ -169,12 +175,16 @@ class Explorer:
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Answer with a page that says what is wrong."""
         if isinstance(error, ErrorReply):
-            status = 404 if error.code == _NOT_FOUND else 400
+            status = _STATUSES.get(error.code, 400)
             message = _MESSAGES[404] if status == 404 else str(error)
         else:
             # A malformed URI is nobody's.
-            status = error.status_code if isinstance(error, HTTPException) else 404
-            message = _MESSAGES.get(status, str(error))
+            status, message = 404, str(error)
+            if isinstance(error, HTTPException):
+                status, message = error.status_code, error.detail
+            elif isinstance(error, InvalidParameter):
+                status = 400
+            message = _MESSAGES.get(status, message)
         async with self._client(request) as client:
             page = self._asked(request, client)
             why = page.uri if "://" in page.path else None

@@ -112,6 +112,8 @@ async def _text(
         return {**shown, "has_source": True}
     begin = query.get("lines", "1").partition("-")[0]
     first = int(begin) if begin.isdigit() else 1
+    # Of other parts, the numbers of their lines are not known.
+    is_numbered = not is_part or "lines" in query
     lines = content.text.removesuffix("\n").split("\n")
     shown = _bounded(lines)
     notice = None
@@ -120,7 +122,7 @@ async def _text(
         if has_lines or "lines" in query:
             following = with_parameters(uri, {"lines": f"{first + len(shown)}-"})
     rows = await to_thread.run_sync(
-        source_lines, "\n".join(shown), found.name, found.mime_type, first
+        source_lines, "\n".join(shown), found.name, found.mime_type, first if is_numbered else None
     )
     return {"lines": rows, "next_uri": following, "notice": notice}
 

@@ -44,4 +44,5 @@ async def show_hidden(page: Page) -> Response:
         ],
         more=len(below) - _MAX_SHOWN,
         is_cut=len(found) >= _MAX_PATHS,
+        is_below_hidden=any(path[: len(hidden)] == hidden for hidden, _ in found),
     )

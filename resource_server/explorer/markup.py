@@ -125,15 +125,19 @@ def escaped_html(texts: Sequence[str]) -> Sequence[str]:
     return html.escape(str(visible_text(whole))).split(_BETWEEN)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def source_lines(
-    text: str, name: str, media_type: str, first: int, colour_s: float = 1.0
+    text: str, name: str, media_type: str, first: int | None, colour_s: float = 1.0
 ) -> Markup:
     """Return source code as rows of a table: the number of each line, and its coloured text.
 
-    What is left after `colour_s` seconds has no colours.
+    `first` is the number of the first line; without it, lines have none. The text that is left
+    after `colour_s` seconds has no colours.
     """
     highlighted = _highlighted(text, _lexer(name, media_type), monotonic() + colour_s)
+    if first is None:
+        rows = [f"<tr><td><code>{line}</code></td></tr>" for line in highlighted]
+        return trusted("\n".join(rows))
     rows = [
         f'<tr id="L{number}" data-key="{number}"><th scope="row"><a href="#L{number}">{number}</a>'
         f"</th><td><code>{line}</code></td></tr>"

@@ -35,6 +35,6 @@ def _file_name(name: str, uri: str) -> str:
     """Return a name for a download, with the suffix of the format asked for."""
     asked = uris.parse(uri).query.get("format")
     suffix = {"csv": ".csv", "markdown": ".md", "json": ".json"}.get(asked or "", "")
-    if "~rows" in uri and not suffix:
+    if uri.partition("?")[0].endswith("/~rows") and not suffix:
         suffix = ".json"
     return name if name.endswith(suffix) else f"{name}{suffix}"

@@ -12,6 +12,9 @@ from resource_server.explorer.results import ResourceMetadata
 from resource_server.explorer.table_page import ROWS, show_row, show_table
 from resource_server.protocol.in_process_client import ErrorReply
 
+_CELL = "/~cell/"
+"""In the URIs of values, which may be JSON of any kind; rows are objects."""
+
 
 async def show_resource(page: Page) -> Response:
     """Return the page of the resource that the address names.
@@ -30,7 +33,7 @@ async def show_resource(page: Page) -> Response:
         # A summary of a table has columns of its own.
         is_whole = table is not None and found.uri == f"{table.uri}/{ROWS}"
         return await show_table(page, uri, found, table if is_whole else None)
-    if table is not None and found.mime_type == "application/json":
+    if table is not None and _CELL not in found.uri:
         (content, *_) = await results.contents(page.client, uri)
         return await show_row(page, uri, content, table)
     return await show_document(page, uri, found)

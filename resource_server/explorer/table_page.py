@@ -55,6 +55,8 @@ _MAX_GROUPS = 8
 """Values of a facet; a column with more has none."""
 _MAX_FACETED_ROWS = 20_000
 """Rows of a table that is counted by its facets without being asked to."""
+_MAX_LABELS = 100
+"""Rows of another table whose names a page shows, for each foreign key."""
 _LABELS = ("name", "title", "label", "full_name", "email")
 """Columns that name a row, the best first."""
 
@@ -69,6 +71,8 @@ class TableColumn(NamedTuple):
     is_key: bool = False
     refers_to: str | None = None
     """URI of the table that a foreign key of this column alone refers to."""
+    referred: str | None = None
+    """The column of that table; None for its key."""
 
     @property
     def is_number(self) -> bool:
@@ -121,23 +125,24 @@ async def show_table(
     Raises:
         ErrorReply: the rows cannot be read.
     """
-    if "limit" not in uris.parse(uri).query and table is not None:
-        asked = with_parameters(uri, {"limit": str(_PAGE)})
-    else:
-        asked = uri
-    schema = await _schema(page, table)
     query = uris.parse(uri).query
+    # A count takes neither.
+    is_rows = table is not None and "count" not in query
+    asked = uri
+    if is_rows and "limit" not in query:
+        asked = with_parameters(uri, {"limit": str(_PAGE)})
+    schema = await _schema(page, table)
     if "columns" not in query and len(schema.columns) > _MAX_COLUMNS:
         asked = with_parameters(asked, {"columns": ",".join([*schema.columns][:_MAX_COLUMNS])})
-    (content, *_) = await results.contents(page.client, _as_columns(asked, table is not None))
+    (content, *_) = await results.contents(page.client, _as_columns(asked, is_rows=is_rows))
     data = msgspec.json.decode(content.text or "{}")
     names: list[str] = data["columns"][:_MAX_COLUMNS]
     data["rows"] = [row[:_MAX_COLUMNS] for row in data["rows"]]
     columns = [
         schema.columns.get(name) or _inferred(name, at, data) for at, name in enumerate(names)
     ]
-    facets, labels = await asyncio.gather(
-        _facets(page, uri, table, schema), _labels(page, columns, data["rows"])
+    facets, referred = await asyncio.gather(
+        _facets(page, uri, table, schema), _referred_rows(page, columns, data["rows"])
     )
     return page.render(
         "table.html",
@@ -146,7 +151,7 @@ async def show_table(
         table=table,
         crumbs=page.crumbs(uri),
         columns=[(column, *_sorting(uri, query, column.name)) for column in columns],
-        rows=_rows_html(data["rows"], columns, schema, labels, page.root),
+        rows=_rows_html(data["rows"], columns, schema, referred, page.root),
         row_count=len(data["rows"]),
         filters=list(_filters(uri, query)),
         facets=facets,
@@ -179,7 +184,10 @@ async def show_row(
 ) -> Response:
     """Return the page of one row: a line for each column, with links along its foreign keys."""
     values: dict[str, Any] = msgspec.json.decode(content.text or "{}")
-    links: Mapping[str, str] = values.pop("_links", {})
+    # A column may have the name, too.
+    links = content.details.get("links", {})
+    if isinstance(values.get("_links"), dict):
+        del values["_links"]
     schema = await _schema(page, table)
     room = max(_CELL, _MAX_FIELDS // max(len(values), 1))
     fields = [
@@ -213,7 +221,7 @@ async def _schema(page: Page, table: ResourceMetadata | None) -> _Schema:
     key_facts: dict[str, Any] = schema.get("key") or {}
     key: Sequence[str] = key_facts.get("columns", ())
     referred = {
-        each["columns"][0]: each["uri"]
+        each["columns"][0]: (each["uri"], next(iter(each.get("referred", ())), None))
         for each in schema.get("foreignKeys", ())
         if len(each["columns"]) == 1 and "uri" in each
     }
@@ -223,7 +231,7 @@ async def _schema(page: Page, table: ResourceMetadata | None) -> _Schema:
             each.get("type", ""),
             each.get("kind", "text"),
             each["name"] in key,
-            referred.get(each["name"]),
+            *referred.get(each["name"], ()),
         )
         for each in schema.get("columns", ())
     }
@@ -239,9 +247,9 @@ def _inferred(name: str, at: int, data: Mapping[str, Any]) -> TableColumn:
     return TableColumn(name, kind="number" if is_number else "text")
 
 
-def _as_columns(uri: str, is_table: bool) -> str:
+def _as_columns(uri: str, *, is_rows: bool) -> str:
     changes: dict[str, str | None] = {"format": "columns"}
-    if is_table:
+    if is_rows:
         changes["cell"] = str(_CELL)
     return with_parameters(uri, changes)
 
@@ -337,36 +345,41 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
     return Facet(name, values, uris.with_query(summary, counted))
 
 
-async def _labels(
+class _Referred(NamedTuple):
+    """The rows of another table that a foreign key leads to."""
+
+    is_key: bool
+    """Whether the foreign key refers to the key of the table, which is in the URIs of its rows."""
+    labels: Mapping[str, str]
+    """Names of the rows, by their keys."""
+
+
+async def _referred_rows(
     page: Page, columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]]
-) -> Mapping[str, Mapping[str, str]]:
-    """Return the names of the rows that foreign keys refer to, by column and key."""
-    asked = [
-        (at, column.name, column.refers_to)
-        for at, column in enumerate(columns)
-        if column.refers_to is not None
-    ]
+) -> Mapping[str, _Referred]:
+    """Return the rows that foreign keys refer to, by column."""
+    places = [at for at, column in enumerate(columns) if column.refers_to is not None]
     found = await asyncio.gather(
         *(
-            _labels_of(page, table, {str(row[at]) for row in rows if row[at] is not None})
-            for at, _, table in asked
+            _referred(page, columns[at], {str(row[at]) for row in rows if row[at] is not None})
+            for at in places
         )
     )
-    return {name: labels for (_, name, _), labels in zip(asked, found, strict=True)}
+    return {columns[at].name: each for at, each in zip(places, found, strict=True)}
 
 
-async def _labels_of(page: Page, table: str, keys: set[str]) -> Mapping[str, str]:
-    if not keys:
-        return {}
+async def _referred(page: Page, column: TableColumn, keys: set[str]) -> _Referred:
+    table = column.refers_to or ""
     try:
         schema = await _schema(page, await results.metadata(page.client, table))
+        is_key = column.referred is None or list(schema.key) == [column.referred]
         name = next((each for each in _LABELS if each in schema.columns), None)
-        if len(schema.key) != 1 or name is None:
-            return {}
+        if not is_key or not keys or len(schema.key) != 1 or name in (None, schema.key[0]):
+            return _Referred(is_key, {})
         asked = {
-            f"{_WHERE}{schema.key[0]}.in": ",".join(sorted(keys)),
+            f"{_WHERE}{schema.key[0]}.in": ",".join(map(_quoted, sorted(keys)[:_MAX_LABELS])),
             "columns": f"{schema.key[0]},{name}",
-            "limit": str(len(keys)),
+            "limit": str(_MAX_LABELS),
             "format": "columns",
             "cell": "60",
         }
@@ -374,23 +387,30 @@ async def _labels_of(page: Page, table: str, keys: set[str]) -> Mapping[str, str
             page.client, uris.with_query(f"{table}/{ROWS}", asked)
         )
     except ErrorReply:
-        return {}
+        return _Referred(column.referred is None, {})
     rows = msgspec.json.decode(content.text or "{}")["rows"]
-    return {str(key): str(label) for key, label in rows if label is not None}
+    return _Referred(
+        True, {str(key): _cell(label).text for key, label in rows if label is not None}
+    )
+
+
+def _quoted(value: str) -> str:
+    """Return a value of a list, as CSV has it."""
+    return '"' + value.replace('"', '""') + '"' if set(value) & set(',"') else value
 
 
 def _rows_html(
     rows: Sequence[Sequence[Any]],
     columns: Sequence[TableColumn],
     schema: _Schema,
-    labels: Mapping[str, Mapping[str, str]],
+    referred: Mapping[str, _Referred],
     root: str,
 ) -> Markup:
     """Return the rows of the table; a template takes three times as long."""
     names = [column.name for column in columns]
     uris_of_rows = [_row_uri(row, names, schema) for row in rows]
     cells = [
-        _linked(value, column, uri, labels)
+        _linked(value, column, uri, referred.get(column.name))
         for row, uri in zip(rows, uris_of_rows, strict=True)
         for value, column in zip(row, columns, strict=True)
     ]
@@ -404,14 +424,22 @@ def _rows_html(
 
 
 def _linked(
-    value: Any, column: TableColumn, row_uri: str | None, labels: Mapping[str, Mapping[str, str]]
+    value: Any, column: TableColumn, row_uri: str | None, referred: _Referred | None
 ) -> Cell:
-    """Return a cell with its link: along a foreign key, or to its row from the key."""
+    """Return a cell with its link: to its row from the key, else along a foreign key."""
     cell = _cell(value, is_number=column.is_number)
-    if column.refers_to is not None and value is not None:
-        label = labels.get(column.name, {}).get(str(value))
-        return cell._replace(link=_address(column.refers_to, [value]), label=label)
+    if referred is not None and value is not None:
+        cell = cell._replace(label=referred.labels.get(str(value), cell.label))
+        cell = cell._replace(link=_referred_address(column, value, is_key=referred.is_key))
     return cell._replace(link=row_uri or cell.link) if column.is_key else cell
+
+
+def _referred_address(column: TableColumn, value: Any, *, is_key: bool) -> str | None:
+    """Return the URI of the row, or of the rows, that a value of a foreign key leads to."""
+    if is_key:
+        return _address(column.refers_to or "", [value])
+    query = {f"{_WHERE}{column.referred}": _written(value)}
+    return uris.with_query(f"{column.refers_to}/{ROWS}", query)
 
 
 def _cell_html(cell: Cell, text: str, root: str) -> str:

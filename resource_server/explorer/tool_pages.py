@@ -48,7 +48,7 @@ async def show_tool(page: Page, body: bytes | None) -> Response:
         sent = dict(parse_qsl(form, max_num_fields=_MAX_SENT))
     except ValueError:
         raise HTTPException(413, "The form has too many fields.") from None
-    fields = form_fields(tool, sent)
+    fields = form_fields(tool, sent, has_defaults=body is None)
     values: dict[str, Any] = {
         "call": None,
         "given": (),
@@ -91,14 +91,17 @@ async def _tools(page: Page) -> Sequence[Mapping[str, Any]]:
         params = {"cursor": cursor}
 
 
-def form_fields(tool: Mapping[str, Any], sent: Mapping[str, str]) -> Sequence[FormField]:
+def form_fields(
+    tool: Mapping[str, Any], sent: Mapping[str, str], *, has_defaults: bool = False
+) -> Sequence[FormField]:
     """Return a field for each argument of a tool, with the values that a form sent."""
     schema: Mapping[str, Any] = tool["inputSchema"]
     required = schema.get("required", ())
     fields: list[FormField] = []
     for name, of in list(schema.get("properties", {}).items())[:MAX_FIELDS]:
         default = of.get("default")
-        value = sent.get(name, "" if default is None else _written(default))
+        has_default = has_defaults and default is not None
+        value = sent.get(name, _written(default) if has_default else "")
         choices = [_written(each) for each in of.get("enum", ())]
         fields.append(
             FormField(name, _kind(of), of.get("description", ""), name in required, choices, value)
@@ -139,6 +142,6 @@ def form_arguments(fields: Sequence[FormField]) -> dict[str, Any]:
                     arguments[field.name] = msgspec.json.decode(field.value)
                 case _:
                     arguments[field.name] = field.value
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise ValueError(f"{field.name}: expected a number, or JSON") from None
     return arguments

@@ -228,6 +228,7 @@ def test_a_branch_checkout_reports_each_file_once(folder: Path) -> None:
         "removed": [f"{number:03}" for number in range(50)],
     }
     with watching(folder) as watch:
+        told: dict[str, list[str]] = {}
         # Where git gets no turn between creating a file and writing it, both are changes.
         for _ in range(5):
             git("checkout", "two")

@@ -6,7 +6,7 @@ import io
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ _HEIGHT = 620
 
 
 @contextmanager
-def served() -> Iterator[Program]:
+def served() -> Generator[Program]:
     """Serve copies of two examples as one server."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)

@@ -34,6 +34,11 @@ SQL = """
 create table customers (id integer primary key, name text, email text, country text);
 create table orders (id integer primary key, customer_id integer references customers (id),
   status text, total real, note text);
+create table books (id integer primary key, isbn text unique, title text, facts json);
+create table reviews (id integer primary key, isbn text references books (isbn),
+  book_id integer references books (id));
+create table kinds (name text primary key);
+create table things (id integer primary key, kind text references kinds (name));
 create table secrets (id integer primary key, word text);
 """
 CUSTOMERS = [(1, "Ada", "ada@example.org", "DE"), (2, "Bo", "bo@example.org", "FR")]
@@ -44,6 +49,10 @@ def make_shop(place: Path, *, orders: int = 120) -> Path:
     with sqlite3.connect(place / "shop.db") as database:
         database.executescript(SQL)
         database.executemany("insert into customers values (?, ?, ?, ?)", CUSTOMERS)
+        database.execute("insert into books values (7, 'x-1', ?, '[1, [2]]')", ("long " * 30,))
+        database.execute("insert into reviews values (1, 'x-1', 7)")
+        database.execute("insert into kinds values ('tea')")
+        database.execute("insert into things values (1, 'tea')")
         rows = [
             (n, n % 2 + 1, ("open", "paid", "sent")[n % 3], n / 2, SCRIPT if n == 1 else None)
             for n in range(1, orders + 1)
@@ -61,6 +70,9 @@ def make_shop(place: Path, *, orders: int = 120) -> Path:
     (folder / "docs" / "prices.md").write_text("Prices\n", encoding="utf-8")
     svg = f"<svg xmlns='http://www.w3.org/2000/svg'>{SCRIPT}</svg>"
     (folder / "docs" / "dot.svg").write_text(svg, encoding="utf-8")
+    (folder / "many").mkdir()
+    for number in range(120):
+        (folder / "many" / f"{number}.txt").write_text("many\n", encoding="utf-8")
     (folder / "page.html").write_text(SCRIPT, encoding="utf-8")
     (folder / "main.py").write_text("# A comment\ndef boil(litres):\n    return '<b>'\n", "utf-8")
     (folder / '"><img src=x onerror=alert(1)>.txt').write_text("odd\n", encoding="utf-8")

@@ -103,3 +103,9 @@ def test_what_is_hidden_or_not_there_is_not_shown(program: Program, uri: str, ki
     assert page.body == opened(program, uri.replace("secret", "nosuch"), kind).body.replace(
         b"nosuch", b"secret"
     )
+
+
+def test_lines_whose_numbers_are_not_known_have_none(program: Program) -> None:
+    page = opened(program, "file:///project/main.py?tail=1")
+    assert "return" in source(page)
+    assert not [each for each in Elements(page).named("tr") if "id" in each]

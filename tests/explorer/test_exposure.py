@@ -46,8 +46,7 @@ KINDS = ("", "source/", "raw/", "model/", "live/")
 
 
 def _spellings() -> list[str]:
-    found = list(ODD)
-    found += HIDDEN
+    found: list[str] = [*ODD, *HIDDEN]
     for uri in (FILE, TABLE, f"{TABLE}/1"):
         found += [*host_spellings(uri), *wrong_spellings(uri)]
     return found

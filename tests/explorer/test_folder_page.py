@@ -36,3 +36,13 @@ def test_the_way_to_a_document_has_all_folders_above(program: Program) -> None:
     assert text_of(page).startswith(
         "Skip to the content Tea shop Tools Start project docs prices.md"
     )
+
+
+def test_further_pages_of_a_folder_are_live_and_seen_as_the_whole(program: Program) -> None:
+    page = opened(program, "file:///project/many")
+    [following] = [each["href"] for each in Elements(page).named("a") if each.get("rel") == "next"]
+    page = fetched(program, following or "")
+    assert page.status == 200
+    [live] = [each["data-live"] for each in Elements(page).named("p") if "data-live" in each]
+    assert live == "/explore/live/file:%2F%2F/project/many"
+    assert "/explore/model/file:%2F%2F/project/many" in Elements(page).links()

@@ -43,3 +43,8 @@ def test_with_tokens_the_scope_makes_an_operator(tmp_path: Path) -> None:
         page = "/explore/hidden/file:%2F%2F/project"
         assert fetched(program, page, cookie=clerk).status == 404
         assert "secret.txt" in text_of(fetched(program, page, cookie=boss))
+
+
+def test_below_something_hidden_everything_is(program: Program) -> None:
+    text = text_of(opened(program, "file:///project/secret.txt/below", "hidden/"))
+    assert "everything below it is hidden" in text

@@ -138,3 +138,31 @@ def test_a_summary_is_a_table_with_a_chart(program: Program) -> None:
     chart = fetched(program, picture["src"] or "")
     assert chart.headers["content-type"] == "image/svg+xml"
     assert chart.headers["content-security-policy"] == "sandbox; default-src 'none'"
+
+
+def test_a_foreign_key_that_is_no_key_leads_to_the_rows_with_its_value(program: Program) -> None:
+    page = opened(program, "sqlite://shop/reviews")
+    rows = fetched(program, link(page, r"books/~rows\?where\.isbn=x-1$"))
+    assert ids(rows) == [7]
+    assert "/explore/sqlite:%2F%2Fshop/books/7" in Elements(page).links()
+
+
+def test_a_long_name_of_a_row_is_shown_as_text(program: Program) -> None:
+    text = text_of(opened(program, "sqlite://shop/reviews"))
+    assert "long long" in text
+    assert "$text" not in text
+
+
+def test_a_key_that_is_a_name_needs_no_other(program: Program) -> None:
+    page = opened(program, "sqlite://shop/things")
+    assert page.status == 200
+    assert fetched(program, link(page, r"kinds/tea$")).status == 200
+
+
+def test_a_value_that_is_json_has_a_page(program: Program) -> None:
+    for uri in ("sqlite://shop/books/7/~cell/facts", "sqlite://shop/books/7/~cell/id"):
+        assert opened(program, uri).status == 200
+
+
+def test_the_count_of_rows_has_a_page(program: Program) -> None:
+    assert "120" in text_of(opened(program, f"{ROWS}?count"))

@@ -80,3 +80,9 @@ def test_a_form_with_far_too_many_fields_is_refused(program: Program) -> None:
             "POST", body, path="/explore/tools/list_resources", sec_fetch_site="same-origin"
         )
         assert program.ask(asked).status == status
+
+
+def test_deeply_nested_json_is_named_as_a_mistake(program: Program) -> None:
+    page = called(program, "query_table", uri="sqlite://shop/orders", where="[" * 3000)
+    assert "where: expected a number, or JSON" in text_of(page)
+    assert fetched(program, f"/explore/search?query=a&limit={'[' * 3000}").status == 200

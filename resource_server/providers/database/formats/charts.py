@@ -106,17 +106,23 @@ def write_chart(page: RowPage, *, max_bytes: int) -> RenderedPage:
     count = min(len(page.rows), MAX_MARKS)
     while True:
         is_cut = page.more or count < len(page.rows)
-        text = _encode(_specification(page, page.rows[:count], is_cut=is_cut)).decode()
-        if len(text) <= max_bytes or count <= 1:
-            return RenderedPage(text, VEGA_LITE.mime_type, count, is_cut)
+        data = _encode(_specification(page, page.rows[:count], is_cut=is_cut))
+        if len(data) <= max_bytes or count <= 1:
+            return RenderedPage(data.decode(), VEGA_LITE.mime_type, count, is_cut)
         count //= 2
+
+
+def has_numbers(page: RowPage) -> bool:
+    """Return whether the rows themselves are drawn, and not how often their first values occur."""
+    columns = list(zip(*page.rows, strict=True))
+    return not columns or page.groupings is not None or any(map(_are_numbers, columns))
 
 
 def _with_numbers(page: RowPage) -> RowPage:
     """Return rows that have numbers: of a result without, the counts of its first column."""
-    columns = list(zip(*page.rows, strict=True))
-    if not columns or page.groupings is not None or any(map(_are_numbers, columns)):
+    if has_numbers(page):
         return page
+    columns = list(zip(*page.rows, strict=True))
     counts = Counter(_label(value, page.columns[0]) for value in columns[0])
     named = query_columns([page.columns[0].name, "count"])
     return structs.replace(page, columns=named, rows=counts.most_common(), groupings=1)

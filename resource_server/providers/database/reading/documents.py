@@ -508,6 +508,10 @@ class Documents:
         picture = await _picture(Content(chart.text), "png")
         shown = "all" if not chart.more else "the first"
         line = f"[A chart of {shown} {chart.rows} rows; their numbers: the same without format]"
+        if not charts.has_numbers(page):
+            first = "all" if not page.more else "the first"
+            counted = "how often each value of the first column occurs"
+            line = f"[A chart of {counted} in {first} {len(page.rows)} rows]"
         block = MediaBlock(cast("bytes", picture.data), "image/png")
         structured = self.table_result(page, budget=budget).structured
         return ToolResult([block, TextBlock(line)], structured)

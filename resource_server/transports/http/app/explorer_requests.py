@@ -134,7 +134,7 @@ class ExplorerRequests:
     def _is_operator(self, request: HttpRequest, caller: Caller) -> bool:
         """Return whether a person may know what is hidden."""
         if self._sign_in is None:
-            return self._is_loopback and request.is_local
+            return self._is_loopback and self._url is None and request.is_local
         return caller.may(frozenset((OPERATOR,)))
 
     async def _ask_to_sign_in(self, request: HttpRequest) -> None:
