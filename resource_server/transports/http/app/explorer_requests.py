@@ -19,6 +19,7 @@ from resource_server.transports.http.app.landing_page import (
     HOSTS,
     endpoint_url,
     host_configuration,
+    is_of_browser,
 )
 from resource_server.transports.http.app.request import (
     AsgiMessage,
@@ -85,6 +86,8 @@ class ExplorerRequests:
             HttpError: it is refused.
             ClientDisconnected: the client has left.
         """
+        if request.path == "/" and not is_of_browser(request):
+            raise HttpError(404, "not found")
         self._check(request)
         if request.method == "POST" and not _is_of_own_page(request):
             raise HttpError(403, "only pages of this server may send this")

@@ -94,7 +94,7 @@ class LandingPage:
         Raises:
             HttpError: 404 for a request that accepts no HTML, and what `check` raises.
         """
-        if not _is_of_browser(request):
+        if not is_of_browser(request):
             raise HttpError(404, "not found")
         self._check(request)
         caller: Caller | None = EVERYBODY
@@ -117,7 +117,7 @@ class LandingPage:
         return Shown(url, title, listed, needs_token=self._authenticate is not None)
 
 
-def _is_of_browser(request: HttpRequest) -> bool:
+def is_of_browser(request: HttpRequest) -> bool:
     """Return whether a request asks for HTML by name: programs accept anything, or JSON."""
     return (
         request.method in ("GET", "HEAD")
