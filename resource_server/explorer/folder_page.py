@@ -17,8 +17,6 @@ from resource_server.explorer.results import ResourceMetadata
 from resource_server.protocol.in_process_client import ErrorReply
 
 _READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
-_MAX_README = 200_000
-"""Bytes of a README that is shown below the names."""
 
 
 async def show_folder(page: Page, uri: str, found: ResourceMetadata) -> Response:
@@ -49,7 +47,7 @@ async def show_folder(page: Page, uri: str, found: ResourceMetadata) -> Response
 async def _readme(page: Page, entries: Sequence[ResourceMetadata]) -> object:
     named = {each.name.lower(): each for each in entries if not each.is_collection}
     found = next((named[name] for name in _READMES if name in named), None)
-    if found is None or (found.size or 0) > _MAX_README:
+    if found is None or (found.size or 0) > MAX_MARKDOWN:
         return None
     try:
         (content, *_) = await results.contents(page.client, found.uri)

@@ -119,3 +119,8 @@ async def children(client: LocalClient, uri: str, cursor: str | None = None) -> 
     """
     params = {"uri": uri} if cursor is None else {"uri": uri, "cursor": cursor}
     return msgspec.convert(await client.request("resources/directory/read", params), Listing)
+
+
+def written(value: Any) -> str:
+    """Return a value as people write it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

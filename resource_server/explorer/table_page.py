@@ -18,7 +18,7 @@ from resource_server.explorer import results
 from resource_server.explorer.addresses import page_address, with_parameters
 from resource_server.explorer.markup import escaped_html, trusted
 from resource_server.explorer.page import Page
-from resource_server.explorer.results import DocumentContent, ResourceMetadata
+from resource_server.explorer.results import DocumentContent, ResourceMetadata, written
 from resource_server.protocol.in_process_client import ErrorReply
 
 ROWS = "~rows"
@@ -323,7 +323,7 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
             change, is_chosen = {f"{parameter}.null": "true"}, f"{parameter}.null" in query
             chosen_by = f"{parameter}.null"
         else:
-            value = _written(value)
+            value = written(value)
             if len(value) > _MAX_FACET_VALUE:
                 return None
             change, is_chosen, chosen_by = (
@@ -438,7 +438,7 @@ def _referred_address(column: TableColumn, value: Any, *, is_key: bool) -> str |
     """Return the URI of the row, or of the rows, that a value of a foreign key leads to."""
     if is_key:
         return _address(column.refers_to or "", [value])
-    query = {f"{_WHERE}{column.referred}": _written(value)}
+    query = {f"{_WHERE}{column.referred}": written(value)}
     return uris.with_query(f"{column.refers_to}/{ROWS}", query)
 
 
@@ -478,7 +478,7 @@ def _address(table: str, key: Sequence[Any]) -> str | None:
     """Return the URI of a row; None if its key is NULL, or too long for a page."""
     if any(value is None or isinstance(value, dict) for value in key):
         return None
-    return uris.join(f"{table}/", [_segment(_written(value)) for value in key])
+    return uris.join(f"{table}/", [_segment(written(value)) for value in key])
 
 
 def _segment(text: str) -> str:
@@ -486,10 +486,6 @@ def _segment(text: str) -> str:
     if uris.is_segment(text) and text[0] != "~":
         return text
     return "~t" + re.sub("[~/\0]", lambda found: f"~{ord(found[0]):02X}", text)
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _count(table: ResourceMetadata | None, query: Mapping[str, str]) -> str | None:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from resource_server.explorer.model_page import call_text, given, pictures
 from resource_server.explorer.page import Page
+from resource_server.explorer.results import written
 from resource_server.protocol.in_process_client import ErrorReply
 
 MAX_FIELDS = 200
@@ -101,8 +102,8 @@ def form_fields(
     for name, of in list(schema.get("properties", {}).items())[:MAX_FIELDS]:
         default = of.get("default")
         has_default = has_defaults and default is not None
-        value = sent.get(name, _written(default) if has_default else "")
-        choices = [_written(each) for each in of.get("enum", ())]
+        value = sent.get(name, written(default) if has_default else "")
+        choices = [written(each) for each in of.get("enum", ())]
         fields.append(
             FormField(name, _kind(of), of.get("description", ""), name in required, choices, value)
         )
@@ -118,10 +119,6 @@ def _kind(schema: Mapping[str, Any]) -> str:
         "number": "number",
         "boolean": "checkbox",
     }.get(schema.get("type", ""), "json")
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def form_arguments(fields: Sequence[FormField]) -> dict[str, Any]:
