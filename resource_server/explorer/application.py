@@ -15,7 +15,14 @@ from resource_server import uris
 from resource_server.access import acting
 from resource_server.errors import InvalidParameter, ResourceError
 from resource_server.explorer import page as pages
-from resource_server.explorer.addresses import ASSETS, LIVE, ROOT, page_address, with_parameters
+from resource_server.explorer.addresses import (
+    ASSETS,
+    LIVE,
+    ROOT,
+    page_address,
+    resource_uri,
+    with_parameters,
+)
 from resource_server.explorer.hidden_page import show_hidden
 from resource_server.explorer.live_updates import LiveUpdates
 from resource_server.explorer.model_page import show_as_model
@@ -145,8 +152,9 @@ class Explorer:
             return _secured(await show_tool(self._asked(request, client), body))
 
     async def _live(self, request: Request) -> Response:
-        uri = self._asked(request, self._client(request)).uri
-        return _secured(LiveUpdates(self._server, uri, request.scope["visitor"].ended))
+        query = request.scope["query_string"].decode("ascii", "replace")
+        uri = resource_uri(request.path_params["path"], query)
+        return _secured(LiveUpdates(self._server, uri, request.scope["visitor"]))
 
     async def _filter(self, request: Request) -> Response:
         """Redirect to the page of a table with one filter more."""
