@@ -1,4 +1,4 @@
-# The server with all drivers and converters, for folders mounted at /data:
+# The server with all extras, for folders mounted at /data:
 #
 #     docker build -t resource-server .
 #     docker run -i --rm --mount type=bind,src="$PWD",dst=/data,readonly resource-server
@@ -10,7 +10,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY examples/shop examples/shop
 COPY resource_server resource_server
 RUN uv venv --no-python-downloads /opt/venv
-RUN uv pip install --python /opt/venv --compile-bytecode '.[auth,documents,duckdb,http,mysql,postgres]'
+RUN uv pip install --python /opt/venv --compile-bytecode '.[auth,charts,documents,duckdb,explorer,http,mysql,postgres,regex]'
 
 FROM python:3.13-slim
 LABEL org.opencontainers.image.title="resource-server" \

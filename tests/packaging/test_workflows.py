@@ -104,3 +104,11 @@ def test_a_release_packs_with_the_tested_tool() -> None:
     version = clients["dependencies"]["@anthropic-ai/mcpb"]
     release = (GITHUB / "workflows/release.yml").read_text("utf-8")
     assert re.findall(r"@anthropic-ai/mcpb@(\S+)", release) == [version]
+
+
+def test_the_image_and_the_bill_of_materials_have_all_extras_of_users() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = sorted(set(project["optional-dependencies"]) - {"docs", "test"})
+    for file in (ROOT / "Dockerfile", GITHUB / "workflows/release.yml"):
+        installed = re.findall(r"uv pip install .*\[(.+)\]", file.read_text("utf-8"))
+        assert installed == [",".join(extras)], file.name
