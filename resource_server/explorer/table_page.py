@@ -210,7 +210,7 @@ def _field(uri: str, name: str, value: Any, room: int) -> Cell:
         return cell
     whole = uris.join(f"{uri.partition('?')[0]}/", [_CELLS, _segment(name)])
     label = cell.label or f"{len(cell.text):,} characters"
-    return cell._replace(text=f"{cell.text[:room]}…", link=cell.link or whole, label=label)
+    return Cell(f"{cell.text[:room]}…", cell.style, cell.link or whole, label)
 
 
 async def _schema(page: Page, table: ResourceMetadata | None) -> _Schema:
@@ -427,11 +427,13 @@ def _linked(
     value: Any, column: TableColumn, row_uri: str | None, referred: _Referred | None
 ) -> Cell:
     """Return a cell with its link: to its row from the key, else along a foreign key."""
-    cell = _cell(value, is_number=column.is_number)
+    text, style, link, label = _cell(value, is_number=column.is_number)
     if referred is not None and value is not None:
-        cell = cell._replace(label=referred.labels.get(str(value), cell.label))
-        cell = cell._replace(link=_referred_address(column, value, is_key=referred.is_key))
-    return cell._replace(link=row_uri or cell.link) if column.is_key else cell
+        label = referred.labels.get(str(value), label)
+        link = _referred_address(column, value, is_key=referred.is_key)
+    if column.is_key:
+        link = row_uri or link
+    return Cell(text, style, link, label)
 
 
 def _referred_address(column: TableColumn, value: Any, *, is_key: bool) -> str | None:

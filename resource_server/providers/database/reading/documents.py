@@ -638,7 +638,7 @@ async def _drawn(document: FetchedDocument, format: str) -> FetchedDocument:
     """Return a chart as a picture where that is its format."""
     if format not in charts.FORMATS or format == charts.VEGA_LITE.name:
         return document
-    return document._replace(content=await _picture(document.content, format))
+    return FetchedDocument(document.resource, await _picture(document.content, format))
 
 
 async def _picture(specification: Content, format: str) -> Content:

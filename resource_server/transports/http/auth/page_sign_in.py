@@ -78,9 +78,8 @@ class PageSignIn:
             SignInFailed: the caller has too many scopes for a cookie.
         """
         until = time.time() + LIFETIME_S
-        return self.cookie.issued(
-            request, caller._replace(expires=min(until, caller.expires or until))
-        )
+        expires = min(until, caller.expires or until)
+        return self.cookie.issued(request, Caller(caller.subject, caller.scopes, expires))
 
 
 def page_sign_in(

@@ -103,9 +103,7 @@ class DuckdbEngine:
     def dialect(self) -> Dialect:
         """SQLAlchemy's dialect, which compiles and quotes statements."""
         if self._dialect is None:
-            from resource_server.providers.database.engines.duckdb.dialect import DuckdbDialect
-
-            self._dialect = DuckdbDialect()
+            self._dialect = _new_dialect()
         return self._dialect
 
     async def open(self) -> None:
@@ -354,6 +352,23 @@ class DuckdbEngine:
             return await asyncio.to_thread(self._source.found)
         except MountUnavailable as error:
             return str(error)
+
+
+def _new_dialect() -> Dialect:
+    """Return PostgreSQL's dialect, with every name in quotes: the reserved words differ."""
+    from sqlalchemy.dialects.postgresql.base import PGDialect, PGIdentifierPreparer
+
+    class QuotedNames(PGIdentifierPreparer):
+        def quote(self, ident: str, force: Any = None) -> str:
+            return self.quote_identifier(ident)
+
+    class DuckdbDialect(PGDialect):
+        name = "duckdb"
+        default_paramstyle = "numeric_dollar"
+        supports_statement_cache = True
+        preparer = QuotedNames
+
+    return DuckdbDialect()
 
 
 class _Refusal(InvalidParameter):
