@@ -15,6 +15,7 @@ from resource_server import uris
 from resource_server.access import acting
 from resource_server.errors import InvalidParameter, ResourceError
 from resource_server.explorer import page as pages
+from resource_server.explorer import results
 from resource_server.explorer.addresses import (
     ASSETS,
     LIVE,
@@ -57,7 +58,7 @@ _ASSET_TYPES = {
     ".svg": "image/svg+xml",
 }
 _STATUSES = {
-    -32002: 404,
+    results.NOT_FOUND: 404,
     revisions.BUSY: 503,
     revisions.DEADLINE_EXCEEDED: 503,
     revisions.INTERNAL_ERROR: 500,
@@ -70,8 +71,8 @@ _MESSAGES = {
 _Show: TypeAlias = Callable[[Page], Awaitable[Response]]
 
 
-class SignInPage(NamedTuple):
-    """The page for people who have not signed in."""
+class StrangersPage(NamedTuple):
+    """A page for whoever may see nothing: nothing of the manifest is on it but its issuer."""
 
     body: bytes
     headers: Sequence[tuple[bytes, bytes]]
@@ -92,6 +93,7 @@ class Explorer:
         routes = [
             Route("/", self._page(show_start)),
             Route(ROOT, self._page(show_start)),
+            Route(ROOT.removesuffix("/"), self._start),
             Route(f"{ASSETS}{{name}}", _asset),
             Route(f"{ROOT}search", self._page(show_search)),
             Route(f"{ROOT}filter", self._filter),
@@ -124,11 +126,18 @@ class Explorer:
 
     def sign_in_page(
         self, message: str, *, takes_tokens: bool, issuer: str | None, to: str
-    ) -> SignInPage:
-        """Return the page for signing in; nothing of the manifest but its issuer is on it."""
+    ) -> StrangersPage:
+        """Return the page for signing in."""
         values = {"message": message, "takes_tokens": takes_tokens, "issuer": issuer, "to": to}
-        body = rendered("sign_in.html", self.root, "resource-server", visitor=None, **values)
-        return SignInPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
+        return self._strangers_page("sign_in.html", **values)
+
+    def refusal_page(self, message: str) -> StrangersPage:
+        """Return the page that says why a request is refused."""
+        return self._strangers_page("error.html", message=message, why=None)
+
+    def _strangers_page(self, template: str, **values: Any) -> StrangersPage:
+        body = rendered(template, self.root, "resource-server", visitor=None, **values)
+        return StrangersPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
 
     def _page(self, show: _Show) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -155,6 +164,9 @@ class Explorer:
         query = request.scope["query_string"].decode("ascii", "replace")
         uri = resource_uri(request.path_params["path"], query)
         return _secured(LiveUpdates(self._server, uri, request.scope["visitor"]))
+
+    async def _start(self, _: Request) -> Response:
+        return _secured(RedirectResponse(self.root, 303))
 
     async def _filter(self, request: Request) -> Response:
         """Redirect to the page of a table with one filter more."""
@@ -195,7 +207,7 @@ class Explorer:
             message = _MESSAGES.get(status, message)
         async with self._client(request) as client:
             page = self._asked(request, client)
-            why = page.uri if "://" in page.path else None
+            why = page.uri if status == 404 and "://" in page.path else None
             return _secured(page.render("error.html", status=status, message=message, why=why))
 
 

@@ -44,7 +44,6 @@ async def show_document(
     Raises:
         ErrorReply: it cannot be read.
     """
-    query = uris.parse(uri).query
     values: dict[str, Any] = {
         "uri": uri,
         "resource": found,
@@ -55,14 +54,42 @@ async def show_document(
         "next_uri": None,
         "notice": None,
         "has_source": False,
+        "is_readable": True,
     }
-    if found.mime_type in PICTURES and not as_source and "format" not in query:
-        values["picture"] = uri
-    elif (converted := found.format("markdown")) and not as_source and "format" not in query:
-        values |= await _markdown(page, with_parameters(converted.uri, _ranges(query)))
-    elif media_types.is_text(found.mime_type):
-        values |= await _text(page, uri, found, as_source=as_source)
+    try:
+        values |= await _shown(page, uri, found, as_source=as_source)
+    except ErrorReply as error:
+        if error.code != results.NOT_FOUND:
+            raise
+        notice = "This document is listed, but cannot be read."
+        values |= {"notice": notice, "is_readable": False}
     return page.render("document.html", **values)
+
+
+async def _shown(
+    page: Page, uri: str, found: ResourceMetadata, *, as_source: bool
+) -> dict[str, Any]:
+    """Return what the page shows of the document.
+
+    Raises:
+        ErrorReply: it cannot be read.
+    """
+    query = uris.parse(uri).query
+    is_whole = not as_source and "format" not in query
+    shown: dict[str, Any] = {}
+    if is_whole and found.mime_type in PICTURES:
+        shown = {"picture": uri}
+    elif is_whole and (converted := found.format("markdown")):
+        return await _markdown(page, with_parameters(converted.uri, _ranges(query)))
+    elif media_types.is_text(found.mime_type):
+        return await _text(page, uri, found, as_source=as_source)
+    try:
+        await results.contents(page.client, with_parameters(uri, {"bytes": "0-0"}))
+    except ErrorReply as error:
+        # Some providers have no parts of documents.
+        if error.code == results.NOT_FOUND:
+            raise
+    return shown
 
 
 def _ranges(query: Mapping[str, str]) -> Mapping[str, str | None]:
@@ -73,6 +100,8 @@ async def _markdown(page: Page, uri: str) -> dict[str, Any]:
     try:
         (content, *_) = await results.contents(page.client, uri)
     except ErrorReply as error:
+        if error.code == results.NOT_FOUND:
+            raise
         return {"notice": str(error)}
     return await _as_html(page, content.text or "", uri, content.truncated.get("next"))
 

@@ -36,7 +36,7 @@ async def show_hidden(page: Page) -> Response:
     return page.render(
         "hidden.html",
         uri=page.uri,
-        crumbs=page.crumbs(page.uri),
+        crumbs=await page.visible_crumbs(page.uri),
         explanation=explanation,
         hidden=[
             ("/".join(hidden[len(path) :]), uris.join(mount.base, hidden), rule)

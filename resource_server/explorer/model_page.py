@@ -43,7 +43,7 @@ async def show_as_model(page: Page) -> Response:
     return page.render(
         "model.html",
         uri=page.uri,
-        crumbs=page.crumbs(page.uri),
+        crumbs=await page.visible_crumbs(page.uri),
         call=call_text(TOOL, arguments),
         given=given(result),
         pictures=pictures(result),

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from resource_server.explorer.addresses import (
     page_address,
     resource_uri,
 )
-from resource_server.protocol.in_process_client import LocalClient
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
 ASSETS = ("explorer.css", "explorer.js", "live.js", "icon.svg")
@@ -160,3 +161,13 @@ class Page(NamedTuple):
             {"name": titles.get(each.uri, each.name), "uri": each.uri}
             for each in breadcrumbs(uri, [each.base for each in mounts])
         ]
+
+    async def visible_crumbs(self, uri: str) -> list[dict[str, str]]:
+        """Return the same for a URI that may name nothing; what is not there has no URI."""
+        crumbs = self.crumbs(uri)
+        for crumb in reversed(crumbs):
+            with suppress(ErrorReply):
+                await self.client.request("resources/metadata", {"uri": crumb["uri"]})
+                break
+            crumb["uri"] = ""
+        return crumbs

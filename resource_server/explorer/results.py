@@ -8,9 +8,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import LocalClient
 
 T = TypeVar("T")
+
+NOT_FOUND = revisions.LATEST_HANDSHAKE.resource_not_found
+"""The error code of a resource that the caller cannot see, or not read."""
 
 _PREFIX = "resource-server/"
 

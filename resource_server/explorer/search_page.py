@@ -49,7 +49,7 @@ async def show_search(page: Page) -> Response:
         matches=list(_matches(found)),
         error=error,
         following=following,
-        crumbs=page.crumbs(sent["uri"]) if "uri" in sent else (),
+        crumbs=await page.visible_crumbs(sent["uri"]) if "uri" in sent else (),
     )
 
 

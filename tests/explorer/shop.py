@@ -17,7 +17,7 @@ SCRIPT = "<script>alert(1)</script>"
 MANIFEST = """
 server: {title: Tea shop}
 roots:
-  project: {path: project, exclude: ["secret*"]}
+  project: {path: project, exclude: ["secret*"], directories: {closed: {readable: false}}}
 databases:
   shop:
     url: sqlite:///shop.db
@@ -70,6 +70,9 @@ def make_shop(place: Path, *, orders: int = 120) -> Path:
     (folder / "docs" / "prices.md").write_text("Prices\n", encoding="utf-8")
     svg = f"<svg xmlns='http://www.w3.org/2000/svg'>{SCRIPT}</svg>"
     (folder / "docs" / "dot.svg").write_text(svg, encoding="utf-8")
+    (folder / "closed").mkdir()
+    for name in ("a.txt", "b.png", "c.pdf", "d.bin", "README.md"):
+        (folder / "closed" / name).write_bytes(b"closed\n")
     (folder / "many").mkdir()
     for number in range(120):
         (folder / "many" / f"{number}.txt").write_text("many\n", encoding="utf-8")

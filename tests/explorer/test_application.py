@@ -66,6 +66,46 @@ def test_other_methods_are_refused(program: Program) -> None:
     assert program.ask(request("HEAD", path="/explore/")).status == 200
 
 
+def test_the_start_page_needs_no_slash(program: Program) -> None:
+    answer = fetched(program, "/explore")
+    assert (answer.status, answer.headers["location"]) == (303, "/explore/")
+    assert fetched(program, "/explorer").status == 404
+
+
+@for_each(
+    "asked, status",
+    [
+        ({"method": "POST", "path": "/explore/tools/a"}, 403),
+        ({"method": "HEAD", "path": "/explore/live/file:%2F%2F/project"}, 405),
+        ({"method": "GET", "path": "/explore/", "host": "shop.example"}, 421),
+        ({"method": "GET", "path": "/explore/", "origin": "https://shop.example"}, 403),
+    ],
+)
+def test_refusals_are_pages_for_browsers_and_json_for_programs(
+    program: Program, asked: dict[str, str], status: int
+) -> None:
+    for accept, media_type in (
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html; charset=utf-8"),
+        ("application/json, text/event-stream", "application/json"),
+        ("*/*", "application/json"),
+    ):
+        answer = program.ask(request(**asked, accept=accept))
+        assert (answer.status, answer.headers["content-type"]) == (status, media_type)
+        assert ("default-src 'none'" in str(answer.headers)) == media_type.startswith("text")
+        assert b"Tea shop" not in answer.body
+
+
+def test_the_rate_limit_answers_with_a_page_that_says_when_to_come_back(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    limits = "http: {limits: {rate: 1/h, burst: 1}}\n"
+    manifest.write_text(manifest.read_text("utf-8") + limits, encoding="utf-8")
+    with running(manifest) as program:
+        first, second = (fetched(program, "/explore/") for _ in range(2))
+    assert (first.status, second.status) == (200, 429)
+    assert "too many requests" in text_of(second)
+    assert int(second.headers["retry-after"]) > 1000
+
+
 def test_the_manifest_can_switch_it_off(tmp_path: Path) -> None:
     manifest = make_shop(tmp_path)
     manifest.write_text(manifest.read_text("utf-8") + "http: {explorer: false}\n", encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 from resource_server.explorer.markup import rendered_markdown
 from tests.cases import for_each
-from tests.explorer.shop import Elements, opened
+from tests.explorer.shop import Elements, opened, text_of
 from tests.transports.program import Answer, Program
 
 pytestmark = pytest.mark.guarantee("pages-show-what-clients-get")
@@ -109,3 +109,16 @@ def test_lines_whose_numbers_are_not_known_have_none(program: Program) -> None:
     page = opened(program, "file:///project/main.py?tail=1")
     assert "return" in source(page)
     assert not [each for each in Elements(page).named("tr") if "id" in each]
+
+
+@for_each("name", ["a.txt", "b.png", "c.pdf", "d.bin", "README.md"])
+@for_each("kind", ["", "source/"])
+def test_what_is_listed_and_cannot_be_read_has_a_page_that_says_so(
+    program: Program, name: str, kind: str
+) -> None:
+    page = opened(program, f"file:///project/closed/{name}", kind)
+    assert page.status == 200
+    assert "is listed, but cannot be read" in text_of(page)
+    assert b"closed\n" not in page.body
+    assert not any("/raw/" in each for each in Elements(page).links())
+    assert opened(program, f"file:///project/closed/{name}0", kind).status == 404

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.explorer.shop import fetched, make_shop, opened, text_of
+from tests.explorer.shop import Elements, fetched, make_shop, opened, text_of
 from tests.transports.http.auth.test_page_sign_in import BOSS, CLERK, cookie, sign_in
 from tests.transports.program import Program, running
 
@@ -48,3 +48,12 @@ def test_with_tokens_the_scope_makes_an_operator(tmp_path: Path) -> None:
 def test_below_something_hidden_everything_is(program: Program) -> None:
     text = text_of(opened(program, "file:///project/secret.txt/below", "hidden/"))
     assert "everything below it is hidden" in text
+
+
+def test_the_way_to_what_is_hidden_has_links_to_what_is_there_only(program: Program) -> None:
+    for kind in ("hidden/", "model/"):
+        for uri in ("file:///project/secret.txt/below", "file:///project/docs/none", "file:///no"):
+            page = opened(program, uri, kind)
+            links = [each for each in Elements(page).links() if each.startswith("/explore/file:")]
+            assert {fetched(program, each).status for each in links} <= {200}, uri
+            assert "/explore/file:%2F%2F/project" in links or uri == "file:///no"

@@ -183,7 +183,7 @@ class Application:
     def _route(self, path: str) -> Callable[[HttpRequest], Awaitable[None]]:
         """Return the route of a path, which may end in a slash or keep the public prefix."""
         route = self._routes.get(path)
-        if route is None and self._pages and path.removeprefix(self._prefix).startswith(ROOT):
+        if route is None and self._pages and f"{path.removeprefix(self._prefix)}/".startswith(ROOT):
             route = self._pages.answer
         if route is None:
             route = self._routes.get(path.removeprefix(self._prefix).removesuffix("/"))

@@ -11,12 +11,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from resource_server.access import EVERYBODY, Caller
 from resource_server.explorer import page
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT
-from resource_server.explorer.application import Explorer
+from resource_server.explorer.application import Explorer, StrangersPage
 from resource_server.explorer.page import Endpoint, Visitor
 from resource_server.runtime.rates import RateLimiter
 from resource_server.transports.http.app.bodies import UNCOUNTED_BYTES, Bodies
 from resource_server.transports.http.app.landing_page import (
     HOSTS,
+    asks_for_html,
     endpoint_url,
     host_configuration,
     is_of_browser,
@@ -86,6 +87,16 @@ class ExplorerRequests:
             HttpError: it is refused.
             ClientDisconnected: the client has left.
         """
+        try:
+            await self._answer(request)
+        except HttpError as error:
+            if request.exchange.status or not asks_for_html(request):
+                raise
+            await _show(
+                request, self._explorer.refusal_page(error.message), error.status, error.headers
+            )
+
+    async def _answer(self, request: HttpRequest) -> None:
         if request.path == "/" and not is_of_browser(request):
             raise HttpError(404, "not found")
         self._check(request)
@@ -173,9 +184,7 @@ class ExplorerRequests:
             issuer=sign_in.at_issuer and sign_in.at_issuer.issuer,
             to=query.get("to", ""),
         )
-        media_type = b"text/html; charset=utf-8"
-        respond = request.exchange.respond
-        await respond(status, form.body, headers=form.headers, media_type=media_type)
+        await _show(request, form, status)
 
     async def _step(
         self,
@@ -240,6 +249,14 @@ class _Body:
             await asyncio.Event().wait()
             raise AssertionError
         return message
+
+
+async def _show(
+    request: HttpRequest, page: StrangersPage, status: int, headers: Headers = ()
+) -> None:
+    media_type = b"text/html; charset=utf-8"
+    all_headers = (*page.headers, *headers)
+    await request.exchange.respond(status, page.body, headers=all_headers, media_type=media_type)
 
 
 def _not_allowed(*allowed: str) -> HttpError:

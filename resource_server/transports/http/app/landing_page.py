@@ -118,12 +118,14 @@ class LandingPage:
 
 
 def is_of_browser(request: HttpRequest) -> bool:
-    """Return whether a request asks for HTML by name: programs accept anything, or JSON."""
-    return (
-        request.method in ("GET", "HEAD")
-        and b"text/html" in request.headers.get(b"accept", b"").lower()
-        and request.accepts("text/html")
-    )
+    """Return whether a browser may show the response to a request as a page."""
+    return request.method in ("GET", "HEAD") and asks_for_html(request)
+
+
+def asks_for_html(request: HttpRequest) -> bool:
+    """Return whether a request names HTML: programs accept anything, or JSON."""
+    named = b"text/html" in request.headers.get(b"accept", b"").lower()
+    return named and request.accepts("text/html")
 
 
 def render(shown: Shown) -> bytes:
