@@ -89,7 +89,7 @@ class ServerOptions:
     key: str | KeyFile | None = field(default=None, repr=False)
     """A secret of 32 or more characters, from an environment variable or a `file`. With the same
     key, masks of kind `hash` are the same after every start and in every replica, and every replica
-    continues a call that another has begun with a question (MCP revision 2026-07-28)."""
+    continues sessions, and calls that another has begun with a question."""
     secret: ServerKey = field(init=False, repr=False, default_factory=process_key)
     has_published_key: bool = field(init=False, repr=False, default=False)
 

@@ -25,7 +25,11 @@ from resource_server.errors import MountUnavailable
 from resource_server.protocol import error_mapping, params, revisions
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.client_features.client_roots import ClientRoots, RootsOffer
-from resource_server.protocol.client_features.server_requests import ServerRequests, supports
+from resource_server.protocol.client_features.server_requests import (
+    Capability,
+    ServerRequests,
+    supported,
+)
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import (
@@ -176,6 +180,23 @@ class ClientConnection:
         self._listens: dict[params.RequestId, OpenListen] = {}
         self._is_ending = False
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities that a handshake client has declared."""
+        return frozenset() if self._requests is None else self._requests.capabilities
+
+    def resume(self, revision: Revision, capabilities: frozenset[Capability]) -> None:
+        """Continue the connection of a handshake client that has begun at another server.
+
+        It takes no subscriptions: the others are not known here, and would be lost unnoticed.
+        """
+        self.revision = revision
+        self._requests = ServerRequests(capabilities)
+        self._get_subscriber().own.refusal = (
+            "this session has begun at another server, or before a restart; "
+            "begin a new one with initialize to subscribe"
+        )
+
     # -- messages
 
     def receive(
@@ -299,7 +320,7 @@ class ClientConnection:
         offer, self._offer_roots = self._offer_roots, None
         if offer is None:
             return
-        if self._requests is not None and supports(self._requests.capabilities, "roots"):
+        if self._requests is not None and "roots" in self._requests.capabilities:
             self._roots = ClientRoots(self._requests, self._push, timing=self.server.timing)
         offer(self._roots)
 
@@ -437,7 +458,7 @@ class ClientConnection:
         _check_envelope(decoded.meta, revision)
         if isinstance(decoded, params.InitializeParams):
             revision = revisions.HANDSHAKE.get(decoded.protocol_version, revisions.LATEST_HANDSHAKE)
-            self._requests = ServerRequests(decoded.capabilities)
+            self._requests = ServerRequests(supported(decoded.capabilities))
         elif isinstance(decoded, params.SetLevelParams):
             self._log_level = decoded.level
         if method != "ping":

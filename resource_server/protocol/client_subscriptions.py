@@ -150,6 +150,8 @@ class Subscriptions:
         """Subscribe requests in progress, by URI."""
         self._pending_updates = OrderedDict[str, None]()
         self._pending_lists: dict[str, None] = {}
+        self.refusal: str | None = None
+        """Why nothing can be subscribed to."""
         self._end: Callable[[], None] | None = None
         self._is_open = False
         self._is_closed = False
@@ -162,6 +164,8 @@ class Subscriptions:
         Raises:
             ResourceError: the resource is not visible, or there are too many subscriptions.
         """
+        if self.refusal is not None:
+            raise ResourceBusy(self.refusal, is_temporary=False)
         known = self._subscriptions.get(uri)
         if known is None or known.topic is None:
             known = await self._begin(uri, claimed=known is not None)

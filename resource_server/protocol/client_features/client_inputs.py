@@ -143,7 +143,7 @@ class RequestInputs(ClientInputs):
     def can(self, capability: Capability) -> bool:
         if self._requests is None or (capability == "elicitation" and not self._revision.forms):
             return False
-        return supports(self._requests.capabilities, capability)
+        return capability in self._requests.capabilities
 
     @override
     async def ask(self, key: str, wanted: Input[T]) -> T:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Mapping
-from hashlib import blake2b
-from secrets import compare_digest
 from typing import Any
 
 import msgspec
 
 from resource_server.errors import CannotElicit
 from resource_server.protocol.message import UNPARSABLE
-from resource_server.runtime.server_key import ServerKey
+from resource_server.runtime.server_key import Seal, ServerKey
 
 MAX_STATE_CHARACTERS = 256 * 1024
 """Maximum characters of `requestState`."""
 
 _PURPOSE = "request state"
-_TAG_BYTES = 32
 _EXPIRY_BYTES = 8
 
 _encode_subject = msgspec.json.Encoder(order="deterministic").encode
@@ -42,8 +38,8 @@ class RequestState:
         lifetime_s: float,
     ) -> None:
         """Take the key, and the subject: method, name, subject of the caller, and arguments."""
-        self._key = key.derived(_PURPOSE)
-        self._subject = subject
+        self._seal = Seal(key.derived(_PURPOSE))
+        self._subject = _encode_subject(subject)
         self._lifetime_s = lifetime_s
 
     def sealed(self, answers: Mapping[str, msgspec.Raw]) -> str:
@@ -53,8 +49,7 @@ class RequestState:
             CannotElicit: they are too long.
         """
         expires = round((time.time() + self._lifetime_s) * 1000)
-        body = expires.to_bytes(_EXPIRY_BYTES) + _encode(answers)
-        state = base64.urlsafe_b64encode(self._tag(body) + body).decode("ascii")
+        state = self._seal.sealed(expires.to_bytes(_EXPIRY_BYTES) + _encode(answers), self._subject)
         if len(state) > MAX_STATE_CHARACTERS:
             raise CannotElicit("the answers so far are too long")
         return state
@@ -69,19 +64,12 @@ class RequestState:
         if len(state) > MAX_STATE_CHARACTERS:
             raise foreign
         try:
-            data = base64.b64decode(state.encode("ascii"), altchars=b"-_", validate=True)
+            body = self._seal.opened(state, self._subject)
         except ValueError:
             raise foreign from None
-        tag, body = data[:_TAG_BYTES], data[_TAG_BYTES:]
-        if not compare_digest(tag, self._tag(body)):
-            raise foreign
         if int.from_bytes(body[:_EXPIRY_BYTES]) < time.time() * 1000:
             raise ValueError("has expired; send the request again without it")
         try:
             return _decode(body[_EXPIRY_BYTES:])
         except UNPARSABLE:  # of another version of this server
             raise foreign from None
-
-    def _tag(self, body: bytes) -> bytes:
-        subject = blake2b(_encode_subject(self._subject)).digest()
-        return blake2b(subject + body, key=self._key, digest_size=_TAG_BYTES).digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -40,10 +40,15 @@ def supports(capabilities: ClientCapabilities, capability: Capability) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
+def supported(capabilities: ClientCapabilities) -> frozenset[Capability]:
+    """Return the capabilities that a client has declared."""
+    return frozenset(each for each in get_args(Capability) if supports(capabilities, each))
+
+
 class ServerRequests:
     """The open requests to one client."""
 
-    def __init__(self, capabilities: ClientCapabilities) -> None:
+    def __init__(self, capabilities: frozenset[Capability]) -> None:
         self.capabilities = capabilities
         self._open: dict[RequestId, asyncio.Future[JsonRpcMessage | str]] = {}
         """The response to each, or why none will come."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Generator
@@ -16,6 +15,7 @@ from resource_server.access import Caller, acting
 from resource_server.protocol import revisions
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.bodies import Bodies, BodyTooLarge
@@ -27,6 +27,7 @@ from resource_server.transports.http.app.request import (
     HttpRequest,
 )
 from resource_server.transports.http.app.responses import fits_json, refuse, respond
+from resource_server.transports.http.app.session_ids import SessionIds
 from resource_server.transports.http.app.stateless import version_mismatch
 from resource_server.transports.http.sse.event_stream import EventStream
 from resource_server.transports.http.sse.stream_limits import StreamLimiter, larger_owner
@@ -42,7 +43,10 @@ class Session:
     """One client: its connection, its stream of notifications, and responses it may resume."""
 
     def __init__(self, server: Server, caller: Caller, owner: str) -> None:
-        self.id = secrets.token_urlsafe(16)
+        self.id = ""
+        """Empty until the session has begun."""
+        self.is_continued = False
+        """Whether it has begun at another server, or before a restart: it has no stream here."""
         self.owner = owner
         """The key by which limits count the session."""
         self.caller = caller
@@ -127,6 +131,7 @@ class Sessions:
         self, server: Server, *, max_sessions: int, idle_s: float, timing: Timing = DEFAULT_TIMING
     ) -> None:
         self._server = server
+        self._ids = SessionIds(server.key)
         self._max_sessions = max_sessions
         self._idle_s = idle_s
         self._timing = timing
@@ -139,7 +144,7 @@ class Sessions:
         return len(self._sessions)
 
     def open(self, caller: Caller, owner: str) -> Session:
-        """Begin a session.
+        """Return a new session, which begins once its client has initialized it.
 
         Raises:
             HttpError: there are too many.
@@ -147,22 +152,38 @@ class Sessions:
         self._reap()
         if len(self._sessions) >= self._max_sessions and not self._evict(owner):
             raise HttpError(503, "there are too many sessions", [(b"retry-after", b"60")])
-        session = Session(self._server, caller, owner)
-        self._sessions[session.id] = session
+        return Session(self._server, caller, owner)
+
+    def begin(self, session: Session, revision: Revision) -> None:
+        """Begin a session whose client has initialized it."""
+        self._add(session, self._ids.issued(session.connection, revision, session.caller))
+
+    def _add(self, session: Session, session_id: str) -> None:
+        session.id = session_id
+        self._sessions[session_id] = session
         if session.expires_at < math.inf:
             self._expire(session)
-        return session
 
-    def get(self, session_id: str, caller: Caller) -> Session:
-        """Return a session that the caller may use.
+    def get(self, session_id: str, caller: Caller, owner: str) -> Session:
+        """Return a session that the caller may use, continued here if it began elsewhere.
 
         Raises:
             HttpError: there is none; it has ended, or is another caller's.
         """
-        session = self._sessions.get(session_id)
+        session = self._sessions.get(session_id) or self._continued(session_id, caller, owner)
         if session is None or not self.is_open_to(session, caller):
             raise HttpError(404, "there is no such session")
         session.expires_at = max(session.expires_at, _expiry_of(caller))
+        return session
+
+    def _continued(self, session_id: str, caller: Caller, owner: str) -> Session | None:
+        known = self._ids.opened(session_id, caller)
+        if known is None:
+            return None
+        session = self.open(caller, owner)
+        session.is_continued = True
+        session.connection.resume(*known)
+        self._add(session, session_id)
         return session
 
     def is_open_to(self, session: Session, caller: Caller) -> bool:
@@ -181,9 +202,14 @@ class Sessions:
             if session.id in self._sessions:
                 self._sessions.move_to_end(session.id)
 
+    def delete(self, session: Session) -> None:
+        """End a session as its client wishes; it cannot be continued here."""
+        self._ids.end(session.id)
+        self.end(session)
+
     def end(self, session: Session) -> None:
-        """End a session."""
-        if self._sessions.pop(session.id, None) is not None:
+        """End a session, if it has not ended."""
+        if self._sessions.pop(session.id, None) is not None or not session.id:
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
@@ -260,7 +286,7 @@ class SessionRequests:
         elif request.method == "GET":
             await self._get(request, caller)
         elif request.method == "DELETE":
-            self._sessions.end(self._session(request, caller))
+            self._sessions.delete(self._session(request, caller))
             await request.exchange.respond(204)
         else:
             allowed = [(b"allow", b"GET, POST, DELETE")]
@@ -303,7 +329,8 @@ class SessionRequests:
                 message=exchange.decoded,
             )
         headers: Headers = ()
-        if request.header(b"mcp-session-id") is None and session.connection.revision is not None:
+        if not session.id and session.connection.revision is not None:
+            self._sessions.begin(session, session.connection.revision)
             headers = [(b"mcp-session-id", session.id.encode())]
         if pending is not None:
             pending.add_done_callback(lambda _: session.end_stream(stream))
@@ -334,6 +361,8 @@ class SessionRequests:
         if not request.accepts(EVENT_STREAM):
             raise HttpError(406, "the response is text/event-stream")
         session = self._session(request, caller)
+        if session.is_continued:
+            raise HttpError(404, "the stream of this session was elsewhere; begin a new session")
         last_event = request.header(b"last-event-id")
         stream, after = session.resume(last_event) if last_event else (session.notifications, None)
         slot = self._streams.slot(request.owner(caller), stream.disconnect)
@@ -352,7 +381,7 @@ class SessionRequests:
         session_id = request.header(b"mcp-session-id")
         if session_id is None:
             raise HttpError(400, "the header Mcp-Session-Id is missing")
-        session = self._sessions.get(session_id, caller)
+        session = self._sessions.get(session_id, caller, request.owner(caller))
         version = request.header(b"mcp-protocol-version")
         revision = session.connection.revision
         if version is not None and revision is not None and version != revision.name:

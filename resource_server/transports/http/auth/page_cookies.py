@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from hashlib import sha256
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from resource_server.runtime.server_key import Seal
 from resource_server.transports.http.app.request import Headers, HttpRequest
 
 OPERATOR = "explorer.operator"
@@ -45,7 +43,7 @@ class PageCookie(Generic[T]):
     def __init__(self, name: str, kind: type[T], secret: bytes, *, is_secure: bool) -> None:
         self._name = name
         self._decode = msgspec.msgpack.Decoder(kind).decode
-        self._secret = secret
+        self._seal = Seal(secret)
         self._is_secure = is_secure
 
     def contents(self, request: HttpRequest) -> T | None:
@@ -53,12 +51,9 @@ class PageCookie(Generic[T]):
         value = _cookies(request).get(self._name_for(request))
         if value is None or len(value) > MAX_COOKIE:
             return None
-        encoded, _, signature = value.partition(".")
-        if not hmac.compare_digest(self._signature(encoded), signature.encode("latin-1")):
-            return None
         try:
-            contents = self._decode(urlsafe_b64decode(encoded))
-        except msgspec.DecodeError:  # of another version
+            contents = self._decode(self._seal.opened(value))
+        except ValueError:  # also of another version
             return None
         return contents if (contents.expires or 0) > time.time() else None
 
@@ -68,8 +63,7 @@ class PageCookie(Generic[T]):
         Raises:
             SignInFailed: browsers would not keep it.
         """
-        encoded = urlsafe_b64encode(msgspec.msgpack.encode(contents)).decode()
-        value = f"{encoded}.{self._signature(encoded).decode()}"
+        value = self._seal.sealed(msgspec.msgpack.encode(contents))
         if len(self._name_for(request)) + len(value) > MAX_COOKIE:
             raise SignInFailed("The token has more scopes than a cookie has room for.")
         return self._set(request, value, int((contents.expires or 0) - time.time()))
@@ -89,10 +83,6 @@ class PageCookie(Generic[T]):
             return f"__Host-{self._name}"
         port = (request.header(b"host") or "").rpartition(":")[2]
         return f"{self._name}-{port if port.isdigit() else 80}"
-
-    def _signature(self, encoded: str) -> bytes:
-        digest = hmac.new(self._secret, encoded.encode("latin-1"), sha256).digest()
-        return urlsafe_b64encode(digest)
 
 
 def _cookies(request: HttpRequest) -> dict[str, str]:

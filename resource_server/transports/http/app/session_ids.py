@@ -1,0 +1,108 @@
+"""Ids of sessions, signed by the server's key: any server with the key can continue a session."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from hashlib import blake2b
+
+import msgspec
+
+from resource_server.access import Caller
+from resource_server.protocol import revisions
+from resource_server.protocol.client_connection import ClientConnection
+from resource_server.protocol.client_features.server_requests import Capability
+from resource_server.protocol.revisions import Revision
+from resource_server.runtime.server_key import Seal, ServerKey
+
+MAX_AGE_S = 7 * 86_400
+"""How long after its beginning a session can be continued elsewhere."""
+
+_PURPOSE = "session"
+_MAX_CHARACTERS = 300
+_MAX_SKEW_S = 300
+"""Maximum difference of two servers' clocks."""
+_MAX_ENDED = 100_000
+_TAG_BYTES = 16
+_NONCE_BYTES = 16
+_SUBJECT_BYTES = 16
+
+
+class _Start(msgspec.Struct, frozen=True, array_like=True):
+    """The beginning of a session, as its id holds it."""
+
+    nonce: bytes
+    at: int
+    """In seconds since the epoch."""
+    subject: bytes
+    """A digest of the subject of the caller's token."""
+    revision: str
+    capabilities: frozenset[Capability]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Start).decode
+
+
+class SessionIds:
+    """Issues the ids of sessions, and opens those of other servers with the same key.
+
+    If the key is one of this process only, its ids are worth nothing elsewhere, or later.
+    """
+
+    def __init__(self, key: ServerKey) -> None:
+        self._seal = Seal(key.derived(_PURPOSE), tag_bytes=_TAG_BYTES)
+        self._is_lasting = key.is_lasting
+        self._ended = OrderedDict[bytes, None]()
+        """Nonces of the last sessions that their clients have ended here."""
+
+    def issued(self, connection: ClientConnection, revision: Revision, caller: Caller) -> str:
+        """Return the id of a session that begins."""
+        return self._seal.sealed(
+            _encode(
+                _Start(
+                    nonce=secrets.token_bytes(_NONCE_BYTES),
+                    at=int(time.time()),
+                    subject=_digest(caller),
+                    revision=revision.name,
+                    capabilities=connection.capabilities,
+                )
+            )
+        )
+
+    def opened(
+        self, session_id: str, caller: Caller
+    ) -> tuple[Revision, frozenset[Capability]] | None:
+        """Return the revision and capabilities of the client of a session, to continue it.
+
+        None for a session that no server with this key has begun, that is another subject's, was
+        ended here by its client, or is too old.
+        """
+        start = self._start(session_id)
+        if start is None or start.nonce in self._ended or start.subject != _digest(caller):
+            return None
+        revision = revisions.HANDSHAKE.get(start.revision)
+        if revision is None or not -_MAX_SKEW_S <= time.time() - start.at < MAX_AGE_S:
+            return None
+        return revision, start.capabilities
+
+    def end(self, session_id: str) -> None:
+        """Never open the id of a session again, here."""
+        if start := self._start(session_id):
+            self._ended[start.nonce] = None
+            if len(self._ended) > _MAX_ENDED:
+                self._ended.popitem(last=False)
+
+    def _start(self, session_id: str) -> _Start | None:
+        if not self._is_lasting or len(session_id) > _MAX_CHARACTERS:
+            return None
+        try:
+            return _decode(self._seal.opened(session_id))
+        except ValueError:  # also of another version
+            return None
+
+
+def _digest(caller: Caller) -> bytes:
+    named = () if caller.subject is None else (caller.subject,)
+    return blake2b(_encode(named), digest_size=_SUBJECT_BYTES).digest()
