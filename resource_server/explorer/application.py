@@ -33,7 +33,7 @@ from resource_server.explorer.resource_page import show_resource, show_source
 from resource_server.explorer.search_page import show_search
 from resource_server.explorer.start_page import show_start
 from resource_server.explorer.table_page import OPERATORS, with_filter
-from resource_server.explorer.tool_pages import show_tool, show_tools
+from resource_server.explorer.tool_pages import show_prompt, show_tool, show_tools
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
@@ -100,7 +100,8 @@ class Explorer:
             Route(f"{ROOT}columns", self._columns),
             Route(f"{ROOT}expand", self._expand),
             Route(f"{ROOT}tools", self._page(show_tools)),
-            Route(f"{ROOT}tools/{rest}", self._tool, methods=["GET", "POST"]),
+            Route(f"{ROOT}tools/{rest}", self._form(show_tool), methods=["GET", "POST"]),
+            Route(f"{ROOT}prompts/{rest}", self._form(show_prompt), methods=["GET", "POST"]),
             Route(f"{ROOT}model/{rest}", self._page(show_as_model)),
             Route(f"{ROOT}hidden/{rest}", self._page(show_hidden)),
             Route(f"{ROOT}source/{rest}", self._page(show_source)),
@@ -155,10 +156,14 @@ class Explorer:
         visitor: Visitor = request.scope["visitor"]
         return Page(self._server, client, self.root, path, query, visitor)
 
-    async def _tool(self, request: Request) -> Response:
-        body = await request.body() if request.method == "POST" else None
-        async with self._client(request) as client:
-            return _secured(await show_tool(self._asked(request, client), body))
+    def _form(
+        self, show: Callable[[Page, bytes | None], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            body = await request.body() if request.method == "POST" else None
+            return await self._page(lambda page: show(page, body))(request)
+
+        return answer
 
     async def _live(self, request: Request) -> Response:
         query = request.scope["query_string"].decode("ascii", "replace")

@@ -1,4 +1,4 @@
-"""The page that shows what a model is given: of a resource, and of any call of a tool."""
+"""The page that shows what a model is given: of a resource, a call of a tool, or a prompt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from resource_server.explorer.page import Page
+from resource_server.protocol.serialization import META_RESOURCE
 
 TOOL = "read_resource"
 
@@ -16,10 +17,13 @@ _CHARACTERS_OF_A_TOKEN = 4
 
 
 class Given(NamedTuple):
-    """One form in which the result of a call reaches a model."""
+    """One form in which the result of a call reaches a model, or one message of a prompt."""
 
     title: str
     text: str
+    uri: str | None = None
+    """URI of the resource that a message embeds."""
+    is_picture: bool = False
 
     @property
     def characters(self) -> int:
@@ -57,7 +61,13 @@ def call_text(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def given(result: Mapping[str, Any]) -> Sequence[Given]:
-    """Return what reaches a model, for hosts that take text and for those that take JSON."""
+    """Return what reaches a model.
+
+    A call of a tool has a form for hosts that take text and one for those that take JSON; a prompt
+    has messages.
+    """
+    if "messages" in result:
+        return [_message(each["role"], each["content"]) for each in result["messages"]]
     texts = [_text(block) for block in result.get("content", ())]
     forms = [Given("Hosts that take text", "\n".join(texts))]
     structured = result.get("structuredContent")
@@ -72,13 +82,19 @@ def pictures(result: Mapping[str, Any]) -> int:
     return sum(block.get("type") == "image" for block in result.get("content", ()))
 
 
+def _message(role: str, block: Mapping[str, Any]) -> Given:
+    # An image is no resource, but names the one that it is of.
+    resource = block.get("resource") or block.get("_meta", {}).get(META_RESOURCE, {})
+    return Given(role, _text(block), resource.get("uri"), block["type"] == "image")
+
+
 def _text(block: Mapping[str, Any]) -> str:
     match block:
         case {"type": "text", "text": str(text)}:
             return text
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text
-        case {"type": "image", "mimeType": str(media_type), "data": str(data)}:
+        case {"mimeType": str(media_type), "data": str(data)}:
             return f"[{media_type}: {len(data) * 3 // 4:,} bytes]"
         case _:
             return msgspec.json.encode(block).decode()

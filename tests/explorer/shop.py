@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from base64 import b64decode
 from collections.abc import Generator
 from contextlib import contextmanager
 from html import unescape
@@ -18,6 +19,16 @@ MANIFEST = """
 server: {title: Tea shop}
 roots:
   project: {path: project, exclude: ["secret*"], directories: {closed: {readable: false}}}
+prompts:
+  review:
+    title: Review a file
+    arguments:
+      file: {description: Path in the project, required: true, complete: "file:///project/{+file}"}
+      style: {enum: [short, "<b>long</b>"], default: short}
+    messages:
+      - {role: user, resource: "file:///project/{+file}"}
+      - {role: user, text: "Review this file. Be {style}."}
+      - {role: assistant, text: "I begin."}
 databases:
   shop:
     url: sqlite:///shop.db
@@ -73,6 +84,8 @@ def make_shop(place: Path, *, orders: int = 120) -> Path:
     (folder / "closed").mkdir()
     for name in ("a.txt", "b.png", "c.pdf", "d.bin", "README.md"):
         (folder / "closed" / name).write_bytes(b"closed\n")
+    dot = "R0lGODdhAQABAIABAAAAAP///ywAAAAAAQABAAACAkQBADs="
+    (folder / "docs" / "dot.gif").write_bytes(b64decode(dot))
     (folder / "many").mkdir()
     for number in range(120):
         (folder / "many" / f"{number}.txt").write_text("many\n", encoding="utf-8")

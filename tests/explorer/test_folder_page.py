@@ -34,7 +34,7 @@ def test_names_are_text(program: Program) -> None:
 def test_the_way_to_a_document_has_all_folders_above(program: Program) -> None:
     page = opened(program, "file:///project/docs/prices.md")
     assert text_of(page).startswith(
-        "Skip to the content Tea shop Tools Start project docs prices.md"
+        "Skip to the content Tea shop Tools and prompts Start project docs prices.md"
     )
 
 

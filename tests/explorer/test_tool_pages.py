@@ -1,4 +1,4 @@
-"""Tools on pages: a form from the schema, and what the call gives a model."""
+"""Tools and prompts on pages: a form for each, and what it gives a model."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tests.explorer.shop import Elements, fetched, text_of
 from tests.transports.program import Answer, Program, request
 
 
-def called(program: Program, tool: str, **fields: str) -> Answer:
+def called(program: Program, name: str, kind: str = "tools", /, **fields: str) -> Answer:
     return program.ask(
         request(
             "POST",
             urlencode(fields).encode(),
-            path=f"/explore/tools/{tool}",
+            path=f"/explore/{kind}/{name}",
             accept="text/html",
             content_type="application/x-www-form-urlencoded",
             sec_fetch_site="same-origin",
@@ -86,3 +86,60 @@ def test_deeply_nested_json_is_named_as_a_mistake(program: Program) -> None:
     page = called(program, "query_table", uri="sqlite://shop/orders", where="[" * 3000)
     assert "where: expected a number, or JSON" in text_of(page)
     assert fetched(program, f"/explore/search?query=a&limit={'[' * 3000}").status == 200
+
+
+def test_prompts_are_named_beside_the_tools(program: Program) -> None:
+    page = fetched(program, "/explore/tools")
+    assert "Review a file review" in text_of(page)
+    assert "/explore/prompts/review" in Elements(page).links()
+
+
+def test_the_form_of_a_prompt_suggests_what_a_host_would(program: Program) -> None:
+    elements = Elements(fetched(program, "/explore/prompts/review"))
+    fields = {each["name"]: each for each in elements.named("input") if "list" in each}
+    assert {name: "required" in field for name, field in fields.items()} == {
+        "file": True,
+        "style": False,
+    }
+    assert {each["id"] for each in elements.named("datalist")} == {
+        each["list"] for each in fields.values()
+    }
+    values = {each.get("value") for each in elements.named("option")}
+    assert {"docs/", "main.py", "short", "<b>long</b>"} <= values
+    assert "secret.txt" not in values
+    further = Elements(fetched(program, "/explore/prompts/review?file=docs/"))
+    assert "docs/prices.md" in {each.get("value") for each in further.named("option")}
+
+
+def test_a_prompt_shows_the_messages_that_a_model_is_given(program: Program) -> None:
+    page = called(program, "review", "prompts", file="docs/prices.md", style="short")
+    text = text_of(page)
+    assert 'review {"file":"docs/prices.md","style":"short"}' in text
+    assert "3 messages, 42 characters, about 11 tokens" in text
+    for message in (
+        "user file:///project/docs/prices.md 7 characters, about 2 tokens Prices",
+        "user 27 characters, about 7 tokens Review this file. Be short.",
+        "assistant 8 characters, about 2 tokens I begin.",
+    ):
+        assert message in text
+    assert "/explore/file:%2F%2F/project/docs/prices.md" in Elements(page).links()
+
+
+def test_a_picture_in_a_prompt_is_shown(program: Program) -> None:
+    page = called(program, "review", "prompts", file="docs/dot.gif")
+    pictures = [each["src"] for each in Elements(page).named("img")]
+    assert pictures == ["/explore/raw/file:%2F%2F/project/docs/dot.gif"]
+    assert "[image/gif: " in text_of(page)
+
+
+def test_what_a_prompt_lacks_is_named(program: Program) -> None:
+    for fields, reason in (
+        ({"style": "short"}, "Argument 'file' is required"),
+        ({"file": "docs/prices.md", "style": "odd"}, "Argument 'style' is one of short"),
+        ({"file": "secret.txt"}, "Argument 'file' names nothing that can be read"),
+        ({"file": "nothing.txt"}, "Argument 'file' names nothing that can be read"),
+    ):
+        page = called(program, "review", "prompts", **fields)
+        assert page.status == 200
+        assert reason in text_of(page)
+    assert fetched(program, "/explore/prompts/nothing").status == 404
