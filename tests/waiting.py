@@ -19,6 +19,7 @@ PATIENT = Timing(
     listing_s=PATIENCE_S,
     mount_close_s=PATIENCE_S,
     mount_start_s=PATIENCE_S,
+    search_alone_s=PATIENCE_S,
     search_convert_s=PATIENCE_S,
     search_mount_grace_s=PATIENCE_S,
     search_s=PATIENCE_S,

@@ -13,6 +13,7 @@ import pytest
 
 from resource_server.cli import demo
 from tests.cli.conftest import ENVIRONMENT, Run, connected, serve_command
+from tests.waiting import PATIENCE_S
 
 
 def test_every_command_to_try_shows_what_it_says(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +50,7 @@ def test_the_demonstration_is_served_and_removed(
             assert client.end() == []
         else:
             client.process.send_signal(end)
-            client.process.wait(20)
+            client.process.wait(PATIENCE_S)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -62,7 +63,7 @@ def test_at_a_terminal_it_says_what_to_try_over_http_too() -> None:
         while b"why a file is hidden" not in seen:
             seen += os.read(terminal, 65536)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     os.close(terminal)
     assert b"resource-server: serving at http://127.0.0.1:" in seen
     assert b"resource-server install HOST --http http://127.0.0.1:" in seen

@@ -10,6 +10,7 @@ import pytest
 
 from resource_server import __version__
 from tests.cli.conftest import Run, started
+from tests.waiting import PATIENCE_S
 
 COMMANDS = [
     "serve",
@@ -151,7 +152,7 @@ def test_a_reader_that_closes_the_pipe_ends_the_command_silently(tmp_path: Path)
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(20) == 1
+        assert process.wait(PATIENCE_S) == 1
         assert errors.read() == ""
 
 
@@ -160,7 +161,7 @@ def test_an_output_without_a_reader_ends_the_command_silently(folder: Path) -> N
     os.close(reader)
     with started("list", folder, stdout=writer) as (process, errors):
         os.close(writer)
-        assert process.wait(20) == 1
+        assert process.wait(PATIENCE_S) == 1
         assert errors.read() == ""
 
 
@@ -171,5 +172,5 @@ def test_unwritable_responses_are_logged_and_end_the_server(folder: Path) -> Non
         assert process.stdin is not None
         process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         process.stdin.flush()
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE_S) == 1
         assert "responses cannot be written: No space left on device" in errors.read()

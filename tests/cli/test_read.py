@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, started
+from tests.waiting import PATIENCE_S
 
 README = "file:///project/README.md"
 BLOB = "file:///project/blob.bin"
@@ -29,7 +30,7 @@ def on_a_terminal(*arguments: str | Path) -> tuple[int, str, str]:
                 break
             seen += data
         os.close(terminal)
-        status = process.wait(20)
+        status = process.wait(PATIENCE_S)
         return status, seen.decode().replace("\r\n", "\n"), errors.read()
 
 

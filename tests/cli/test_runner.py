@@ -192,7 +192,7 @@ def test_a_hanging_thread_does_not_keep_the_process(folder: Path) -> None:
         process.stdin.flush()
         wait_for("hanging", errors)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.usefixtures("interrupts")
@@ -200,7 +200,7 @@ def test_an_interrupt_ends_the_command_despite_a_hanging_thread(folder: Path) ->
     with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):
         wait_for("hanging", errors)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(PATIENCE_S) == 130
         assert errors.read().strip() == ""
 
 

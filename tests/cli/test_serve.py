@@ -21,6 +21,7 @@ from tests.cli.conftest import (
     started,
     with_plugin,
 )
+from tests.waiting import PATIENCE_S
 
 # Loaded by no source, up to the answer to `initialize`: each would delay it.
 LATER = {
@@ -140,7 +141,7 @@ def test_at_a_terminal_serve_explains_how_to_configure_a_client(folder: Path) ->
         os.close(end)
         told = [errors.readline() for _ in range(5)]
         os.write(terminal, b"\x04")
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert errors.read() == ""
     os.close(terminal)
     assert told[0] == "resource-server: serving file:///project/ to an MCP client; Ctrl-D ends\n"
@@ -159,7 +160,7 @@ def test_database_passwords_are_never_printed() -> None:
         os.close(end)
         told = errors.readline()
         os.write(terminal, b"\x04")
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
         told += errors.read()
     os.close(terminal)
     assert "serving postgresql://db/ to an MCP client" in told

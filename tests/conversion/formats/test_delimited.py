@@ -343,12 +343,12 @@ def test_deep_json_lines_raise_nothing_but_conversion_errors(depth: int) -> None
 def test_damaged_documents_raise_nothing_but_conversion_errors(
     document: bytes, media_type: str
 ) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     for data in damaged(document, count=300):
         for name in ("markdown", "json"):
             with suppress(ConversionError):
                 _parts(data, media_type, name)
-    assert time.monotonic() - begin < 60
+    assert time.process_time() - begin < 60
 
 
 @pytest.mark.deep

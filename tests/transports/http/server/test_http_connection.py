@@ -31,7 +31,7 @@ from tests.transports.program import (
     request,
     serving,
 )
-from tests.waiting import block
+from tests.waiting import PATIENCE_S, block
 
 MIB = 1 << 20
 METRICS = request("GET", path="/metrics")
@@ -229,7 +229,7 @@ def test_a_client_that_reads_a_few_bytes_at_a_time_is_cut_off(tmp_path: Path) ->
         line = program.line(receive=4096)
         line.send(modern("resources/read", {"uri": LARGE}))
         line.begins()
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE_S
         while program.sockets() > before:
             assert time.monotonic() < until
             line.socket.recv(2_000)

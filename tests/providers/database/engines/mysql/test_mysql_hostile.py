@@ -231,11 +231,9 @@ async def test_legitimate_queries_close_to_hostile_ones_run(
 
 
 async def test_a_query_is_checked_without_being_run(engine: MysqlEngine) -> None:
-    begun = asyncio.get_running_loop().time()
-    assert (
-        await engine.check_authored("SELECT SLEEP(60), BENCHMARK(1000000000, MD5('x'))", []) is None
-    )
-    assert asyncio.get_running_loop().time() - begun < 30
+    endless = "SELECT SLEEP(3600), BENCHMARK(1000000000000, MD5('x'))"
+    async with asyncio.timeout(PATIENCE_S):
+        assert await engine.check_authored(endless, []) is None
 
 
 async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: MysqlEngine) -> None:
