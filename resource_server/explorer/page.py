@@ -26,13 +26,14 @@ from resource_server.explorer.addresses import (
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
-ASSETS = ("explorer.css", "explorer.js", "live.js", "icon.svg")
+ASSETS = ("explorer.css", "explorer.js", "live.js", "pages.js", "typing.js", "icon.svg")
 
 _UNITS = ("KB", "MB", "GB", "TB")
 _INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 """Controls, and characters that reverse the direction of text or hide in it."""
+_IMPORT = re.compile(rb'from "\./(\w+\.js)"')
 
 
 def visible_text(value: object) -> object:
@@ -45,7 +46,13 @@ def visible_text(value: object) -> object:
 @cache
 def asset(name: str) -> bytes:
     """Return a file of the explorer's own: its style or a script."""
-    return resources.files("resource_server.explorer").joinpath("assets", name).read_bytes()
+    data = resources.files("resource_server.explorer").joinpath("assets", name).read_bytes()
+    return _IMPORT.sub(_with_version, data)
+
+
+def _with_version(found: re.Match[bytes]) -> bytes:
+    """Return the import of another script by the address that browsers keep."""
+    return b'from "./%b?v=%b"' % (found[1], asset_version(found[1].decode()).encode())
 
 
 @cache

@@ -84,6 +84,56 @@ def test_the_keyboard_reaches_all_controls(
     assert page.evaluate("[...window.left].map((each) => each.outerHTML)") == []
 
 
+def test_a_search_shows_results_on_any_page_as_one_types(
+    program: Program, opened: Callable[..., Window]
+) -> None:
+    page = opened(program).open(CODE)
+    page.keyboard.press("/")
+    page.keyboard.type("boil")
+    results = page.get_by_role("region", name="Results")
+    results.get_by_text("def boil(litres):").wait_for()
+    assert "match" in page.locator("#said").inner_text()
+    assert page.evaluate("document.activeElement.name") == "query"
+    page.get_by_label("Search", exact=True).fill("")
+    results.wait_for(state="hidden")
+    assert page.get_by_role("heading", name="main.py").is_visible()
+
+
+def test_of_searches_while_typing_only_the_last_is_shown(
+    program: Program, opened: Callable[..., Window]
+) -> None:
+    page = opened(program).open("/explore/search?query=litres")
+    page.route("**/search?*query=boil", lambda route: None)  # is never answered
+    field = page.get_by_label("Search", exact=True)
+    with page.expect_request("**/search?*query=boil") as slow:
+        field.fill("boil")
+    with page.expect_event("requestfailed", lambda request: request.url == slow.value.url):
+        field.fill("prices")
+    page.locator("main").get_by_role("link", name="docs/prices.md").wait_for()
+    assert page.url.endswith("/explore/search?query=prices")
+    page.reload()
+    assert field.input_value() == "prices"
+
+
+def test_values_for_a_prompt_are_suggested_as_one_types(
+    program: Program, opened: Callable[..., Window]
+) -> None:
+    page = opened(program).open("/explore/prompts/review")
+    page.get_by_label("file").fill("docs/pri")
+    page.locator("datalist option[value='docs/prices.md']").wait_for(state="attached")
+
+
+def test_names_of_a_folder_are_filtered_as_one_types(
+    program: Program, opened: Callable[..., Window]
+) -> None:
+    page = opened(program).open("/explore/file:%2F%2F/project/many")
+    rows = page.locator("tbody tr:visible")
+    before = rows.count()
+    page.get_by_label("Filter names").fill("11.")
+    assert 0 < rows.count() < before
+    assert all("11." in text for text in rows.all_inner_texts())
+
+
 def _set_status(place: Path, order: int, status: str) -> None:
     with sqlite3.connect(place / "shop.db") as database:
         database.execute("update orders set status = ? where id = ?", (status, order))

@@ -1,5 +1,7 @@
 // Live pages: reads the page again when its resource changes, and marks what is new in it.
 
+import { readPage } from "./pages.js";
+
 const REST_MS = 500;
 const RETRY_MS = 3000;
 // A browser has six connections to one server, of which streams of all its windows leave some.
@@ -8,11 +10,6 @@ const STREAMS = 3;
 const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-live]"));
 const said = line?.querySelector("output");
 const button = line?.querySelector("button");
-
-const pages = globalThis.trustedTypes?.createPolicy("explorer", {
-  // Only for the server's own pages, which are parsed and never run.
-  createHTML: (/** @type {string} */ text) => text,
-});
 
 /** @type {EventSource | null} */
 let source = null;
@@ -56,11 +53,7 @@ async function readAgain() {
 }
 
 async function readOnce() {
-  const response = await fetch(location.href, { headers: { accept: "text/html" } });
-  const text = await response.text();
-  const fresh = new DOMParser().parseFromString(
-    /** @type {string} */ (pages?.createHTML(text) ?? text), "text/html",
-  );
+  const { isFound, page: fresh } = await readPage(location.href);
   const before = keyed(document);
   const after = keyed(fresh);
   let count = 0;
@@ -73,7 +66,7 @@ async function readOnce() {
   count += [...before.keys()].filter((key) => !after.has(key)).length;
   replace(fresh, "main .scroll, main .fields, main article, main .count, main aside");
   const time = new Date().toLocaleTimeString();
-  tell("on", response.ok ? `Changed at ${time}${count ? ` (${count})` : ""}` : `Gone at ${time}`);
+  tell("on", isFound ? `Changed at ${time}${count ? ` (${count})` : ""}` : `Gone at ${time}`);
 }
 
 /** @param {Document} fresh @param {string} selector */
