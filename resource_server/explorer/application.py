@@ -31,7 +31,7 @@ from resource_server.explorer.page import Page, Visitor, rendered
 from resource_server.explorer.raw_documents import raw_document
 from resource_server.explorer.resource_page import show_resource, show_source
 from resource_server.explorer.search_page import show_search
-from resource_server.explorer.start_page import show_start
+from resource_server.explorer.start_page import Surveys, show_start
 from resource_server.explorer.table_page import OPERATORS, with_filter
 from resource_server.explorer.tool_pages import show_prompt, show_tool, show_tools
 from resource_server.protocol import revisions
@@ -89,10 +89,12 @@ class Explorer:
         self._prefix = prefix
         self.root = f"{prefix}{ROOT}"
         """Path of the start page, as browsers see it."""
+        self._surveys = Surveys()
+        start = self._page(lambda page: show_start(page, self._surveys))
         rest = "{path:path}"
         routes = [
-            Route("/", self._page(show_start)),
-            Route(ROOT, self._page(show_start)),
+            Route("/", start),
+            Route(ROOT, start),
             Route(ROOT.removesuffix("/"), self._start),
             Route(f"{ASSETS}{{name}}", _asset),
             Route(f"{ROOT}search", self._page(show_search)),
@@ -120,6 +122,10 @@ class Explorer:
         scope = {**scope, "path": self.path_of(scope["path"]), "visitor": visitor}
         with acting(visitor.caller):
             await self._application(scope, receive, send)
+
+    def close(self) -> None:
+        """End what runs beside requests."""
+        self._surveys.close()
 
     def path_of(self, path: str) -> str:
         """Return the path of a request without the proxy's, which it may have kept."""

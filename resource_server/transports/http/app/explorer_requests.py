@@ -231,7 +231,8 @@ class ExplorerRequests:
         return quote(to, safe="/?=&%:+~@!$'()*,;") if is_own else self._explorer.root
 
     def close(self) -> None:
-        """End all live pages."""
+        """End all live pages, and what the explorer does beside requests."""
+        self._explorer.close()
         for ended in self._live:
             ended.set()
 
