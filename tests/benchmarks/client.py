@@ -207,10 +207,8 @@ class Client:
         return int(kilobytes["VmRSS"]) / 1024, int(kilobytes["VmHWM"]) / 1024
 
     def processor_s(self) -> float:
-        """Return the processor time that the server has taken so far (`proc_pid_stat(5)`)."""
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the processor time that the server has taken so far."""
+        return processor_s(self.process.pid)
 
     def idle_percent(self, seconds: float) -> float:
         """Return the share of a core that the server takes while nobody asks for anything."""
@@ -245,3 +243,10 @@ class Client:
             self._received += chunk
         line, _, self._received = self._received.partition(b"\n")
         return line + b"\n"
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor time that a process has taken so far (`proc_pid_stat(5)`)."""
+    stat = Path(f"/proc/{pid}/stat").read_text("ascii")
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -11,16 +11,24 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.request import urlopen
 
-from tests.benchmarks.client import ROOT
+from tests.benchmarks.client import ROOT, processor_s
 
 _HOST = "127.0.0.1"
 _CHUNK = 1 << 20
 _START_S = 20
 _END = b"\r\n0\r\n\r\n"
 """Of a body in chunks (RFC 9112, 7.1)."""
+
+
+class Cost(NamedTuple):
+    """What answers cost a server, one at a time."""
+
+    per_second: float
+    processor_ms: float
+    """Processor time of the server for one."""
 
 
 class HttpClient:
@@ -62,6 +70,17 @@ class HttpClient:
         """Return the whole answer to a request."""
         with socket.create_connection((_HOST, self.port)) as connection:
             return exchange(connection, request)
+
+    def cost(self, requests: Sequence[bytes], *, seconds: float) -> Cost:
+        """Return the cost of answering these requests one after the other, again and again."""
+        with socket.create_connection((_HOST, self.port)) as connection:
+            before, begin, answered = processor_s(self.process.pid), time.perf_counter(), 0
+            while time.perf_counter() < begin + seconds:
+                for request in requests:
+                    exchange(connection, request)
+                answered += 1
+            took, now = time.perf_counter() - begin, processor_s(self.process.pid)
+            return Cost(answered / took, (now - before) / answered * 1000)
 
     def rate(self, request: bytes, *, window: int, seconds: float) -> float:
         """Return how many requests are answered per second with `window` of them in flight.
