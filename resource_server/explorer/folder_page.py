@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from anyio import to_thread
+from markupsafe import Markup
 from starlette.responses import Response
 
 from resource_server import uris
 from resource_server.explorer import results
-from resource_server.explorer.addresses import with_parameters
-from resource_server.explorer.markup import MAX_MARKDOWN, rendered_markdown
-from resource_server.explorer.page import Page
+from resource_server.explorer.addresses import page_address, with_parameters
+from resource_server.explorer.markup import MAX_MARKDOWN, escaped_html, rendered_markdown, trusted
+from resource_server.explorer.page import Page, bytes_text
 from resource_server.explorer.results import ResourceMetadata
 from resource_server.protocol.in_process_client import ErrorReply
 
@@ -30,17 +32,54 @@ async def show_folder(page: Page, uri: str, found: ResourceMetadata) -> Response
     following = None
     if listing.next_cursor is not None:
         following = with_parameters(uri, {"cursor": listing.next_cursor})
+    has_sizes = any(each.size is not None for each in listing.resources)
     return page.render(
         "folder.html",
         uri=uri,
         resource=found,
         crumbs=page.crumbs(uri),
-        entries=listing.resources,
-        has_sizes=any(each.size is not None for each in listing.resources),
+        entries=_entries_html(listing.resources, page.root, has_sizes=has_sizes),
+        has_sizes=has_sizes,
         is_first=cursor is None,
         next_uri=following,
         queries=await _queries(page, found.uri) if cursor is None else (),
         readme=await _readme(page, listing.resources),
+    )
+
+
+def _entries_html(entries: Sequence[ResourceMetadata], root: str, *, has_sizes: bool) -> Markup:
+    """Return the children as rows; a template takes five times as long."""
+    texts = iter(escaped_html([text for each in entries for text in _texts(each, root)]))
+    rows: list[str] = []
+    for each in entries:
+        uri, address, name, description, changed, kind = islice(texts, 6)
+        mark = "/" if each.is_collection else ""
+        about = f" <small>{description}</small>" if description else ""
+        size = ""
+        if has_sizes and each.size is None:
+            size = '<td class="number" data-value="-1"></td>'
+        elif has_sizes:
+            size = f'<td class="number" data-value="{each.size}">{bytes_text(each.size or 0)}</td>'
+        time = ""
+        if changed:
+            time = f'<time datetime="{changed}">{changed[:16].replace("T", " ")}</time>'
+        rows.append(
+            f'<tr data-key="{uri}"><td data-value="{name}"><a href="{address}"><bdi>{name}'
+            f"</bdi>{mark}</a>{about}</td>{size}<td>{time}</td><td>{kind}</td></tr>"
+        )
+    return trusted("\n".join(rows))
+
+
+def _texts(entry: ResourceMetadata, root: str) -> tuple[str, str, str, str, str, str]:
+    changed = str(entry.annotations.get("lastModified", ""))
+    kind = "collection" if entry.is_collection else entry.mime_type
+    return (
+        entry.uri,
+        f"{root}{page_address(entry.uri)}",
+        entry.name,
+        entry.description,
+        changed,
+        kind,
     )
 
 

@@ -28,8 +28,6 @@ MAX_MARKDOWN = 200_000
 _MAX_ADDRESSES = 1_000_000
 """Characters of all links of a document, at most: a definition of a link may be used many times."""
 _lexers: Any = lexers  # the options of its functions have no types
-_BETWEEN = "\n\ufdd0\n"
-"""Put between texts that are escaped together; the character is none of Unicode's."""
 _WEB = ("http", "https")
 _TAGS = frozenset(nh3.ALLOWED_TAGS) - {"map", "area"}
 
@@ -119,10 +117,10 @@ def trusted(text: str) -> Markup:
 
 def escaped_html(texts: Sequence[str]) -> Sequence[str]:
     """Return texts as HTML, by one pass over all of them."""
-    whole = _BETWEEN.join(texts)
-    if whole.count(_BETWEEN) >= len(texts):  # one of them has it
-        return [html.escape(str(visible_text(each))) for each in texts]
-    return html.escape(str(visible_text(whole))).split(_BETWEEN)
+    if not all(map(str.isprintable, texts)):
+        texts = [str(visible_text(each)) for each in texts]
+    # No visible text has this character.
+    return html.escape("\0".join(texts)).split("\0") if texts else ()
 
 
 @lru_cache(maxsize=4)

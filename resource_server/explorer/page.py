@@ -72,11 +72,12 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"bytes": _bytes, "number": _number, "page": page_address}
+    environment.filters |= {"bytes": bytes_text, "number": _number, "page": page_address}
     return environment
 
 
-def _bytes(count: int) -> str:
+def bytes_text(count: int) -> str:
+    """Return a number of bytes for people."""
     if count < 1000:
         return "1 byte" if count == 1 else f"{count} bytes"
     power = min((len(str(count)) - 1) // 3, len(_UNITS))

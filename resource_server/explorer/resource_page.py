@@ -23,16 +23,19 @@ async def show_resource(page: Page) -> Response:
         ErrorReply: the caller cannot see it, or it cannot be read.
     """
     uri = page.uri
-    found = await results.metadata(page.client, uri.partition("?")[0])
+    path = uri.partition("?")[0]
+    above, _, last = path.rpartition("/")
+    if last == ROWS and (table := await _table(page, above)) is not None:
+        return await show_table(page, uri, None, table)
+    found = await results.metadata(page.client, path)
     if found.is_collection:
         if "table" in found.details:
             return await show_table(page, f"{found.uri}/{ROWS}{page.parameters}", found, found)
         return await show_folder(page, uri, found)
     table = await _table_of(page, found)
     if found.format("columns") is not None:
-        # A summary of a table has columns of its own.
-        is_whole = table is not None and found.uri == f"{table.uri}/{ROWS}"
-        return await show_table(page, uri, found, table if is_whole else None)
+        # Summaries of tables and results of queries have columns of their own.
+        return await show_table(page, uri, found, None)
     if table is not None and _CELL not in found.uri:
         (content, *_) = await results.contents(page.client, uri)
         return await show_row(page, uri, content, table)
@@ -54,10 +57,15 @@ async def _table_of(page: Page, found: ResourceMetadata) -> ResourceMetadata | N
     if found.mime_type != "application/json":
         return None
     for crumb in reversed(page.crumbs(found.uri)[:-1]):
-        try:
-            above = await results.metadata(page.client, crumb["uri"])
-        except ErrorReply:
-            continue
-        if "table" in above.details:
-            return above
+        if (table := await _table(page, crumb["uri"])) is not None:
+            return table
     return None
+
+
+async def _table(page: Page, uri: str) -> ResourceMetadata | None:
+    """Return the table of a URI; None if there is none."""
+    try:
+        found = await results.metadata(page.client, uri)
+    except ErrorReply:
+        return None
+    return found if "table" in found.details else None
