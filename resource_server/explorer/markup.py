@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from time import monotonic
@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from pygments import lex, lexers
 from pygments.lexer import Lexer
-from pygments.token import STANDARD_TYPES
+from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from pygments.util import ClassNotFound
 
 from resource_server.explorer.addresses import page_address
@@ -25,8 +25,20 @@ MAX_SOURCE = 400_000
 """Characters of source on a page, at most."""
 MAX_MARKDOWN = 200_000
 """Characters of Markdown on a page, at most."""
+_MAX_COLOURED = 40_000
+"""Tokens with a colour on a page, at most; each takes some 25 bytes."""
 _MAX_ADDRESSES = 1_000_000
 """Characters of all links of a document, at most: a definition of a link may be used many times."""
+_COLOURED: Mapping[str, Sequence[Any]] = {
+    "k": (Keyword, Operator.Word, Name.Tag),
+    "s": (String,),
+    "c": (Comment,),
+    "m": (Number,),
+    "n": (Name.Builtin, Name.Class, Name.Function, Name.Decorator, Name.Attribute, Name.Exception),
+    "h": (Generic.Heading, Generic.Subheading),
+}
+_STYLES = {kind: style for style, kinds in _COLOURED.items() for kind in kinds}
+"""The kinds of tokens that are not shown as other text, each with its class."""
 _lexers: Any = lexers  # the options of its functions have no types
 _WEB = ("http", "https")
 _TAGS = frozenset(nh3.ALLOWED_TAGS) - {"map", "area"}
@@ -162,15 +174,23 @@ def _highlighted(text: str, lexer: type[Lexer] | None, ends: float) -> Sequence[
 
 
 def _tokens(text: str, lexer: type[Lexer], ends: float) -> Iterator[tuple[str, str]]:
-    """Yield the classes of tokens with their text; what is left when time is up has none."""
-    at = 0
+    """Yield the classes of tokens with their text; what is left when there is too much has none."""
+    at = coloured = 0
     # Lexers keep state in themselves, and several threads may be here.
     for kind, value in lex(text, lexer(stripnl=False, ensurenl=False)):
-        yield STANDARD_TYPES.get(kind) or STANDARD_TYPES.get(kind.parent or kind, ""), value
+        style = _style(kind)
+        yield style, value
         at += len(value)
-        if monotonic() > ends:
+        coloured += bool(style)
+        if coloured == _MAX_COLOURED or monotonic() > ends:
             break
     yield "", text[at:]
+
+
+@cache
+def _style(kind: Any) -> str:
+    """Return the class of a kind of token, or else of the kind that it is one of."""
+    return _STYLES.get(kind) or (_style(kind.parent) if kind.parent else "")
 
 
 @lru_cache(256)
