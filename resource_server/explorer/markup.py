@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from time import monotonic
+from time import thread_time
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -142,14 +142,14 @@ def source_lines(
     """Return source code as rows of a table: the number of each line, and its coloured text.
 
     `first` is the number of the first line; without it, lines have none. The text that is left
-    after `colour_s` seconds has no colours.
+    after `colour_s` seconds of the processor has no colours.
     """
-    highlighted = _highlighted(text, _lexer(name, media_type), monotonic() + colour_s)
+    highlighted = _highlighted(text, _lexer(name, media_type), thread_time() + colour_s)
     if first is None:
         rows = [f"<tr><td><code>{line}</code></td></tr>" for line in highlighted]
         return trusted("\n".join(rows))
     rows = [
-        f'<tr id="L{number}" data-key="{number}"><th scope="row"><a href="#L{number}">{number}</a>'
+        f'<tr id="L{number}"><th scope="row"><a href="#L{number}">{number}</a>'
         f"</th><td><code>{line}</code></td></tr>"
         for number, line in enumerate(highlighted, first)
     ]
@@ -182,7 +182,7 @@ def _tokens(text: str, lexer: type[Lexer], ends: float) -> Iterator[tuple[str, s
         yield style, value
         at += len(value)
         coloured += bool(style)
-        if coloured == _MAX_COLOURED or monotonic() > ends:
+        if coloured == _MAX_COLOURED or thread_time() > ends:
             break
     yield "", text[at:]
 

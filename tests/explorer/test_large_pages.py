@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sqlite3
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import resource_server
 from resource_server.explorer.markup import rendered_markdown, source_lines
+from resource_server.explorer.page import ASSETS, asset
 from tests.cases import for_each
 from tests.explorer.shop import Elements, fetched, opened, text_of
 from tests.transports.program import Answer, Program, running
@@ -22,6 +25,9 @@ databases: {large: {url: sqlite:///large.db}}
 MANY, COLUMNS = 600, 250
 PAGE = 2_000_000
 """Bytes of a page, at most."""
+FIRST_VIEW = 60_000
+"""Compressed bytes of a page with the style and scripts of pages, at most."""
+SOURCES = Path(resource_server.__file__).parent / "protocol"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +46,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Generator[Program]:
         "line.py": f"a = '{'x' * 1_000_000}'\n" * 2,
         "one.json": json.dumps([{"a": number} for number in range(100_000)]),
         "full.txt": f"{'<' * 1990}\n" * 500,
+        "dense.js": f"{'1,' * 995}\n" * 200,
+        "real.py": "".join(each.read_text("utf-8") for each in sorted(SOURCES.rglob("*.py"))),
     }.items():
         (folder / name).write_text(text, encoding="utf-8")
     _make_database(place / "large.db")
@@ -76,7 +84,7 @@ def _following(page: Answer) -> str | None:
             f"file:///project{name}"
             for name in ("", "/many", "/long.md", "/line.md", "/lines.py", "/lines.py?lines=1-5000")
         ),
-        *(f"file:///project/{name}" for name in ("line.py", "one.json", "full.txt")),
+        *(f"file:///project/{name}" for name in ("line.py", "one.json", "full.txt", "dense.js")),
         *(
             f"sqlite://large/{name}"
             for name in ("wide", "wide/1", "wide/~schema", "cells", "cells/1")
@@ -90,6 +98,18 @@ def test_every_page_is_small(large: Program, uri: str) -> None:
         page = opened(large, uri, kind)
         assert page.status == 200
         assert len(page.body) < PAGE
+
+
+@for_each(
+    "uri",
+    [
+        *(f"file:///project/{name}" for name in ("many", "real.py", "dense.js")),
+        *("sqlite://large/wide", "sqlite://large/~schema"),
+    ],
+)
+def test_a_first_view_is_small_when_compressed(large: Program, uri: str) -> None:
+    parts = [opened(large, uri).body, *map(asset, ASSETS)]
+    assert sum(len(gzip.compress(each)) for each in parts) < FIRST_VIEW
 
 
 @for_each("name", ["lines.py", "lines.py?lines=1-5000", "full.txt"])

@@ -27,8 +27,8 @@ function tell(state, text) {
 
 /** @param {ParentNode} root */
 function keyed(root) {
-  const rows = /** @type {HTMLElement[]} */ ([...root.querySelectorAll("main [data-key]")]);
-  return new Map(rows.map((row) => [row.dataset.key, row]));
+  const rows = /** @type {HTMLElement[]} */ ([...root.querySelectorAll("main [data-key], main tr[id]")]);
+  return new Map(rows.map((row) => [row.dataset.key ?? row.id, row]));
 }
 
 async function readAgain() {
