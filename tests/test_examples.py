@@ -18,7 +18,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from jsonschema import validate
 from mcp import Client, MCPError
@@ -35,6 +34,7 @@ from mcp_types import (
 from pydantic import ConfigDict
 
 from resource_server.runtime.timing import Timing
+from tests.commands import command
 from tests.waiting import PATIENCE_S, PATIENT, until
 
 ROOT = Path(__file__).parent.parent
@@ -49,23 +49,14 @@ modes = pytest.mark.parametrize(
 )
 
 
-_TIMED = """
-from resource_server.cli import main
-from resource_server.runtime.timing import Timing
-main(timing=Timing(**{timing}))
-"""
-
-
 @asynccontextmanager
 async def served(
     folder: Path, mode: str, revision: str, timing: Timing | None = None
 ) -> AsyncGenerator[Client]:
-    program = ["-m", "resource_server"]
-    if timing is not None:
-        program = ["-c", _TIMED.format(timing=msgspec.structs.asdict(timing))]
+    program, *arguments = command(timing)
     server = StdioServerParameters(
-        command=sys.executable,
-        args=[*program, "serve", str(folder)],
+        command=program,
+        args=[*arguments, "serve", str(folder)],
         env={"PYTHONPATH": str(ROOT)},
     )
     async with Client(server, mode=mode, read_timeout_seconds=PATIENCE_S) as client:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from resource_server.provider import Provider
 from resource_server.runtime.timing import Timing
 from tests import misbehaving
 from tests.cases import for_each
+from tests.commands import command
 from tests.misbehaving import METHODS, WAYS, WAYS_AT_ONCE, WAYS_OF_A_PROCESS, Misbehaving
 from tests.protocol.wire import CLIENT, Wire
 from tests.transports.program import Answer, Program, modern, running
@@ -174,18 +174,11 @@ def manifest(folder: Path, way: str) -> Path:
     return file
 
 
-PROGRAM = f"""
-from resource_server.cli import main
-from resource_server.runtime.timing import Timing
-main(timing=Timing(**{LIMITS}))
-"""
-
-
 @pytest.mark.guarantee("plugins-cannot-end-the-server")
 @pytest.mark.parametrize("way", WAYS_OF_A_PROCESS)
 def test_stdio_answers_each_request_once_and_the_process_lives(tmp_path: Path, way: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "serve", str(manifest(tmp_path, way))],
+        [*command(Timing(**LIMITS)), "serve", str(manifest(tmp_path, way))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -251,7 +244,7 @@ def test_check_reports_each_mount_and_ends(tmp_path: Path, way: str) -> None:
     file = manifest(tmp_path, way)
     for explained in ((), ("--explain", "test://explain/doc", "--explain", f"test://{GOOD}/doc")):
         ended = subprocess.run(
-            [sys.executable, "-c", PROGRAM, "check", str(file), *explained],
+            [*command(Timing(**LIMITS)), "check", str(file), *explained],
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,

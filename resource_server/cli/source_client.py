@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from resource_server import uris
 from resource_server.catalog.near_resources import near_resources
-from resource_server.cli import addresses, console, runner, server_builder
+from resource_server.cli import addresses, console, runner, server_builder, source_arguments
 from resource_server.cli.addresses import SourceArguments
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest
@@ -35,7 +35,8 @@ def run_with_client(given: SourceArguments, session: ClientSession, *, allow_plu
         click.UsageError: an address is unusable.
     """
     manifest = server_builder.load_manifest(*given.sources, allow_plugins=allow_plugins)
-    server = server_builder.build_server(manifest, allow_plugins=allow_plugins)
+    timing = source_arguments.current_timing()
+    server = server_builder.build_server(manifest, allow_plugins=allow_plugins, timing=timing)
     return runner.run(_run_session(server, manifest, given.addresses, session))
 
 

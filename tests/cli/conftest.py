@@ -17,6 +17,8 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pytest
 
 from resource_server.cli import main
+from resource_server.runtime.timing import Timing
+from tests.commands import command
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -70,14 +72,17 @@ def with_plugin(folder: Path, enter: str = "return self") -> Path:
 
 @contextmanager
 def started(
-    *arguments: str | Path, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.PIPE
+    *arguments: str | Path,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    timing: Timing | None = None,
 ) -> Generator[tuple[subprocess.Popen[str], IO[str]]]:
     """Run a command line in its own process; yield it and its standard error.
 
     The process is killed at the end.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "resource_server", *map(str, arguments)],
+        [*command(timing), *map(str, arguments)],
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
@@ -208,9 +213,9 @@ class Client:
 
 
 @contextmanager
-def connected(*arguments: str | Path) -> Generator[Client]:
+def connected(*arguments: str | Path, timing: Timing | None = None) -> Generator[Client]:
     """Serve a client that has gone through the handshake."""
-    with started("serve", *arguments, stdin=subprocess.PIPE) as (process, errors):
+    with started("serve", *arguments, stdin=subprocess.PIPE, timing=timing) as (process, errors):
         yield Client(process, errors)
 
 

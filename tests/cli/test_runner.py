@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from resource_server.cli import runner
+from resource_server.runtime.timing import Timing
 from tests.cli.conftest import (
     INITIALIZE,
     ROOT,
@@ -21,17 +21,10 @@ from tests.cli.conftest import (
     wait_for,
     with_plugin,
 )
+from tests.commands import command
 from tests.waiting import PATIENCE_S
 
-HASTY = """
-from functools import partial
-from resource_server.cli import main, server_builder
-from resource_server.runtime.timing import Timing
-# Replaced in this process alone: the command line has no option for these times.
-timing = Timing(mount_start_s=1, listing_s=1, mount_close_s=1)
-server_builder.build_server = partial(server_builder.build_server, timing=timing)
-main()
-"""
+HASTY = Timing(mount_start_s=1, listing_s=1, mount_close_s=1)
 PLUGIN = """
 import asyncio, sys
 from contextlib import suppress
@@ -78,7 +71,7 @@ def hanging(folder: Path, **where: str) -> Path:
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command line in its own process, with shorter timeouts."""
     return subprocess.run(
-        [sys.executable, "-c", HASTY, *map(str, arguments)],
+        [*command(HASTY), *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -92,7 +85,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_mount_that_does_not_start_does_not_block_the_listing_of_others(folder: Path) -> None:
-    with connected(hanging(folder, enter="hang_on")) as client:
+    with connected(hanging(folder, enter="hang_on"), timing=HASTY) as client:
         # At once, whatever hangs.
         document = client.request("resources/read", uri="file:///r/guide.txt")
         assert document["result"]["contents"][0]["text"].startswith("one")
@@ -100,7 +93,7 @@ def test_a_mount_that_does_not_start_does_not_block_the_listing_of_others(folder
         assert result["resources"][0]["uri"] == "file:///r"
         assert result["_meta"] == {"resource-server/unavailable": ["mine"]}
         told = client.errors.until("mount")[-1]
-        assert "mount mine is unavailable: no answer within 10 s" in told
+        assert "mount mine is unavailable: no answer within 1 s" in told
 
 
 @pytest.mark.parametrize(
@@ -134,7 +127,7 @@ def test_a_listing_ends_without_a_hanging_mount(folder: Path, where: str, told: 
 def test_end_of_input_ends_the_process_despite_a_hanging_mount(
     folder: Path, where: str, how: str
 ) -> None:
-    with connected(hanging(folder, **{where: how})) as client:
+    with connected(hanging(folder, **{where: how}), timing=HASTY) as client:
         client.send("resources/read", uri="resource://mine/x")
         client.send("resources/list", uri="resource://mine/")
         if where != "leave":
@@ -142,7 +135,7 @@ def test_end_of_input_ends_the_process_despite_a_hanging_mount(
         told = [line for line in client.end() if line != "hanging"]
     about = "resource-server: warning: mount mine "
     assert all(line.startswith(about) for line in told)
-    late = f"{about}did not close cleanly: no answer within 5 s"
+    late = f"{about}did not close cleanly: no answer within 1 s"
     assert (late in told) == (where == "leave")
 
 

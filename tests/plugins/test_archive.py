@@ -585,11 +585,14 @@ async def test_a_replaced_archive_notifies_of_the_members_that_differ(
     async with client(
         Archive(file), base="archive://a/", on_notification=told.put_nowait
     ) as connected:
-        for name in ("README.md", "docs/empty", "image.png", "latin"):
-            await connected.request("resources/subscribe", {"uri": f"archive://a/{name}"})
         files: dict[str, bytes] = FILES
         # The notification after those of a replacement is of the next one.
-        for changed in (["README.md", "latin"], ["docs/empty"]):
+        for added, changed in (
+            (["README.md", "image.png", "latin"], ["README.md", "latin"]),
+            (["docs/empty"], ["docs/empty"]),
+        ):
+            for name in added:
+                await connected.request("resources/subscribe", {"uri": f"archive://a/{name}"})
             files = {**files, **dict.fromkeys(changed, b"new")}
             zip_of(tmp_path / "b", files).replace(file)
             messages = [await asyncio.wait_for(told.get(), PATIENCE_S) for _ in changed]

@@ -9,7 +9,6 @@ import re
 import select
 import socket
 import subprocess
-import sys
 import threading
 import time
 from array import array
@@ -19,6 +18,8 @@ from pathlib import Path
 from termios import TIOCOUTQ
 from typing import Any, NamedTuple, Self
 
+from resource_server.runtime.timing import Timing
+from tests.commands import command
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
 from tests.waiting import PATIENCE_S, block_until
 
@@ -40,12 +41,6 @@ version: 1
 roots: {{project: {{path: project}}}}
 providers: {{gates: {{use: {gates}, uri: "test://gates/"}}}}
 http: {http}
-"""
-_PROGRAM = """
-from resource_server.cli import main
-from resource_server.runtime.timing import Timing
-{code}
-main(timing=Timing(**{timing}))
 """
 _SERVING = re.compile(r"serving at https?://\S+:(\d+)/mcp")
 
@@ -419,9 +414,15 @@ def running(
     `timing` has members of `Timing`, `code` is Python that runs before, for the few limits that
     nothing else can shorten, `env` is added to the environment.
     """
-    program = _PROGRAM.format(code=code, timing=dict(timing or {}))
     process = subprocess.Popen(
-        [sys.executable, "-c", program, "serve", str(manifest), "--http", http, *options],
+        [
+            *command(Timing(**(timing or {})), code),
+            "serve",
+            str(manifest),
+            "--http",
+            http,
+            *options,
+        ],
         stderr=subprocess.PIPE,
         cwd=ROOT,
         env={**os.environ, **(env or {})},

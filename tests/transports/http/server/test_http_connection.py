@@ -113,8 +113,8 @@ def test_a_finished_request_is_not_cut_off(program: Program) -> None:
         request(content_length=None, transfer_encoding="chunked") + b"0\r\n",
     ],
 )
-def test_an_endless_head_is_disconnected(tmp_path: Path, begin: bytes, part: bytes) -> None:
-    with serving(tmp_path) as program, program.line() as line:
+def test_an_endless_head_is_disconnected(program: Program, begin: bytes, part: bytes) -> None:
+    with program.line() as line:
         before = program.memory()
         line.send(begin)
         assert not line.takes(part, 64 * MIB // len(part))
