@@ -128,8 +128,12 @@ class Explorer:
         self._surveys.close()
 
     def path_of(self, path: str) -> str:
-        """Return the path of a request without the proxy's, which it may have kept."""
-        return path.removeprefix(self._prefix)
+        """Return the path of a request without the proxy's, which it may have kept.
+
+        The proxy's may begin as the explorer's own.
+        """
+        inner = path.removeprefix(self._prefix)
+        return inner if f"{inner}/".startswith(ROOT) else path
 
     def sign_in_page(
         self, message: str, *, takes_tokens: bool, issuer: str | None, to: str

@@ -146,3 +146,19 @@ def test_below_a_path_of_a_proxy_every_link_has_it(tmp_path: Path) -> None:
 def test_nonsense_is_not_found_and_nothing_fails(program: Program, path: str) -> None:
     assert fetched(program, f"/explore/{path}").status in (200, 400, 404)
     assert not [line for line in program.errors if "failed" in line]
+
+
+def test_the_path_of_a_proxy_may_begin_as_the_explorer_does(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    http = "http: {url: 'https://shop.example/explore/mcp', allowed_hosts: [shop.example]}\n"
+    manifest.write_text(manifest.read_text("utf-8") + http, encoding="utf-8")
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with running(manifest) as program:
+        for kept in ("", "/explore"):
+            for path in ("/explore/", "/explore/tools", "/explore/file:%2F%2F/project"):
+                page = fetched(program, f"{kept}{path}", host="shop.example")
+                assert page.status == 200, f"{kept}{path}"
+                links = Elements(page).links()
+                assert all(each.startswith(("/explore/explore/", "#")) for each in links)
+            answer = program.ask(request("POST", ping, path=f"{kept}/mcp", host="shop.example"))
+            assert answer.headers["content-type"] == "application/json"

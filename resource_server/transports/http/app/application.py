@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from resource_server.access import EVERYBODY, Caller
-from resource_server.explorer.addresses import ROOT
 from resource_server.manifest.http import Http
 from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
@@ -31,6 +30,7 @@ from resource_server.transports.http.app.request import (
     HttpError,
     HttpRequest,
     RequestObserver,
+    is_same_origin,
     public_prefix,
     rate_limited,
 )
@@ -112,10 +112,8 @@ class Application:
             public_metrics=options.metrics,
         )
         self._metrics = self._operators.requests
-        page = LandingPage(server, options.url, self._cors_headers, authenticate)
         self._observers = observers
         self._routes: dict[str, Callable[[HttpRequest], Awaitable[None]]] = {
-            "/": page.show,
             PATH: partial(self._admit, self._handle),
             "/healthz": self._operators.healthz,
             "/readyz": self._operators.readyz,
@@ -132,6 +130,9 @@ class Application:
         if explorer is not None:
             self._pages = self._explorer_requests(explorer, options, sign_in, is_loopback)
             self._routes["/"] = self._pages.answer
+        else:
+            page = LandingPage(server, options.url, self._cors_headers, authenticate)
+            self._routes["/"] = page.show
 
     def _explorer_requests(
         self, explorer: Explorer, options: Http, sign_in: PageSignIn | None, is_loopback: bool
@@ -183,10 +184,10 @@ class Application:
     def _route(self, path: str) -> Callable[[HttpRequest], Awaitable[None]]:
         """Return the route of a path, which may end in a slash or keep the public prefix."""
         route = self._routes.get(path)
-        if route is None and self._pages and f"{path.removeprefix(self._prefix)}/".startswith(ROOT):
-            route = self._pages.answer
         if route is None:
             route = self._routes.get(path.removeprefix(self._prefix).removesuffix("/"))
+        if route is None and self._pages and self._pages.has(path):
+            route = self._pages.answer
         if route is None:
             raise HttpError(404, "not found")
         return route
@@ -285,16 +286,10 @@ class HostAllowlist:
             raise HttpError(421, "this server is not known by that name; see http.allowed_hosts")
         if origin is None:
             return ()
-        if origin not in self._origins and not _is_same_origin(origin, host):
+        if origin not in self._origins and not is_same_origin(origin, host):
             reason = "web pages of this origin are not allowed; see http.allowed_origins"
             raise HttpError(403, reason)
         return ((b"access-control-allow-origin", origin.strip(b" \t")), _EXPOSE, _VARY)
-
-
-def _is_same_origin(origin: bytes, host: bytes) -> bool:
-    # A proxy may have ended TLS, so the scheme is unknown here.
-    scheme, _, authority = origin.strip(b" \t").lower().partition(b"://")
-    return scheme in (b"http", b"https") and authority == host.strip(b" \t").lower()
 
 
 class _Names:

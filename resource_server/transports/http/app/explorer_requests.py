@@ -27,6 +27,7 @@ from resource_server.transports.http.app.request import (
     Headers,
     HttpError,
     HttpRequest,
+    is_same_origin,
     rate_limited,
 )
 from resource_server.transports.http.auth.page_cookies import OPERATOR, SignInFailed
@@ -79,6 +80,10 @@ class ExplorerRequests:
         self._is_loopback = is_loopback
         self._rates = rates
         self._live: set[asyncio.Event] = set()
+
+    def has(self, path: str) -> bool:
+        """Return whether requests for a path are answered here."""
+        return f"{self._explorer.path_of(path)}/".startswith(ROOT)
 
     async def answer(self, request: HttpRequest) -> None:
         """Answer a request for a page.
@@ -270,5 +275,5 @@ def _is_of_own_page(request: HttpRequest) -> bool:
     site = request.header(b"sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    origin, host = request.header(b"origin"), request.header(b"host")
-    return origin is not None and origin.partition("://")[2].lower() == (host or "").lower()
+    origin, host = request.headers.get(b"origin"), request.headers.get(b"host", b"")
+    return origin is not None and is_same_origin(origin, host)

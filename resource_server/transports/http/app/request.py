@@ -328,6 +328,13 @@ def _accepts(header: bytes, media_type: str) -> bool:
     return next((ranges[name] for name in names if name in ranges), False)
 
 
+def is_same_origin(origin: bytes, host: bytes) -> bool:
+    """Return whether an `Origin` is that of a `Host`, whatever its scheme."""
+    # A proxy may have ended TLS, so the scheme is unknown here.
+    scheme, _, authority = origin.strip(b" \t").lower().partition(b"://")
+    return scheme in (b"http", b"https") and authority == host.strip(b" \t").lower()
+
+
 def public_prefix(url: str | None) -> str:
     """Return the path before `/mcp` in the public URL, which a proxy may or may not strip."""
     path = "" if url is None else urlsplit(url).path.removesuffix("/")

@@ -37,14 +37,15 @@ class SignInFailed(Exception):
 class PageCookie(Generic[T]):
     """One cookie of one server, with contents of a type, which expire.
 
-    `secret` signs it: as long as it is the same, a cookie is worth something.
+    `secret` signs it: as long as it is the same, a cookie is worth something. `has_tls` says that
+    browsers come by TLS even if requests do not, since a proxy ends it.
     """
 
-    def __init__(self, name: str, kind: type[T], secret: bytes, *, is_secure: bool) -> None:
+    def __init__(self, name: str, kind: type[T], secret: bytes, *, has_tls: bool) -> None:
         self._name = name
         self._decode = msgspec.msgpack.Decoder(kind).decode
         self._seal = Seal(secret)
-        self._is_secure = is_secure
+        self._has_tls = has_tls
 
     def contents(self, request: HttpRequest) -> T | None:
         """Return what a request's cookie has; None without a valid one."""
@@ -73,16 +74,20 @@ class PageCookie(Generic[T]):
         return self._set(request, "", 0)
 
     def _set(self, request: HttpRequest, value: str, seconds: int) -> Headers:
-        secure = "; Secure" if self._is_secure else ""
+        secure = "; Secure" if self._is_secure(request) else ""
         attributes = f"Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
         return ((b"set-cookie", f"{self._name_for(request)}={value}; {attributes}".encode()),)
 
     def _name_for(self, request: HttpRequest) -> str:
         """Return the name of the cookie; without TLS, other ports of the host share all cookies."""
-        if self._is_secure:
+        if self._is_secure(request):
             return f"__Host-{self._name}"
         port = (request.header(b"host") or "").rpartition(":")[2]
         return f"{self._name}-{port if port.isdigit() else 80}"
+
+    def _is_secure(self, request: HttpRequest) -> bool:
+        # Behind a trusted proxy, the scheme is the one that its client uses.
+        return self._has_tls or request.scope["scheme"] == "https"
 
 
 def _cookies(request: HttpRequest) -> dict[str, str]:

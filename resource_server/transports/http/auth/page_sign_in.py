@@ -93,14 +93,14 @@ def page_sign_in(
     timing: Timing,
 ) -> PageSignIn:
     """Return the sign-in for these options; the code of a link is then the only way."""
-    is_secure = resource.url.startswith("https:")
+    has_tls = resource.url.startswith("https:")
     # With other tokens, issuers, scopes or audience, the cookies of before are worth nothing.
     accepted = msgspec.json.encode((auth, options.url))
 
     def secret(purpose: str) -> bytes:
         return hmac.new(key.derived(purpose), accepted, sha256).digest()
 
-    cookie = PageCookie("explorer", Caller, secret("explorer cookie"), is_secure=is_secure)
+    cookie = PageCookie("explorer", Caller, secret("explorer cookie"), has_tls=has_tls)
     if link_code:
         return PageSignIn(cookie, None, link_code)
     at_issuer = None
@@ -114,7 +114,7 @@ def page_sign_in(
             auth.audience or resource.url,
             authenticator,
             cookie=PageCookie(
-                "explorer-issuer", StartedSignIn, secret("explorer issuer"), is_secure=is_secure
+                "explorer-issuer", StartedSignIn, secret("explorer issuer"), has_tls=has_tls
             ),
             secret=secret("explorer PKCE"),
             timing=timing,

@@ -25,7 +25,7 @@ async def _nothing(_: Any = None) -> Any:
 
 def asking(*cookies: str) -> HttpRequest:
     headers = [(b"host", b"127.0.0.1:8000"), *((b"cookie", each.encode()) for each in cookies)]
-    scope = {"method": "GET", "path": "/", "headers": headers}
+    scope = {"method": "GET", "scheme": "http", "path": "/", "headers": headers}
     return HttpRequest(scope, _nothing, Exchange(scope, _nothing, SentTotals()))
 
 
@@ -36,7 +36,7 @@ def issued(cookie: PageCookie[Any], contents: Any) -> str:
 
 
 def cookie_of(kind: type[Any] = Caller, secret: bytes = SECRET) -> PageCookie[Any]:
-    return PageCookie("explorer", kind, secret, is_secure=False)
+    return PageCookie("explorer", kind, secret, has_tls=False)
 
 
 def test_a_cookie_gives_back_its_contents_until_it_expires() -> None:

@@ -40,7 +40,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Program]:
         yield started
 
 
-def sign_in(program: Program, token: str, to: str = "") -> Answer:
+def sign_in(program: Program, token: str, to: str = "", **headers: str) -> Answer:
     return program.ask(
         request(
             "POST",
@@ -48,6 +48,7 @@ def sign_in(program: Program, token: str, to: str = "") -> Answer:
             path="/explore/sign-in" + (f"?{urlencode({'to': to})}" if to else ""),
             content_type="application/x-www-form-urlencoded",
             sec_fetch_site="same-origin",
+            **headers,
         )
     )
 
@@ -251,3 +252,19 @@ def test_what_changes_something_comes_from_pages_of_this_server(
         answer = guarded.ask(request("POST", body, path=path, cookie=signed_in, **headers))
         assert answer.status == 403, path
         assert "set-cookie" not in answer.headers
+
+
+def test_behind_a_trusted_proxy_with_tls_the_cookie_is_secure(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    file = tmp_path / "mcp-resources.yaml"
+    file.write_text(MANIFEST, encoding="utf-8")
+    for proxies, name, is_secure in (
+        (("--forwarded-allow-ips", "127.0.0.1"), "__Host-explorer=", True),
+        ((), "explorer-80=", False),  # anybody can say so
+    ):
+        with running(file, *proxies) as program:
+            answer = sign_in(program, CLERK, x_forwarded_proto="https")
+            assert answer.headers["set-cookie"].startswith(name)
+            assert ("; Secure" in answer.headers["set-cookie"]) == is_secure
+            page = fetched(program, "/explore/", cookie=cookie(answer), x_forwarded_proto="https")
+            assert page.status == 200
