@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from starlette.applications import Starlette
@@ -27,7 +28,7 @@ from resource_server.explorer.addresses import (
 from resource_server.explorer.hidden_page import show_hidden
 from resource_server.explorer.live_updates import LiveUpdates
 from resource_server.explorer.model_page import show_as_model
-from resource_server.explorer.page import Page, Visitor, rendered
+from resource_server.explorer.page import Page, Visit, rendered
 from resource_server.explorer.raw_documents import raw_document
 from resource_server.explorer.resource_page import show_resource, show_source
 from resource_server.explorer.search_page import show_search
@@ -71,8 +72,8 @@ _MESSAGES = {
 _Show: TypeAlias = Callable[[Page], Awaitable[Response]]
 
 
-class StrangersPage(NamedTuple):
-    """A page for whoever may see nothing: nothing of the manifest is on it but its issuer."""
+class PublicPage(NamedTuple):
+    """A page for any caller: nothing of the manifest is on it but its issuer."""
 
     body: bytes
     headers: Sequence[tuple[bytes, bytes]]
@@ -117,10 +118,10 @@ class Explorer:
         self._application = Starlette(routes=routes, exception_handlers=errors)
         self._application.router.redirect_slashes = False
 
-    async def __call__(self, scope: Any, receive: Any, send: Any, visitor: Visitor) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any, visit: Visit) -> None:
         """Answer one request."""
-        scope = {**scope, "path": self.path_of(scope["path"]), "visitor": visitor}
-        with acting(visitor.caller):
+        scope = {**scope, "path": self.path_of(scope["path"]), "visit": visit}
+        with acting(visit.caller):
             await self._application(scope, receive, send)
 
     def close(self) -> None:
@@ -137,18 +138,18 @@ class Explorer:
 
     def sign_in_page(
         self, message: str, *, takes_tokens: bool, issuer: str | None, to: str
-    ) -> StrangersPage:
+    ) -> PublicPage:
         """Return the page for signing in."""
         values = {"message": message, "takes_tokens": takes_tokens, "issuer": issuer, "to": to}
-        return self._strangers_page("sign_in.html", **values)
+        return self._public_page("sign_in.html", **values)
 
-    def refusal_page(self, message: str) -> StrangersPage:
+    def refusal_page(self, message: str) -> PublicPage:
         """Return the page that says why a request is refused."""
-        return self._strangers_page("error.html", message=message, why=None)
+        return self._public_page("error.html", message=message, why=None)
 
-    def _strangers_page(self, template: str, **values: Any) -> StrangersPage:
-        body = rendered(template, self.root, "resource-server", visitor=None, **values)
-        return StrangersPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
+    def _public_page(self, template: str, **values: Any) -> PublicPage:
+        body = rendered(template, self.root, "resource-server", visit=None, **values)
+        return PublicPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
 
     def _page(self, show: _Show) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -157,14 +158,21 @@ class Explorer:
 
         return answer
 
-    def _client(self, request: Request) -> LocalClient:
-        return LocalClient(self._server, owner=request.scope["visitor"].owner)
+    @asynccontextmanager
+    async def _client(self, request: Request) -> AsyncGenerator[LocalClient]:
+        visit: Visit = request.scope["visit"]
+        async with LocalClient(self._server, owner=visit.owner) as client:
+            try:
+                yield client
+            finally:
+                # Neither `initialize` nor the first, which the request for the page counts as.
+                visit.charge(max(client.sent - 2, 0))
 
     def _asked(self, request: Request, client: LocalClient) -> Page:
         path = request.path_params.get("path", "")
         query = request.scope["query_string"].decode("ascii", "replace")
-        visitor: Visitor = request.scope["visitor"]
-        return Page(self._server, client, self.root, path, query, visitor)
+        visit: Visit = request.scope["visit"]
+        return Page(self._server, client, self.root, path, query, visit)
 
     def _form(
         self, show: Callable[[Page, bytes | None], Awaitable[Response]]
@@ -178,7 +186,7 @@ class Explorer:
     async def _live(self, request: Request) -> Response:
         query = request.scope["query_string"].decode("ascii", "replace")
         uri = resource_uri(request.path_params["path"], query)
-        return _secured(LiveUpdates(self._server, uri, request.scope["visitor"]))
+        return _secured(LiveUpdates(self._server, uri, request.scope["visit"]))
 
     async def _start(self, _: Request) -> Response:
         return _secured(RedirectResponse(self.root, 303))

@@ -141,7 +141,7 @@ async def _text(
         return {**shown, "has_source": True}
     begin = query.get("lines", "1").partition("-")[0]
     first = int(begin) if begin.isdigit() else 1
-    # Of other parts, the numbers of their lines are not known.
+    # The lines of other parts have unknown numbers.
     is_numbered = not is_part or "lines" in query
     lines = content.text.removesuffix("\n").split("\n")
     shown = _bounded(lines)

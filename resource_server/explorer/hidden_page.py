@@ -17,9 +17,9 @@ async def show_hidden(page: Page) -> Response:
     """Return the page that explains a URI, with the hidden paths below it; for operators only.
 
     Raises:
-        HTTPException: the visitor is no operator, or the URI is outside all mounts.
+        HTTPException: the caller is no operator, or the URI is outside all mounts.
     """
-    if not page.visitor.is_operator:
+    if not page.visit.is_operator:
         raise HTTPException(404)
     catalog = page.server.catalog
     try:

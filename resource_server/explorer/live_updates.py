@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from resource_server.explorer.page import Visitor
+from resource_server.explorer.page import Visit
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
 
@@ -18,13 +18,13 @@ _KEEP_ALIVE_S = 15
 class LiveUpdates(StreamingResponse):
     """The changes of a resource, subscribed to as by any client, until the stream has to end."""
 
-    def __init__(self, server: Server, uri: str, visitor: Visitor) -> None:
+    def __init__(self, server: Server, uri: str, visit: Visit) -> None:
         super().__init__(self._events(), media_type="text/event-stream")
         self._client = LocalClient(
-            server, on_notification=self._notified, follows_list=True, owner=visitor.owner
+            server, on_notification=self._notified, follows_list=True, owner=visit.owner
         )
         self._uri = uri
-        self._ended = visitor.ended
+        self._ended = visit.ended
         self._changed = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -1,11 +1,11 @@
-"""One page: a request of a person, the client that reads for it, and the templates."""
+"""One page: the request for it, the client that reads for it, and the templates."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -89,14 +89,14 @@ def _number(count: int) -> str:
 
 
 def rendered(
-    template: str, root: str, server_title: str, *, visitor: Visitor | None, **values: Any
+    template: str, root: str, server_title: str, *, visit: Visit | None, **values: Any
 ) -> str:
     """Return a page of a template."""
     shared: Mapping[str, Any] = {
         "root": root,
         "server_title": server_title,
-        "is_signed_in": visitor is not None and visitor.may_sign_out,
-        "is_operator": visitor is not None and visitor.is_operator,
+        "is_signed_in": visit is not None and visit.may_sign_out,
+        "is_operator": visit is not None and visit.is_operator,
         "version": __version__,
         "asset_version": asset_version,
     }
@@ -113,18 +113,20 @@ class Endpoint(NamedTuple):
     """Configuration of any host, as JSON."""
 
 
-class Visitor(NamedTuple):
-    """The person who looks, as the transport knows them."""
+class Visit(NamedTuple):
+    """A request for a page, as the transport knows its caller."""
 
     caller: Caller
     owner: str
     """The key by which limits count."""
+    charge: Callable[[int], None]
+    """Counts further requests, those of the client that reads for the page."""
     ended: asyncio.Event
     """Set when a stream has to end."""
     endpoint: Endpoint
     may_sign_out: bool = False
     is_operator: bool = False
-    """Whether they may know what is hidden, and why."""
+    """Whether the caller may know what is hidden, and why."""
 
 
 class Page(NamedTuple):
@@ -138,7 +140,7 @@ class Page(NamedTuple):
     """Decoded path of this page, below the root and the kind of page."""
     query: str
     """Encoded query of this page."""
-    visitor: Visitor
+    visit: Visit
 
     @property
     def uri(self) -> str:
@@ -158,7 +160,7 @@ class Page(NamedTuple):
         """Return a page of the template."""
         title = self.server.info.get("title") or self.server.info["name"]
         return HTMLResponse(
-            rendered(template, self.root, title, visitor=self.visitor, **values), status
+            rendered(template, self.root, title, visit=self.visit, **values), status
         )
 
     def crumbs(self, uri: str) -> list[dict[str, str]]:

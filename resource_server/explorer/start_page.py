@@ -30,7 +30,7 @@ async def show_start(page: Page, surveys: Surveys) -> Response:
     mounts = page.server.catalog.visibility.current().mounts
     listed = [each for each in mounts if each.listed]
     warnings: list[str] = []
-    if page.visitor.is_operator:
+    if page.visit.is_operator:
         warnings += await surveys.warnings([each.origin for each in mounts])
         warnings += (await tool_cost(page.server.toolbox, LATEST_MODERN)).warnings
     return page.render(
@@ -38,7 +38,7 @@ async def show_start(page: Page, surveys: Surveys) -> Response:
         mounts=listed,
         warnings=warnings[:_MAX_WARNINGS],
         more=len(warnings) - _MAX_WARNINGS,
-        endpoint=page.visitor.endpoint,
+        endpoint=page.visit.endpoint,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +46,8 @@ class LocalClient:
         self._connection.owner = owner
         self._revision = revision
         self._follows_list = follows_list
-        self._ids = itertools.count(1)
+        self.sent = 0
+        """Number of requests sent, with the first, `initialize`."""
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.notifications: list[dict[str, Any]] = []
         """Every notification received, oldest first."""
@@ -70,7 +70,8 @@ class LocalClient:
         Raises:
             ErrorReply: the server answered with an error.
         """
-        request_id = next(self._ids)
+        self.sent += 1
+        request_id = self.sent
         waiting = self._waiting[request_id] = asyncio.get_running_loop().create_future()
         self._send({"id": request_id, "method": method, "params": params or {}})
         reply = await waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from resource_server.explorer.addresses import page_address
 from tests.cases import for_each
 from tests.explorer.shop import Elements, fetched, make_shop, opened, text_of
 from tests.transports.program import Program, request, running
@@ -104,6 +105,15 @@ def test_the_rate_limit_answers_with_a_page_that_says_when_to_come_back(tmp_path
     assert (first.status, second.status) == (200, 429)
     assert "too many requests" in text_of(second)
     assert int(second.headers["retry-after"]) > 1000
+
+
+def test_a_page_counts_as_the_requests_that_it_makes(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    limits = "http: {limits: {rate: 1/h, burst: 6}}\n"
+    manifest.write_text(manifest.read_text("utf-8") + limits, encoding="utf-8")
+    paths = ["/explore/"] * 3 + [f"/explore/{page_address('sqlite://shop/orders')}", "/explore/"]
+    with running(manifest) as program:
+        assert [fetched(program, path).status for path in paths] == [200] * 4 + [429]
 
 
 def test_the_manifest_can_switch_it_off(tmp_path: Path) -> None:

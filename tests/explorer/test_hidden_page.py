@@ -26,7 +26,7 @@ def test_a_page_that_is_not_there_leads_to_the_reason(program: Program) -> None:
     assert "secret*" in text_of(opened(program, "file:///project/secret.txt", "hidden/"))
 
 
-def test_a_visitor_through_a_proxy_is_no_operator(program: Program) -> None:
+def test_a_caller_through_a_proxy_is_no_operator(program: Program) -> None:
     for header in ("x_forwarded_for", "forwarded", "via"):
         answer = opened(program, "file:///project", "hidden/", **{header: "192.0.2.7"})
         assert answer.status == 404

@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from resource_server.access import EVERYBODY, Caller
 from resource_server.explorer import page
 from resource_server.explorer.addresses import ASSETS, LIVE, ROOT
-from resource_server.explorer.application import Explorer, StrangersPage
-from resource_server.explorer.page import Endpoint, Visitor
+from resource_server.explorer.application import Explorer, PublicPage
+from resource_server.explorer.page import Endpoint, Visit
 from resource_server.runtime.rates import RateLimiter
 from resource_server.transports.http.app.bodies import UNCOUNTED_BYTES, Bodies
 from resource_server.transports.http.app.landing_page import (
@@ -47,7 +48,7 @@ _SIGN_IN_METHODS = {
     SIGN_OUT: ("POST",),
 }
 _PUBLIC = frozenset(f"{ASSETS}{name}" for name in page.ASSETS)
-"""Paths of what strangers may see beside the sign-in: the explorer's own files."""
+"""Paths that need no sign-in: the explorer's own files."""
 
 
 class ExplorerRequests:
@@ -72,7 +73,7 @@ class ExplorerRequests:
         self._explorer = explorer
         self._streams = streams
         self._bodies = bodies
-        # Strangers send these: they are small enough not to be counted.
+        # Anybody sends these: they are small enough not to be counted.
         self._forms = Bodies(UNCOUNTED_BYTES)
         self._check = check
         self._sign_in = sign_in
@@ -138,20 +139,21 @@ class ExplorerRequests:
             url = endpoint_url(request, self._url)
             needs_token = self._sign_in is not None
             endpoint = Endpoint(url, HOSTS, host_configuration(url, needs_token=needs_token))
-            visitor = Visitor(
+            visit = Visit(
                 caller,
                 owner,
+                partial(self._rates.charge, owner) if self._rates else _count_nothing,
                 ended,
                 endpoint,
                 may_sign_out=needs_token,
                 is_operator=self._is_operator(request, caller),
             )
             receive, send = _Body(body).receive, request.exchange.relay
-            answering = self._explorer(request.scope, receive, send, visitor)
+            answering = self._explorer(request.scope, receive, send, visit)
             await request.unless_disconnected(answering)
 
     def _is_operator(self, request: HttpRequest, caller: Caller) -> bool:
-        """Return whether a person may know what is hidden."""
+        """Return whether the caller may know what is hidden."""
         if self._sign_in is None:
             return self._is_loopback and self._url is None and request.is_local
         return caller.may(frozenset((OPERATOR,)))
@@ -242,6 +244,10 @@ class ExplorerRequests:
             ended.set()
 
 
+def _count_nothing(_: int) -> None:
+    pass
+
+
 class _Body:
     """A body that has been read, as an ASGI application receives it."""
 
@@ -257,9 +263,7 @@ class _Body:
         return message
 
 
-async def _show(
-    request: HttpRequest, page: StrangersPage, status: int, headers: Headers = ()
-) -> None:
+async def _show(request: HttpRequest, page: PublicPage, status: int, headers: Headers = ()) -> None:
     media_type = b"text/html; charset=utf-8"
     all_headers = (*page.headers, *headers)
     await request.exchange.respond(status, page.body, headers=all_headers, media_type=media_type)

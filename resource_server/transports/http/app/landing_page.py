@@ -58,7 +58,7 @@ def _page() -> _PageTemplate:
 
 
 class Shown(NamedTuple):
-    """What the caller may know."""
+    """The facts that the caller may know."""
 
     url: str
     """URL of the MCP endpoint."""

@@ -144,7 +144,7 @@ def _parsed(key: Jwk, algorithm: str) -> jwt.PyJWK | None:
 
 
 class IssuerUnavailable(Exception):
-    """What an issuer has cannot be fetched; the text tells the operator why."""
+    """A document of an issuer cannot be fetched; the text tells the operator why."""
 
     def __init__(self, reason: str, status: int | None = None) -> None:
         super().__init__(reason)

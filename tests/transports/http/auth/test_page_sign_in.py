@@ -179,7 +179,7 @@ def test_a_token_with_too_many_scopes_for_a_cookie_is_refused(guarded: Program) 
 
 
 @for_each("path", ["nothing", "a/b", "..%2Ftools", "%2e%2e/tools", "file:%2F%2F/project", ""])
-def test_strangers_see_no_page_below_the_assets(guarded: Program, path: str) -> None:
+def test_without_signing_in_there_is_no_page_below_the_assets(guarded: Program, path: str) -> None:
     assert fetched(guarded, "/explore/assets/explorer.css").status == 200
     assert fetched(guarded, f"/explore/assets/{path}").status == 303
 
