@@ -342,6 +342,15 @@ def display(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether `text` has no lone surrogates, which bytes that are not UTF-8 become."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 _ENCODED = re.compile(r"(?:%[89A-F][0-9A-F])+")
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"

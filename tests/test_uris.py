@@ -569,6 +569,8 @@ def test_variables_without_a_value_expand_to_nothing() -> None:
 @given(st.one_of(st.text(), st.binary().map(os.fsdecode)))
 def test_displayed_text_is_always_valid_unicode(text: str) -> None:
     shown = uris.display(text)
+    assert uris.is_unicode(shown)
+    assert uris.is_unicode(text) == (shown == text)
     assert len(shown) == len(text)
     assert shown.encode().decode() == shown
 

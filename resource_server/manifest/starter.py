@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.manifest.sources import mount_name
+from resource_server.uris import is_unicode
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engines.reflection import Table
@@ -130,7 +131,7 @@ def database_manifest(database: SurveyedDatabase) -> str:
     if schemas:
         lines.append(f"    schemas: [{', '.join(map(_quoted, schemas))}]\n")
     # SQLite allows tables without a name, which a manifest cannot express.
-    shown = [each for each in tables if each.name and _is_text(each.name)]
+    shown = [each for each in tables if each.name and is_unicode(each.name)]
     if shown:
         lines.append("    tables:\n")
         lines += [f"      {line}\n" for line in _tables(shown[:MAX_TABLES])]
@@ -152,7 +153,7 @@ def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
             yield f"{name}:  # cannot be read: it refers to a missing table"
             continue
         yield f"{name}:  # {', '.join(_facts(table, found.rows))}"
-        if table.comment and _is_text(table.comment):
+        if table.comment and is_unicode(table.comment):
             yield f"  description: {_quoted(table.comment.replace('${', '$${'))}"
         if private := [column for column in table.key if _is_private(column)]:
             yield f"  # false  # hide it: URIs of rows contain {', '.join(map(_key, private))}"
@@ -185,7 +186,7 @@ def _key_column(table: Table) -> str | None:
     names = [
         column.name
         for column in table.columns
-        if column.is_address and _is_text(column.name) and not _is_private(column.name)
+        if column.is_address and is_unicode(column.name) and not _is_private(column.name)
     ]
     if table.key_kind != "none" or not names:
         return None
@@ -199,7 +200,7 @@ def _columns(table: Table) -> str:
     """
     if table.type in ("view", "materialized view"):
         return ""
-    names = [name for name in table.column_names if _is_text(name)]
+    names = [name for name in table.column_names if is_unicode(name)]
     hide = [name for name in names if _SECRET.search(name)]
     mask = [name for name in names if _is_private(name) and name not in hide]
     found = [f"hide: [{', '.join(map(_key, hide))}]"] if hide else []
@@ -221,7 +222,3 @@ def _quoted(text: str) -> str:
     return "".join(
         c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(text, ensure_ascii=False)
     )
-
-
-def _is_text(text: str) -> bool:
-    return not any("\ud800" <= c <= "\udfff" for c in text)

@@ -7,7 +7,7 @@ conditions, so the database itself enforces them.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from resource_server.manifest.databases.owner_sql import (
@@ -20,8 +20,8 @@ from resource_server.manifest.databases.owner_sql import (
 from resource_server.providers.database.engines.reflection import (
     VIEWS,
     Column,
-    TableName,
     backquoted,
+    names_in_sql,
     quoted,
 )
 from resource_server.providers.database.engines.sql_login import DIGEST, HASH_KEY
@@ -51,27 +51,8 @@ def policy_sql(exposed: ExposedSchema) -> str:
 
 def _named(exposed: ExposedSchema) -> Mapping[str, OwnedTable]:
     """Return the tables that have rows by the names of their views."""
-    tables = {each.name: each for each in exposed.shown if each.view.options.rows}
-    return {name: tables[table] for name, table in view_names(tables).items()}
-
-
-def view_names(tables: Iterable[TableName]) -> Mapping[str, TableName]:
-    """Return tables by the names of their views, in order.
-
-    It is the table's own name. Of tables of one name, the first has it; the name of another begins
-    with its schema, as `sales_orders`.
-    """
-    found: dict[str, TableName] = {}
-    taken = set[str]()
-    for table in tables:
-        name = table.name
-        if name.casefold() in taken:
-            name = f"{table.schema or ''}_{name}"
-        while name.casefold() in taken:
-            name += "_"
-        taken.add(name.casefold())
-        found[name] = table
-    return found
+    tables = [each for each in exposed.shown if each.view.options.rows]
+    return dict(zip(names_in_sql([each.name for each in tables]), tables, strict=True))
 
 
 def _is_whole(table: OwnedTable) -> bool:

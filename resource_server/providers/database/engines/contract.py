@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runt
 import msgspec
 
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.engines.reflection import (
+    Table,
+    TableInfo,
+    TableName,
+    names_in_sql,
+)
 from resource_server.providers.database.masks import Masker
 
 if TYPE_CHECKING:
@@ -98,22 +103,9 @@ class VisibleTables(NamedTuple):
 
     @property
     def by_name(self) -> Mapping[str, VisibleTable]:
-        """The tables by their names in callers' SQL, in order.
-
-        It is the table's own name. Of tables of one name, the first has it; the name of another
-        begins with its schema, as `sales_orders`.
-        """
-        found: dict[str, VisibleTable] = {}
-        taken = set[str]()
-        for table in self.tables:
-            name = table.name.name
-            if name.casefold() in taken:
-                name = f"{table.name.schema or ''}_{name}"
-            while name.casefold() in taken:
-                name += "_"
-            taken.add(name.casefold())
-            found[name] = table
-        return found
+        """The tables by their names in callers' SQL, in order."""
+        names = names_in_sql([each.name for each in self.tables])
+        return dict(zip(names, self.tables, strict=True))
 
 
 class OutdatedPolicy(Exception):

@@ -64,6 +64,23 @@ def folded(name: str) -> str:
     return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
+def names_in_sql(tables: Iterable[TableName]) -> Sequence[str]:
+    """Return a name for each table, without its schema, for the SQL of callers.
+
+    It is the table's own name. Of tables of one name, the first has it; the name of another begins
+    with its schema, as `sales_orders`.
+    """
+    found: dict[str, str] = {}
+    for table in tables:
+        name = table.name
+        if name.casefold() in found:
+            name = f"{table.schema or ''}_{name}"
+        while name.casefold() in found:
+            name += "_"
+        found[name.casefold()] = name
+    return [*found.values()]
+
+
 class TableInfo(msgspec.Struct, frozen=True):
     """A table as listed, without its columns."""
 

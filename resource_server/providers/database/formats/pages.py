@@ -39,7 +39,6 @@ from resource_server.providers.database.formats.values import (
     TruncatedText,
     exact,
     is_truncated,
-    is_unicode,
     json_value,
     with_uri,
 )
@@ -348,7 +347,7 @@ def _is_plain(values: Sequence[Any], types: set[type], cell: int) -> bool:
 def _is_plain_text(joined: str, values: Sequence[str], cell: int) -> bool:
     if len(joined) > cell and max(map(len, values)) > cell:
         return False
-    return joined.isascii() or is_unicode(joined)
+    return joined.isascii() or uris.is_unicode(joined)
 
 
 def _linked(

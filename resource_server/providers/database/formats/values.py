@@ -137,15 +137,6 @@ class CellDocument(NamedTuple):
     mime_type: str
 
 
-def is_unicode(text: str) -> bool:
-    """Return whether a text has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def json_value(value: Any, column: Column, *, cell: int) -> object:
     """Return the JSON form of one value, ready for msgspec."""
     cls = cast("type[object]", type(value))
@@ -206,7 +197,7 @@ def _is_ambiguous(text: str) -> bool:
 
 
 def _text(text: str, cell: int) -> object:
-    if not text.isascii() and not is_unicode(text):
+    if not text.isascii() and not uris.is_unicode(text):
         return _blob(_bytes(text), cell)
     return text if len(text) <= cell else TruncatedText(UNSET, text[:cell], len(text))
 

@@ -41,7 +41,6 @@ from resource_server.providers.filesystem.search_index.store import (
     IndexSnapshot,
     IndexStore,
     is_damage,
-    is_storable,
 )
 from resource_server.providers.filesystem.watch.demand import prefix_path
 from resource_server.runtime import inotify
@@ -49,6 +48,7 @@ from resource_server.runtime.file_system_kind import FileSystemKinds
 from resource_server.runtime.timing import Timing
 from resource_server.search import trigrams
 from resource_server.search.indexes import IndexState
+from resource_server.uris import is_unicode
 
 _log = logging.getLogger(__name__)
 
@@ -595,7 +595,7 @@ class SearchIndex:
             moment = current.changed.setdefault(name, self._moment)
             if status.st_nlink > 1:
                 moment = None  # never settled: a write by another name is not reported here
-        if not is_storable(prefix + name) or not modes.S_ISREG(status.st_mode):
+        if not is_unicode(prefix + name) or not modes.S_ISREG(status.st_mode):
             return
         document = None
         if is_settled and self._may_write:

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from resource_server import __version__
 from resource_server.runtime.private_folder import folder_problem, private_folder
 from resource_server.search.trigrams import Trigrams
+from resource_server.uris import is_unicode
 
 SUFFIX: Final = ".mcp-search"
 """Ending of its file; those that SQLite keeps beside it have longer names. No root serves them."""
@@ -82,7 +83,7 @@ class IndexSnapshot:
 
     def versions(self, prefix: str) -> Mapping[str, int]:
         """Return the versions of the indexed documents of a directory, by name."""
-        if not is_storable(prefix):
+        if not is_unicode(prefix):
             return {}
         rows = self._connection.execute(
             "SELECT name, version FROM documents"
@@ -395,12 +396,3 @@ def is_damage(error: Exception) -> bool:
     """Return whether an error says that the file is damaged."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what extends it
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def is_storable(name: str) -> bool:
-    """Return whether a name is text, as SQLite requires."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -6,6 +6,8 @@ import sqlite3
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from resource_server.providers.database.engines.reflection import (
     Column,
@@ -14,6 +16,7 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableName,
     best_first,
+    names_in_sql,
     quoted,
 )
 
@@ -64,3 +67,22 @@ def test_a_key_that_is_no_column_has_one_of_its_own(kind: str, names: tuple[str,
     assert found.key_columns == (ROWID,)
     assert found.key_names == names
     assert "rowid" not in found.column_names
+
+
+NAMES = st.builds(
+    TableName, st.sampled_from(["s", "S", "", None]), st.sampled_from("t T s_t _t".split())
+)
+
+
+@given(st.lists(NAMES, unique=True))
+def test_every_table_has_a_name_of_its_own_in_the_sql_of_callers(tables: list[TableName]) -> None:
+    names = names_in_sql(tables)
+    assert len({name.casefold() for name in names}) == len(tables)
+    for name, table in zip(names, tables, strict=True):
+        assert name.rstrip("_").endswith(table.name.rstrip("_"))
+
+
+def test_the_first_of_tables_of_one_name_keeps_it() -> None:
+    tables = [TableName("a", "t"), TableName("b", "T"), TableName("c", "b_t"), TableName("b", "u")]
+    assert names_in_sql(tables) == ["t", "b_T", "c_b_t", "u"]
+    assert names_in_sql([]) == []

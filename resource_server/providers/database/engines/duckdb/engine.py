@@ -60,6 +60,7 @@ from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
 from resource_server.runtime.causes import UNKNOWN, Cause
 from resource_server.runtime.eager import settle
+from resource_server.uris import is_unicode
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
@@ -151,7 +152,8 @@ class DuckdbEngine:
     async def table(self, name: TableName) -> Table:
         """Reflect one table. See `Engine.table`."""
         schema = name.schema if self.has_schemas else NUMBERED
-        if schema is None or not _is_text(f"{schema}{name.name}"):
+        text = f"{schema}{name.name}"
+        if schema is None or not is_unicode(text) or "\0" in text:
             raise ResourceNotFound
         head = await self._ask(catalog.TABLE, schema, name.name)
         if not head:
@@ -422,14 +424,6 @@ def _select_of(sql: str) -> str:
         if depth == 0 and token.kind == "word" and token.text.lower() == "as":
             return "".join(each.text for each in tokens[place + 1 :])
     raise ValueError("no SELECT")
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
 
 
 _: type[Engine] = DuckdbEngine

@@ -42,10 +42,10 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
     SchemaEntry,
     SqliteSchema,
     content_key,
-    is_utf8,
     read_schema,
     table_options,
 )
+from resource_server.uris import is_unicode
 
 _MAX_TABLES = 1024
 """Maximum reflected tables that are cached."""
@@ -193,7 +193,9 @@ class SqliteCatalog:
             if _is_broken(error, connection):
                 raise failure(causes.cause_of(error)) from None
             raise
-        visible = [column for column in found if column.hidden != _HIDDEN and is_utf8(column.name)]
+        visible = [
+            column for column in found if column.hidden != _HIDDEN and is_unicode(column.name)
+        ]
         if not visible:
             raise ResourceNotFound
         ddl = _ddl(database, name)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server.providers.database.engines.reflection import TableType
+from resource_server.uris import is_unicode
 
 _SHADOWS = {
     "fts3": ("content", "docsize", "segdir", "segments", "stat"),
@@ -81,7 +82,7 @@ def read_schema(connection: sqlite3.Connection) -> SqliteSchema:
     """Read the names in a schema, except those that are not UTF-8: no statement can hold them."""
     rows: list[tuple[str, str, str | None]] = connection.execute(_NAMES).fetchall()
     names = {row[0] for row in rows}
-    found = [_entry(*row, names) for row in rows if is_utf8(row[0])]
+    found = [_entry(*row, names) for row in rows if is_unicode(row[0])]
     entries = {entry.name: entry for entry in found}
     shadows = {
         name: entry.name
@@ -108,15 +109,6 @@ def content_key(sql: str) -> str:
     """Return the column by which a full-text table numbers the rows of the table of its text."""
     found = _CONTENT_KEY.search(sql)
     return next(filter(None, found.groups()), "rowid") if found else "rowid"
-
-
-def is_utf8(name: str) -> bool:
-    """Return whether a name is valid UTF-8; bytes that are not were decoded to surrogates."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _entry(name: str, type: str, sql: str | None, names: Collection[str]) -> SchemaEntry:

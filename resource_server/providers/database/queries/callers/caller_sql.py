@@ -45,6 +45,7 @@ from resource_server.providers.database.reading.exposed_table import ExposedTabl
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.timing import Timing
+from resource_server.uris import is_unicode
 
 TOOL_NAME: Final = "query_database"
 DIALECTS: Final[Mapping[EngineName, str]] = {
@@ -177,10 +178,8 @@ class CallerSql:
     async def _statement(
         self, sql: str, given: Mapping[str, Any], visible: VisibleTables, most: int
     ) -> Statement:
-        try:
-            sql.encode()
-        except UnicodeEncodeError:
-            raise InvalidParameter("sql: is not Unicode") from None
+        if not is_unicode(sql):
+            raise InvalidParameter("sql: is not Unicode")
         if self._name in _MAX_CHARACTERS:
             return self._as_written(sql, given)
         if len(sql) <= _MAX_INLINE:
@@ -252,10 +251,8 @@ class CallerSql:
             raise InvalidParameter(f":{name} is not a number of 64 bits")
         if is_text and "\0" in value:
             raise InvalidParameter(f":{name} has a NUL")
-        try:
-            str(value).encode()
-        except UnicodeEncodeError:
-            raise InvalidParameter(f":{name} is not Unicode") from None
+        if not is_unicode(str(value)):
+            raise InvalidParameter(f":{name} is not Unicode")
         return parameters.driver_value(value, self._name)
 
     async def _advised(self, error: RefusedStatement, sql: str, visible: VisibleTables) -> str:

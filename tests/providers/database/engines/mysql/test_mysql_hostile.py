@@ -113,7 +113,7 @@ PASSING = (
 )
 
 ENDLESS = (
-    "SELECT SLEEP(60)",
+    "SELECT SLEEP(600)",
     "SELECT BENCHMARK(1000000000000, MD5('x'))",
     "SELECT COUNT(*) FROM victims a, victims b, victims c, victims d, victims e, victims f,"
     " victims g, victims h WHERE a.name < b.name",

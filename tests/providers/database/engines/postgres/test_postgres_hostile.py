@@ -112,8 +112,8 @@ PASSING = (
 )
 
 ENDLESS = (
-    "SELECT pg_sleep(60)",
-    "SELECT set_config('statement_timeout', '0', false), pg_sleep(60)",
+    "SELECT pg_sleep(600)",
+    "SELECT set_config('statement_timeout', '0', false), pg_sleep(600)",
     "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
     "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b",
 )
