@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cache, lru_cache
+from itertools import groupby
+from operator import itemgetter
 from time import thread_time
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -13,10 +15,9 @@ from urllib.parse import urljoin, urlsplit
 import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup
-from pygments import lex, lexers
+from pygments import lexers
 from pygments.lexer import Lexer
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
-from pygments.util import ClassNotFound
 
 from resource_server.explorer.addresses import page_address
 from resource_server.explorer.page import visible_text
@@ -27,6 +28,10 @@ MAX_MARKDOWN = 200_000
 """Characters of Markdown on a page, at most."""
 _MAX_COLOURED = 40_000
 """Tokens with a colour on a page, at most; each takes some 25 bytes."""
+_MAX_LEXED = 100_000
+"""Characters of a page with colours, at most."""
+_MAX_LEXED_LINE = 500
+"""Characters of a line with colours, at most; after a longer one, no line has colours."""
 _MAX_ADDRESSES = 1_000_000
 """Characters of all links of a document, at most: a definition of a link may be used many times."""
 _COLOURED: Mapping[str, Sequence[Any]] = {
@@ -39,6 +44,16 @@ _COLOURED: Mapping[str, Sequence[Any]] = {
 }
 _STYLES = {kind: style for style, kinds in _COLOURED.items() for kind in kinds}
 """The kinds of tokens that are not shown as other text, each with its class."""
+LANGUAGES = (
+    "Bash, Batchfile, C, C#, C++, CMake, CSS, Clojure, Dart, Diff, Docker, Elixir, Erlang, F#, Go, "
+    "GraphQL, Groovy, HTML, Haskell, INI, JSON, JSX, Java, JavaScript, Julia, Kotlin, LessCss, "
+    "Lua, Makefile, Markdown, Nginx configuration file, Nix, OCaml, PHP, Perl, PowerShell, "
+    "Properties, Protocol Buffer, Python, Ruby, Rust, S, SCSS, SQL, Swift, TOML, TSX, TeX, "
+    "Terraform, TypeScript, VB.net, XML, YAML, Zig, reStructuredText"
+).split(", ")
+"""Lexers that hold the interpreter for at most 0.2 s, whatever the text; others may for hours."""
+_STATES: Mapping[str, Sequence[Any]] = dict.fromkeys(("C", "C++"), (("function",),))
+"""The state in which a lexer begins, if its first one is none of those: it finds functions."""
 _lexers: Any = lexers  # the options of its functions have no types
 _WEB = ("http", "https")
 _TAGS = frozenset(nh3.ALLOWED_TAGS) - {"map", "area"}
@@ -162,9 +177,13 @@ def _highlighted(text: str, lexer: type[Lexer] | None, ends: float) -> Sequence[
     text = str(visible_text(text)).replace("\r\n", "\n")
     if lexer is None:
         return html.escape(text).split("\n")
-    tokens = list(_tokens(text, lexer, ends))
+    styles: list[str] = []
+    texts: list[str] = []
+    for style, tokens in groupby(coloured_tokens(text, lexer, ends), itemgetter(0)):
+        styles.append(style)
+        texts.append("".join([value for _, value in tokens]))
     lines: list[list[str]] = [[]]
-    for (style, _), value in zip(tokens, escaped_html([value for _, value in tokens]), strict=True):
+    for style, value in zip(styles, escaped_html(texts), strict=True):
         for at, part in enumerate(value.split("\n")):
             if at:
                 lines.append([])
@@ -173,11 +192,12 @@ def _highlighted(text: str, lexer: type[Lexer] | None, ends: float) -> Sequence[
     return ["".join(line) for line in lines]
 
 
-def _tokens(text: str, lexer: type[Lexer], ends: float) -> Iterator[tuple[str, str]]:
+def coloured_tokens(text: str, lexer: type[Lexer], ends: float) -> Iterator[tuple[str, str]]:
     """Yield the classes of tokens with their text; what is left when there is too much has none."""
     at = coloured = 0
-    # Lexers keep state in themselves, and several threads may be here.
-    for kind, value in lex(text, lexer(stripnl=False, ensurenl=False)):
+    # Code in other languages, as in Markdown, may have any lexer.
+    tokens: Any = lexer(handlecodeblocks=False).get_tokens_unprocessed
+    for _, kind, value in tokens(text[: _usual(text)], *_STATES.get(lexer.name, ())):
         style = _style(kind)
         yield style, value
         at += len(value)
@@ -185,6 +205,16 @@ def _tokens(text: str, lexer: type[Lexer], ends: float) -> Iterator[tuple[str, s
         if coloured == _MAX_COLOURED or thread_time() > ends:
             break
     yield "", text[at:]
+
+
+def _usual(text: str) -> int:
+    """Return the length of the beginning that no lexer takes long for."""
+    length = 0
+    for line in text.split("\n"):
+        if len(line) > _MAX_LEXED_LINE or length + len(line) > _MAX_LEXED:
+            break
+        length += len(line) + 1
+    return length
 
 
 @cache
@@ -196,8 +226,9 @@ def _style(kind: Any) -> str:
 @lru_cache(256)
 def _lexer(name: str, media_type: str) -> type[Lexer] | None:
     """Return the lexer of a language, by the name of the document, else by its media type."""
-    if found := _lexers.find_lexer_class_for_filename(name):
-        return found
-    with suppress(ClassNotFound):
-        return _lexers.get_lexer_for_mimetype(media_type).__class__
-    return None
+    known = {each[0]: each for each in _lexers.get_all_lexers(plugins=False)}
+    languages = [known[language] for language in LANGUAGES]
+    by_name = [each[0] for each in languages if any(fnmatchcase(name, it) for it in each[2])]
+    by_type = [each[0] for each in languages if media_type in each[3]]
+    found = (by_name or by_type)[:1]
+    return _lexers.find_lexer_class(*found) if found else None
