@@ -49,7 +49,7 @@ LANGUAGES = (
     "GraphQL, Groovy, HTML, Haskell, INI, JSON, JSX, Java, JavaScript, Julia, Kotlin, LessCss, "
     "Lua, Makefile, Markdown, Nginx configuration file, Nix, OCaml, PHP, Perl, PowerShell, "
     "Properties, Protocol Buffer, Python, Ruby, Rust, S, SCSS, SQL, Swift, TOML, TSX, TeX, "
-    "Terraform, TypeScript, VB.net, XML, YAML, Zig, reStructuredText"
+    "TypeScript, VB.net, XML, YAML, Zig, reStructuredText"
 ).split(", ")
 """Lexers that hold the interpreter for at most 0.2 s, whatever the text; others may for hours."""
 _STATES: Mapping[str, Sequence[Any]] = dict.fromkeys(("C", "C++"), (("function",),))
