@@ -30,6 +30,7 @@ _SERVICES = {
     "hosts": ("tests/hosts/",),
     "nginx": ("nginx",),
     "PgBouncer": ("test_pooler",),
+    "Redis": ("http/fleet/",),
     "Chromium": ("test_in_a_browser",),
 }
 """Services and programs that tests need, with parts of the ids of these tests."""

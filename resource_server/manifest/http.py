@@ -148,6 +148,23 @@ class ExplorerOptions(Struct, frozen=True, kw_only=True):
         return f"ExplorerOptions({self.client_id!r})"
 
 
+class FleetOptions(Struct, frozen=True, kw_only=True):
+    """The store by which several servers answer the same sessions."""
+
+    url: str
+    """URL of Redis (6 or later) or Valkey: `redis://`, `rediss://` or `unix://`; take it from an
+    environment variable. It holds URIs of subscriptions, and no contents."""
+
+    option_checks: ClassVar[OptionChecks] = {"url": lambda url: _check_store_url(url)}
+
+    def __repr__(self) -> str:
+        # Without the password.
+        return "FleetOptions()"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 class Http(Struct, frozen=True, kw_only=True):
     """Address, authentication and limits of the HTTP server."""
 
@@ -167,6 +184,8 @@ class Http(Struct, frozen=True, kw_only=True):
     explorer: bool | ExplorerOptions | None = None
     """Serve pages for people at `/`; by default on this machine's own addresses, if the extra
     `explorer` is installed. With a `client_id`, people sign in to them at the issuer."""
+    fleet: FleetOptions | None = None
+    """Sessions that every server with the same `server.key` answers, subscriptions included."""
 
     option_checks: ClassVar[OptionChecks] = {"url": lambda url: _check_url(url)}
 
@@ -202,6 +221,18 @@ def _check_jwks_url(url: str | None) -> None:
 def _check_audience(audience: str | None) -> None:
     if audience == "":
         raise ValueError("expected the audience of tokens, found empty text")
+
+
+def _check_store_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_place = bool(parts.path if parts.scheme == "unix" else parts.hostname)
+        is_port = parts.port is None or parts.port > 0
+    except ValueError:
+        is_place = is_port = False
+        parts = urlsplit("")
+    if parts.scheme not in ("redis", "rediss", "unix") or not is_place or not is_port:
+        raise ValueError("expected a URL such as redis://127.0.0.1:6379/0")
 
 
 def _check_url(url: str | None) -> None:

@@ -131,6 +131,11 @@ class _ManifestLoader:
             self._withheld[str(server.key.file.absolute())] = "the key of the server"
         specs = self._mounts()
         http = self._decoder.build(Http, self._data.get("http"), ("http",))
+        if http is not None and http.fleet and server and not server.secret.is_lasting:
+            self._decoder.refuse(
+                ("http", "fleet"),
+                "needs a secret that all servers of the fleet have; write 'key' in server",
+            )
         return Manifest(
             file=self._file,
             directory=self._directory,

@@ -14,7 +14,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -30,7 +30,11 @@ from resource_server.protocol.client_features.server_requests import (
     ServerRequests,
     supported,
 )
-from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
+from resource_server.protocol.client_subscriptions import (
+    SharedConnection,
+    Subscriber,
+    Subscriptions,
+)
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import (
     MAX_BATCH,
@@ -62,6 +66,9 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Maximum bytes of the responses of a batch; beyond them, its remaining requests are refused."""
 MAX_READ_STATES = 2048
 """Maximum resources of one client whose last read state is remembered."""
+
+LISTS: tuple[Literal["resources", "tools", "prompts"], ...] = ("resources", "tools", "prompts")
+"""The lists whose changes a handshake client is notified of."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -163,6 +170,11 @@ class ClientConnection:
         """None until the first request decides it."""
         self.owner: str | None = None
         """Rate-limit key: a subject or an address; None for the only client."""
+        self.shared: SharedConnection | None = None
+        """Set if other servers answer the client, too."""
+        self.request_name = "ask"
+        """How the ids of requests to the client begin."""
+        self._follows_lists = False
         self._room = room
         """Set while the client takes responses; until then no waiting request starts."""
         self._running: asyncio.Semaphore | None = None
@@ -188,14 +200,34 @@ class ClientConnection:
     def resume(self, revision: Revision, capabilities: frozenset[Capability]) -> None:
         """Continue the connection of a handshake client that has begun at another server.
 
-        It takes no subscriptions: the others are not known here, and would be lost unnoticed.
+        If it is not shared, it takes no subscriptions: the others are not known here, and would be
+        lost unnoticed.
         """
         self.revision = revision
-        self._requests = ServerRequests(capabilities)
-        self._get_subscriber().own.refusal = (
-            "this session has begun at another server, or before a restart; "
-            "begin a new one with initialize to subscribe"
-        )
+        self._requests = ServerRequests(capabilities, self.request_name)
+        if self.shared is None:
+            self.subscriptions.refusal = (
+                "this session has begun at another server, or before a restart; "
+                "begin a new one with initialize to subscribe"
+            )
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The subscriptions of a handshake client."""
+        return self._get_subscriber().own
+
+    def follow_lists(self) -> bool:
+        """Notify of changes of all lists from now on; return False if that is so already."""
+        if self._follows_lists:
+            return False
+        self._follows_lists = True
+        for name in LISTS:
+            self.subscriptions.follow_list(name)
+        return True
+
+    def set_log_level(self, level: params.LoggingLevel) -> None:
+        """Send log messages of a handshake client from this level on."""
+        self._log_level = level
 
     # -- messages
 
@@ -292,8 +324,12 @@ class ClientConnection:
             if message.result is UNSET and message.error is UNSET:
                 reason = "Invalid request: no method"
                 _refuse(message, Fault(revisions.INVALID_REQUEST, reason), reply)
-            elif self._requests is not None:
-                self._requests.receive(message)
+            elif (
+                self._requests is not None
+                and not self._requests.receive(message)
+                and self.shared is not None
+            ):
+                self.shared.responded(message)
         elif message.id is UNSET:
             self._notified(message.method, message.raw_params)
         elif message.id is None:
@@ -310,8 +346,9 @@ class ClientConnection:
         if method == "notifications/cancelled":
             self._cancel(raw)
         elif method == "notifications/initialized" and self.revision and not self.revision.modern:
-            for name in ("resources", "tools", "prompts"):
-                self._get_subscriber().own.follow_list(name)
+            # A shared one follows them where its stream is.
+            if self.shared is None:
+                self.follow_lists()
             self._look_for_roots()
         elif method == "notifications/roots/list_changed" and self._roots is not None:
             self._roots.changed()
@@ -424,6 +461,7 @@ class ClientConnection:
             self._subscriber = Subscriber(
                 self.server, self._push, self._push_room, self._read_states
             )
+            self._subscriber.own.shared = self.shared
         return self._subscriber
 
     def _note_read(self, reading: ReadResult) -> None:
@@ -458,12 +496,17 @@ class ClientConnection:
         _check_envelope(decoded.meta, revision)
         if isinstance(decoded, params.InitializeParams):
             revision = revisions.HANDSHAKE.get(decoded.protocol_version, revisions.LATEST_HANDSHAKE)
-            self._requests = ServerRequests(supported(decoded.capabilities))
+            self._requests = ServerRequests(supported(decoded.capabilities), self.request_name)
         elif isinstance(decoded, params.SetLevelParams):
-            self._log_level = decoded.level
+            self._level_asked(decoded.level)
         if method != "ping":
             self.revision = revision
         return revision
+
+    def _level_asked(self, level: params.LoggingLevel) -> None:
+        self.set_log_level(level)
+        if self.shared is not None:
+            self.shared.level_set(level)
 
     def _check_capacity(self, request: PendingRequest) -> None:
         """Refuse a request that cannot be held until it is answered; the client may retry."""

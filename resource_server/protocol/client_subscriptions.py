@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, MutableMapping
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -18,7 +18,9 @@ from resource_server.access import Scopes
 from resource_server.catalog.mount import log_failure
 from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import ResourceBusy, ResourceError
+from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.outbox import Outbox, Send
+from resource_server.protocol.params import LoggingLevel
 from resource_server.protocol.server import ListAnnouncements, ListName, Server
 from resource_server.runtime.eager import Turns
 from resource_server.subscriptions.snapshot import (
@@ -33,6 +35,38 @@ MAX_URI_CHARACTERS = 32 * 1024 * 1024
 """Maximum characters of all subscribed URIs; a spelling may be far longer than its address."""
 
 _encode = msgspec.json.Encoder().encode
+
+
+class SharedConnection(Protocol):
+    """What other servers, which also answer this client, are told of its connection."""
+
+    async def subscribed(self, uri: str) -> None:
+        """Note a subscription.
+
+        Raises:
+            ResourceBusy: the other servers would not know of it.
+        """
+        ...
+
+    async def unsubscribed(self, uri: str) -> None:
+        """Note the end of a subscription.
+
+        Raises:
+            ResourceBusy: the other servers would not know of it.
+        """
+        ...
+
+    def notified(self, uri: str) -> None:
+        """Note that the notification for this subscribed URI is on its way."""
+        ...
+
+    def level_set(self, level: LoggingLevel) -> None:
+        """Note the level of log messages that the client wants."""
+        ...
+
+    def responded(self, response: JsonRpcMessage) -> None:
+        """Take a response to no request of this server."""
+        ...
 
 
 class Subscriber:
@@ -150,6 +184,8 @@ class Subscriptions:
         """Subscribe requests in progress, by URI."""
         self._pending_updates = OrderedDict[str, None]()
         self._pending_lists: dict[str, None] = {}
+        self.shared: SharedConnection | None = None
+        """Set if other servers answer the client, too."""
         self.refusal: str | None = None
         """Why nothing can be subscribed to."""
         self._end: Callable[[], None] | None = None
@@ -221,6 +257,25 @@ class Subscriptions:
                     log_failure(error, "a resource could not be subscribed to")
                 failed = True
         return honoured
+
+    @property
+    def uris(self) -> frozenset[str]:
+        """The subscribed URIs, as the client writes them."""
+        return frozenset(self._subscriptions)
+
+    def state(self, uri: str) -> Hashable:
+        """Return the present state of a subscribed resource, as a read has it; None if unknown."""
+        topic = self._topic(uri)
+        return None if topic is None else topic.read_digest
+
+    def read_state(self, uri: str) -> Hashable:
+        """Return the state of a subscribed resource that the client has read here, or None."""
+        topic = self._topic(uri)
+        return None if topic is None else self._subscriber.read_states.get(topic.uri)
+
+    def _topic(self, uri: str) -> Topic | None:
+        known = self._subscriptions.get(uri)
+        return None if known is None else known.topic
 
     def unsubscribe(self, uri: str) -> None:
         """End the subscription to this spelling of a URI."""
@@ -300,6 +355,8 @@ class Subscriptions:
         elif self._pending_updates:
             uri, _ = self._pending_updates.popitem(last=False)
             self.notify("resources/updated", b'"uri":' + _encode(uri))
+            if self.shared is not None:
+                self.shared.notified(uri)
         elif self._end is not None:
             end, self._end = self._end, None
             self.close()

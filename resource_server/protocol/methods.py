@@ -159,12 +159,18 @@ async def _complete(call: Call, given: params.CompleteParams) -> Result:
 
 
 async def _subscribe(call: Call, given: params.UriParams) -> Result:
-    await call.subscriber().own.subscribe(given.uri)
+    own = call.subscriber().own
+    await own.subscribe(given.uri)
+    if own.shared is not None:
+        await own.shared.subscribed(given.uri)
     return Result()
 
 
 async def _unsubscribe(call: Call, given: params.UriParams) -> Result:
-    call.subscriber().own.unsubscribe(given.uri)
+    own = call.subscriber().own
+    own.unsubscribe(given.uri)
+    if own.shared is not None:
+        await own.shared.unsubscribed(given.uri)
     return Result()
 
 

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Extra: TypeAlias = Literal[
-    "auth", "charts", "documents", "duckdb", "explorer", "http", "mysql", "postgres", "regex"
+    "auth",
+    "charts",
+    "documents",
+    "duckdb",
+    "explorer",
+    "fleet",
+    "http",
+    "mysql",
+    "postgres",
+    "regex",
 ]
 
 PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
@@ -42,6 +51,7 @@ PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
             "pygments": "pygments",
             "starlette": "starlette",
         },
+        "fleet": {"redis": "redis"},
         "http": {
             "httptools": "httptools",
             "prometheus-client": "prometheus_client",

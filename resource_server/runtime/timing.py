@@ -121,6 +121,21 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Grace period for open connections when the server ends."""
     session_evictable_s: float = 60.0
     """A session idle for this time may make room for another, when there are too many."""
+    fleet_call_s: float = 2.0
+    """Timeout of a call of the store that a fleet shares: its requests wait for it."""
+    fleet_pause_s: float = 1.0
+    """After a failed call, no other is tried for this time."""
+    fleet_ping_s: float = 5.0
+    """Silence of the store before its connection is tested."""
+    fleet_retry_s: float = 0.1
+    """Delay before the first new connection to the store; doubles up to `fleet_retry_max_s`."""
+    fleet_retry_max_s: float = 5.0
+    """Longest delay between two attempts to connect to the store."""
+    fleet_sync_s: float = 15.0
+    """Interval at which a session with a stream is compared with the store: messages may be
+    lost."""
+    fleet_tell_s: float = 1.0
+    """Delay before the store is told of notifications."""
     token_cache_s: float = 60.0
     """A verified token is verified again after this time: its key may have been withdrawn."""
     clock_skew_s: float = 30.0

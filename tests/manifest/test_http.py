@@ -7,6 +7,7 @@ import pytest
 from resource_server.errors import ManifestError
 from resource_server.manifest.http import Auth, ExplorerOptions, Http, StaticToken
 from resource_server.manifest.load import load
+from tests.cases import for_each
 
 GOOD = "0123456789abcdef"
 OTHER = "fedcba9876543210"
@@ -215,6 +216,28 @@ def test_the_explorer_is_switched_or_a_client_of_the_issuer(tmp_path: pathlib.Pa
     ):
         with pytest.raises(ManifestError, match=reason):
             http(tmp_path, text)
+
+
+@for_each(
+    "url", ["http://h", "redis://", "redis://h:0", "redis://h:x", "unix://", "h:6379", "", "redis"]
+)
+def test_a_store_of_a_fleet_is_a_url_of_redis(tmp_path: pathlib.Path, url: str) -> None:
+    with pytest.raises(ManifestError, match="expected a URL such as redis://"):
+        http(tmp_path, f"fleet: {{url: '{url}'}}")
+
+
+def test_a_fleet_needs_a_lasting_key(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ManifestError, match=r"needs a secret .* write 'key' in"):
+        http(tmp_path, "fleet: {url: 'redis://:${SECRET}@127.0.0.1:6379/0'}")
+    file = tmp_path / "m.yaml"
+    key = "0123456789abcdef0123456789abcdef"
+    for url in ("redis://:pass@h", "rediss://h:6380/1", "unix:///run/redis.sock"):
+        served = f"server: {{key: {key}}}\nroots: {{a: {{path: .}}}}\n"
+        file.write_text(f"{served}http: {{fleet: {{url: '{url}'}}}}\n")
+        fleet = load(file).http.fleet
+        assert fleet is not None
+        assert fleet.url == url
+        assert "pass" not in repr(load(file).http)
 
 
 def test_a_sample_is_no_secret_of_a_client(tmp_path: pathlib.Path) -> None:

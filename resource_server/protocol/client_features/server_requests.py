@@ -48,8 +48,10 @@ def supported(capabilities: ClientCapabilities) -> frozenset[Capability]:
 class ServerRequests:
     """The open requests to one client."""
 
-    def __init__(self, capabilities: frozenset[Capability]) -> None:
+    def __init__(self, capabilities: frozenset[Capability], name: str = "ask") -> None:
         self.capabilities = capabilities
+        self._name = name
+        """How the ids of its requests begin."""
         self._open: dict[RequestId, asyncio.Future[JsonRpcMessage | str]] = {}
         """The response to each, or why none will come."""
         self._count = 0
@@ -75,7 +77,7 @@ class ServerRequests:
             raise CannotElicit(f"this client has {max_open} questions to answer already")
         self._count += 1
         # Not a number, which some clients would take for one of their own requests.
-        request_id = f"ask-{self._count}"
+        request_id = f"{self._name}-{self._count}"
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         waiting = asyncio.get_running_loop().create_future()
         self._open[request_id] = waiting
@@ -93,13 +95,14 @@ class ServerRequests:
             del self._open[request_id]
         return _result(response)
 
-    def receive(self, response: JsonRpcMessage) -> None:
-        """Take a response; one without an open request is ignored."""
+    def receive(self, response: JsonRpcMessage) -> bool:
+        """Take a response; return False for one without an open request."""
         waiting = None if response.id is UNSET else self._open.get(response.id or "")
         if waiting is None or waiting.done():
             logger.debug("a response without an open request was ignored")
-        else:
-            waiting.set_result(response)
+            return False
+        waiting.set_result(response)
+        return True
 
     def end(self) -> None:
         """Fail all open requests, and those to come: no response will come."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from resource_server.explorer.application import Explorer
     from resource_server.transports.http.app.explorer_requests import ExplorerRequests
     from resource_server.transports.http.auth.page_sign_in import PageSignIn
+    from resource_server.transports.http.fleet.store import FleetStore
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Application:
         sign_in: PageSignIn | None = None,
         is_loopback: bool = False,
         observers: Sequence[RequestObserver] = (),
+        store: FleetStore | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         limits = options.limits
@@ -99,7 +101,11 @@ class Application:
         self._bodies = Bodies(limits.body)
         self._streams = streams = StreamLimiter(limits.streams)
         self._sessions = Sessions(
-            server, max_sessions=limits.sessions, idle_s=limits.session_idle, timing=timing
+            server,
+            max_sessions=limits.sessions,
+            idle_s=limits.session_idle,
+            store=store,
+            timing=timing,
         )
         self._session_requests = SessionRequests(self._sessions, streams, self._bodies, timing)
         self._stateless_requests = StatelessRequests(server, streams, self._bodies, timing)

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections import OrderedDict
 from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,6 +42,16 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
     capabilities: frozenset[Capability]
 
 
+class SessionId(NamedTuple):
+    """The id of a session, and what it says of the client."""
+
+    text: str
+    key: bytes
+    """The session's name where its servers share its state."""
+    revision: Revision
+    capabilities: frozenset[Capability]
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Start).decode
 
@@ -57,24 +68,20 @@ class SessionIds:
         self._ended = OrderedDict[bytes, None]()
         """Nonces of the last sessions that their clients have ended here."""
 
-    def issued(self, connection: ClientConnection, revision: Revision, caller: Caller) -> str:
+    def issued(self, connection: ClientConnection, revision: Revision, caller: Caller) -> SessionId:
         """Return the id of a session that begins."""
-        return self._seal.sealed(
-            _encode(
-                _Start(
-                    nonce=secrets.token_bytes(_NONCE_BYTES),
-                    at=int(time.time()),
-                    subject=_digest(caller),
-                    revision=revision.name,
-                    capabilities=connection.capabilities,
-                )
-            )
+        start = _Start(
+            nonce=secrets.token_bytes(_NONCE_BYTES),
+            at=int(time.time()),
+            subject=_digest(caller),
+            revision=revision.name,
+            capabilities=connection.capabilities,
         )
+        text = self._seal.sealed(_encode(start))
+        return SessionId(text, start.nonce, revision, start.capabilities)
 
-    def opened(
-        self, session_id: str, caller: Caller
-    ) -> tuple[Revision, frozenset[Capability]] | None:
-        """Return the revision and capabilities of the client of a session, to continue it.
+    def opened(self, session_id: str, caller: Caller) -> SessionId | None:
+        """Return the id of a session that may be continued.
 
         None for a session that no server with this key has begun, that is another subject's, was
         ended here by its client, or is too old.
@@ -85,7 +92,7 @@ class SessionIds:
         revision = revisions.HANDSHAKE.get(start.revision)
         if revision is None or not -_MAX_SKEW_S <= time.time() - start.at < MAX_AGE_S:
             return None
-        return revision, start.capabilities
+        return SessionId(session_id, start.nonce, revision, start.capabilities)
 
     def end(self, session_id: str) -> None:
         """Never open the id of a session again, here."""

@@ -6,14 +6,14 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
 from resource_server.access import Caller, acting
 from resource_server.protocol import revisions
-from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
@@ -27,97 +27,18 @@ from resource_server.transports.http.app.request import (
     HttpRequest,
 )
 from resource_server.transports.http.app.responses import fits_json, refuse, respond
-from resource_server.transports.http.app.session_ids import SessionIds
+from resource_server.transports.http.app.session import Session, expiry_of
+from resource_server.transports.http.app.session_ids import SessionId, SessionIds
 from resource_server.transports.http.app.stateless import version_mismatch
 from resource_server.transports.http.sse.event_stream import EventStream
 from resource_server.transports.http.sse.stream_limits import StreamLimiter, larger_owner
 
+if TYPE_CHECKING:
+    from resource_server.transports.http.fleet.shared_sessions import SharedSessions
+    from resource_server.transports.http.fleet.store import FleetStore
+
 _DAY_S = 86_400.0
-_MAX_RESUMABLE_STREAMS = 64
-_MAX_RESUMABLE_BYTES = 256 * 1024
-"""Maximum bytes of the responses that one session keeps for clients that reconnect."""
 _PRIMED_SINCE = "2025-11-25"
-
-
-class Session:
-    """One client: its connection, its stream of notifications, and responses it may resume."""
-
-    def __init__(self, server: Server, caller: Caller, owner: str) -> None:
-        self.id = ""
-        """Empty until the session has begun."""
-        self.is_continued = False
-        """Whether it has begun at another server, or before a restart: it has no stream here."""
-        self.owner = owner
-        """The key by which limits count the session."""
-        self.caller = caller
-        """The caller that opened it; see `Sessions.is_open_to`."""
-        self.expires_at = _expiry_of(caller)
-        """When the last of its tokens expires, in seconds since the epoch."""
-        self.expiry_timer: asyncio.TimerHandle | None = None
-        self.notifications = EventStream(b"0")
-        """Notifications and requests that belong to no request of the client."""
-        self.connection = ClientConnection(
-            server, push=self.notifications.put_once, push_room=self.notifications.room
-        )
-        self.connection.owner = owner
-        self.last_used = time.monotonic()
-        self.requests = 0
-        """Requests being answered, streams included."""
-        self.is_ended = False
-        self._streams = OrderedDict[bytes, EventStream]()
-        self._stream_count = 0
-
-    def new_stream(self) -> EventStream:
-        """Return a stream for the response to one request."""
-        self._stream_count += 1
-        return EventStream(b"%d" % self._stream_count)
-
-    def keep(self, stream: EventStream) -> None:
-        """Keep a stream for a disconnected client, dropping the oldest to make room."""
-        if stream.name is not None and stream.kept_bytes <= _MAX_RESUMABLE_BYTES:
-            self._streams[stream.name] = stream
-            self._drop_oldest()
-
-    def end_stream(self, stream: EventStream) -> None:
-        """End a stream whose request is answered, now that its length is known."""
-        stream.end()
-        if stream.kept_bytes > _MAX_RESUMABLE_BYTES and stream.name is not None:
-            self._streams.pop(stream.name, None)
-        self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        size = sum(each.kept_bytes for each in self._streams.values())
-        while size > _MAX_RESUMABLE_BYTES or len(self._streams) > _MAX_RESUMABLE_STREAMS:
-            _, dropped = self._streams.popitem(last=False)
-            size -= dropped.kept_bytes
-
-    def resume(self, event_id: str) -> tuple[EventStream, int]:
-        """Return the stream of an event, and the event's number there.
-
-        Raises:
-            HttpError: later messages are no longer kept.
-        """
-        name, _, number = event_id.partition("-")
-        stream = self.notifications if name == "0" else self._streams.get(name.encode("latin-1"))
-        if stream is None or not (number.isascii() and number.isdigit() and len(number) < 16):
-            raise HttpError(400, "there is no such event in this session")
-        if not stream.can_resume(int(number)):
-            raise HttpError(400, "what came after this event is not kept any more")
-        return stream, int(number)
-
-    async def close(self) -> None:
-        """End its streams and cancel its requests in flight."""
-        self.is_ended = True
-        if self.expiry_timer is not None:
-            self.expiry_timer.cancel()
-        await self.connection.close()
-        for stream in (self.notifications, *self._streams.values()):
-            stream.end()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Give requests in flight a moment to be answered, then close."""
-        await self.connection.drain(timeout_s)
-        await self.close()
 
 
 class Sessions:
@@ -128,10 +49,19 @@ class Sessions:
     """
 
     def __init__(
-        self, server: Server, *, max_sessions: int, idle_s: float, timing: Timing = DEFAULT_TIMING
+        self,
+        server: Server,
+        *,
+        max_sessions: int,
+        idle_s: float,
+        store: FleetStore | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._server = server
         self._ids = SessionIds(server.key)
+        self._store = store
+        self.fleet = None if store is None else _shared_sessions(store, self.end, timing)
+        """Shares the sessions with other servers; None if this one is alone."""
         self._max_sessions = max_sessions
         self._idle_s = idle_s
         self._timing = timing
@@ -152,15 +82,20 @@ class Sessions:
         self._reap()
         if len(self._sessions) >= self._max_sessions and not self._evict(owner):
             raise HttpError(503, "there are too many sessions", [(b"retry-after", b"60")])
-        return Session(self._server, caller, owner)
+        session = Session(self._server, caller, owner, is_shared=self._store is not None)
+        if self._store is not None:
+            session.connection.request_name = self._store.request_name
+        return session
 
     def begin(self, session: Session, revision: Revision) -> None:
         """Begin a session whose client has initialized it."""
         self._add(session, self._ids.issued(session.connection, revision, session.caller))
 
-    def _add(self, session: Session, session_id: str) -> None:
-        session.id = session_id
-        self._sessions[session_id] = session
+    def _add(self, session: Session, session_id: SessionId) -> None:
+        session.id = session_id.text
+        self._sessions[session.id] = session
+        if self.fleet is not None:
+            self.fleet.add(session, session_id.key)
         if session.expires_at < math.inf:
             self._expire(session)
 
@@ -173,7 +108,7 @@ class Sessions:
         session = self._sessions.get(session_id) or self._continued(session_id, caller, owner)
         if session is None or not self.is_open_to(session, caller):
             raise HttpError(404, "there is no such session")
-        session.expires_at = max(session.expires_at, _expiry_of(caller))
+        session.expires_at = max(session.expires_at, expiry_of(caller))
         return session
 
     def _continued(self, session_id: str, caller: Caller, owner: str) -> Session | None:
@@ -182,8 +117,8 @@ class Sessions:
             return None
         session = self.open(caller, owner)
         session.is_continued = True
-        session.connection.resume(*known)
-        self._add(session, session_id)
+        self._add(session, known)
+        session.connection.resume(known.revision, known.capabilities)
         return session
 
     def is_open_to(self, session: Session, caller: Caller) -> bool:
@@ -209,6 +144,8 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session, if it has not ended."""
+        if self.fleet is not None:
+            self.fleet.remove(session)
         if self._sessions.pop(session.id, None) is not None or not session.id:
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
@@ -261,6 +198,8 @@ class Sessions:
         self._sessions.clear()
         drain_s = self._timing.http_drain_s
         await asyncio.gather(*(session.drain(drain_s) for session in sessions), *self._closing)
+        if self.fleet is not None:
+            await self.fleet.close()
 
 
 class SessionRequests:
@@ -270,6 +209,7 @@ class SessionRequests:
         self, sessions: Sessions, streams: StreamLimiter, bodies: Bodies, timing: Timing
     ) -> None:
         self._sessions = sessions
+        self._fleet = sessions.fleet
         self._streams = streams
         self._bodies = bodies
         self._timing = timing
@@ -286,7 +226,10 @@ class SessionRequests:
         elif request.method == "GET":
             await self._get(request, caller)
         elif request.method == "DELETE":
-            self._sessions.delete(self._session(request, caller))
+            session = await self._session(request, caller)
+            if self._fleet is not None:
+                await self._fleet.delete(session)
+            self._sessions.delete(session)
             await request.exchange.respond(204)
         else:
             allowed = [(b"allow", b"GET, POST, DELETE")]
@@ -297,7 +240,7 @@ class SessionRequests:
             body = await self._bodies.read_message(request)
         except BodyTooLarge:
             with suppress(HttpError):
-                self._session(request, caller).connection.miss()
+                (await self._session(request, caller)).connection.miss()
             raise
         if request.header(b"mcp-session-id") is None:
             fault = _stray_fault(request.exchange)
@@ -306,7 +249,7 @@ class SessionRequests:
                 return
             session = self._sessions.open(caller, request.owner(caller))
         else:
-            session = self._session(request, caller)
+            session = await self._session(request, caller)
         with self._sessions.in_use(session):
             try:
                 await self._answer(request, session, body, caller)
@@ -331,6 +274,8 @@ class SessionRequests:
         headers: Headers = ()
         if not session.id and session.connection.revision is not None:
             self._sessions.begin(session, session.connection.revision)
+            if self._fleet is not None:
+                await self._fleet.begin(session)
             headers = [(b"mcp-session-id", session.id.encode())]
         if pending is not None:
             pending.add_done_callback(lambda _: session.end_stream(stream))
@@ -360,10 +305,14 @@ class SessionRequests:
     async def _get(self, request: HttpRequest, caller: Caller) -> None:
         if not request.accepts(EVENT_STREAM):
             raise HttpError(406, "the response is text/event-stream")
-        session = self._session(request, caller)
-        if session.is_continued:
-            raise HttpError(404, "the stream of this session was elsewhere; begin a new session")
+        session = await self._session(request, caller)
         last_event = request.header(b"last-event-id")
+        if self._fleet is not None:
+            await self._fleet.open_stream(session, last_event)
+            if last_event and not self._fleet.has_sent(session, last_event):
+                last_event = None
+        elif session.is_continued:
+            raise HttpError(404, "the stream of this session was elsewhere; begin a new session")
         stream, after = session.resume(last_event) if last_event else (session.notifications, None)
         slot = self._streams.slot(request.owner(caller), stream.disconnect)
         with slot, self._sessions.in_use(session):
@@ -377,7 +326,7 @@ class SessionRequests:
                 keep_alive_s=self._timing.sse_keep_alive_s,
             )
 
-    def _session(self, request: HttpRequest, caller: Caller) -> Session:
+    async def _session(self, request: HttpRequest, caller: Caller) -> Session:
         session_id = request.header(b"mcp-session-id")
         if session_id is None:
             raise HttpError(400, "the header Mcp-Session-Id is missing")
@@ -386,6 +335,8 @@ class SessionRequests:
         revision = session.connection.revision
         if version is not None and revision is not None and version != revision.name:
             raise HttpError(400, f"this session is one of revision {revision.name}")
+        if self._fleet is not None:
+            await self._fleet.check(session)
         return session
 
 
@@ -410,8 +361,13 @@ def _stray_fault(exchange: Exchange) -> Fault | None:
     return Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
 
 
-def _expiry_of(caller: Caller) -> float:
-    return math.inf if caller.expires is None else caller.expires
+def _shared_sessions(
+    store: FleetStore, end: Callable[[Session], None], timing: Timing
+) -> SharedSessions:
+    # Imported here: most servers are alone.
+    from resource_server.transports.http.fleet.shared_sessions import SharedSessions
+
+    return SharedSessions(store, end, timing)
 
 
 def is_same_caller(server: Server, owner: Caller, caller: Caller) -> bool:

@@ -106,7 +106,9 @@ class OperatorEndpoints:
             if (state := mount.provider.index_state) is not None and caller.may(mount.inner_access)
         ]
         sessions, streams = len(self._sessions), len(self._streams)
-        source = MetricsSource(self.requests, sessions, streams, mounts, indexes)
+        fleet = self._sessions.fleet
+        is_up = None if fleet is None else fleet.store.is_up
+        source = MetricsSource(self.requests, sessions, streams, mounts, is_up, indexes)
         data, media_type = encode_metrics(source, request.header(b"accept") or "")
         await request.exchange.respond(200, data, media_type=media_type.encode())
 

@@ -39,6 +39,7 @@ from resource_server.transports.http.server.http_connection import (
 
 if TYPE_CHECKING:
     from resource_server.explorer.application import Explorer
+    from resource_server.transports.http.fleet.store import FleetStore
 
 _KEEP_ALIVE_S = 75
 _LISTEN_BACKLOG = 2048
@@ -217,8 +218,24 @@ def application_of(
         sign_in=sign_in,
         is_loopback=address.is_loopback,
         observers=observers,
+        store=_store(server, options, timing),
         timing=timing,
     )
+
+
+def _store(server: Server, options: Http, timing: Timing) -> FleetStore | None:
+    """Return the store of `http.fleet`.
+
+    Raises:
+        MissingExtra: its packages are not installed.
+    """
+    if options.fleet is None:
+        return None
+    extras.require_packages("fleet", "http.fleet")
+    # Imported here: an optional package.
+    from resource_server.transports.http.fleet.store import FleetStore
+
+    return FleetStore(options.fleet.url, server.key, timing)
 
 
 def _explorer(server: Server, options: Http, address: Address) -> Explorer | None:

@@ -1,0 +1,381 @@
+"""The state of sessions that the servers of a fleet share, in Redis or Valkey.
+
+It holds URIs of subscriptions, digests of versions and log levels: no contents, tokens or
+arguments. What it returns is checked: the database may be another's, and its values anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from resource_server.protocol.params import LoggingLevel
+from resource_server.runtime.rates import Backoff
+from resource_server.runtime.server_key import Seal, ServerKey
+from resource_server.runtime.timing import Timing
+from resource_server.transports.http.app.session_ids import MAX_AGE_S
+
+logger = logging.getLogger(__name__)
+
+_NAME_BYTES = 6
+_REPLICA = re.compile(r"ask-([0-9a-f]{12})-[0-9]{1,15}")
+"""The ids of requests to clients, and in them the server that asks."""
+_MAX_REFUSALS = 20
+_MAX_URIS = 100_000
+"""Maximum subscriptions of a session: the limit of one connection."""
+_MAX_DIGITS = 16
+_LEVELS: Mapping[str, LoggingLevel] = {level: level for level in get_args(LoggingLevel)}
+
+T = TypeVar("T")
+
+
+class StoreUnavailable(Exception):
+    """The store does not answer, or refuses; the text says which."""
+
+
+class Delivery(msgspec.Struct, frozen=True, array_like=True):
+    """The state of a resource that a client knows, and how it came to know."""
+
+    stream: str
+    """The name of the stream that had the notification; empty for a read."""
+    number: int
+    """The number of the event on that stream."""
+    digest: str
+    """A digest of the state."""
+
+
+class SharedState(msgspec.Struct, frozen=True):
+    """The shared state of one session."""
+
+    change: int
+    """Grows with every change of the subscriptions."""
+    is_ended: bool
+    level: LoggingLevel | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_delivery = msgspec.msgpack.Decoder(Delivery).decode
+_decode_response = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
+
+
+class FleetStore:
+    """The shared state of all sessions of one fleet: the servers that have one key.
+
+    Every call ends in `Timing.fleet_call_s`, and after a failure for `Timing.fleet_pause_s` each
+    fails at once. `replica` is the name of this server.
+    """
+
+    def __init__(self, url: str, key: ServerKey, timing: Timing) -> None:
+        # Imported here: an optional package.
+        from redis.asyncio import Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+        from redis.exceptions import RedisError, ResponseError
+
+        self.replica = secrets.token_hex(6)
+        self.is_up = True
+        """Whether the last call was answered."""
+        self._timing = timing
+        # The last four: what redis-py makes of a response that is none.
+        self._failed = (
+            *(RedisError, OSError, TimeoutError),
+            *(AttributeError, IndexError, TypeError, ValueError),
+        )
+        self._refused = ResponseError
+        self._refusals = set[str]()
+        """The kinds of refusals that are in the log."""
+        self._paused_until = float("-inf")
+        self._seal = Seal(key.derived("fleet response"))
+        self._prefix = f"resource-server:{key.derived('fleet name')[:_NAME_BYTES].hex()}:"
+        # The types of redis-py are incomplete.
+        self._redis: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+            url,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=timing.fleet_call_s,
+            socket_connect_timeout=timing.fleet_call_s,
+            client_name="resource-server",
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        with suppress(*self._failed):
+            await self._redis.aclose()
+
+    # -- sessions
+
+    async def begin(self, session: bytes) -> None:
+        """Record a session that begins.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+        await self._change(session, lambda pipe, key: pipe.hincrby(key, "change", 1), tell=False)
+
+    async def load(self, session: bytes) -> SharedState | None:
+        """Return the state of a session; None if none is recorded, or it was lost.
+
+        Raises:
+            StoreUnavailable: it is not known.
+        """
+
+        async def ask() -> SharedState | None:
+            names = ["change", "ended", "level"]
+            change, ended, level = await self._redis.hmget(self._key(session), names)
+            if change is None and ended is None:
+                return None
+            number = (change or b"0")[:_MAX_DIGITS]
+            named = _LEVELS.get(_text(level) or "")
+            return SharedState(int(number) if number.isdigit() else 0, ended is not None, named)
+
+        return await self._call(ask)
+
+    async def end(self, session: bytes) -> None:
+        """Record that a client has ended its session.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+
+        def end(pipe: Any, key: str) -> None:
+            pipe.hset(key, "ended", "1")
+            pipe.delete(f"{key}:uris", f"{key}:told")
+
+        await self._change(session, end)
+
+    async def set_level(self, session: bytes, level: LoggingLevel) -> None:
+        """Record the level of log messages that a client wants.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+        await self._change(session, lambda pipe, key: pipe.hset(key, "level", level))
+
+    # -- subscriptions
+
+    async def subscriptions(self, session: bytes) -> Mapping[str, Delivery | None]:
+        """Return the URIs that a session has subscribed to, each with what its client knows.
+
+        Raises:
+            StoreUnavailable: they are not known.
+        """
+        key = self._key(session)
+
+        async def ask() -> Mapping[str, Delivery | None]:
+            if await self._redis.scard(f"{key}:uris") > _MAX_URIS:
+                raise StoreUnavailable("the session has too many subscriptions")
+            pipe = self._redis.pipeline(transaction=False)
+            pipe.smembers(f"{key}:uris")
+            pipe.hgetall(f"{key}:told")
+            uris, told = await pipe.execute()
+            known = {_text(uri): _delivery(told.get(uri)) for uri in uris}
+            return {uri: each for uri, each in known.items() if uri is not None}
+
+        return await self._call(ask)
+
+    async def subscribe(
+        self, session: bytes, uris: Iterable[str], told: Mapping[str, Delivery]
+    ) -> None:
+        """Record subscriptions, and what the client knows of some of them.
+
+        Raises:
+            StoreUnavailable: they are not recorded.
+        """
+        named = list(uris)
+
+        def add(pipe: Any, key: str) -> None:
+            pipe.hincrby(key, "change", 1)
+            if named:
+                pipe.sadd(f"{key}:uris", *named)
+                pipe.hdel(f"{key}:told", *named)
+            if told:
+                pipe.hset(f"{key}:told", mapping={uri: _encode(told[uri]) for uri in told})
+            pipe.scard(f"{key}:uris")
+
+        *_, count = await self._change(session, add)
+        if count > _MAX_URIS:
+            for uri in named:
+                await self.unsubscribe(session, uri)
+            raise StoreUnavailable("the session has too many subscriptions")
+
+    async def unsubscribe(self, session: bytes, uri: str) -> None:
+        """Record the end of a subscription.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+
+        def remove(pipe: Any, key: str) -> None:
+            pipe.hincrby(key, "change", 1)
+            pipe.srem(f"{key}:uris", uri)
+            pipe.hdel(f"{key}:told", uri)
+
+        await self._change(session, remove)
+
+    async def tell(self, session: bytes, told: Mapping[str, Delivery]) -> None:
+        """Record what a client has been notified of.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+        encoded = {uri: _encode(each) for uri, each in told.items()}
+        await self._change(
+            session, lambda pipe, key: pipe.hset(f"{key}:told", mapping=encoded), tell=False
+        )
+
+    # -- between servers
+
+    @property
+    def request_name(self) -> str:
+        """How the ids of this server's requests to clients begin; see `respond`."""
+        return f"ask-{self.replica}"
+
+    async def respond(self, request_id: object, session: bytes, response: bytes) -> None:
+        """Send the response of a client to the server that waits for it, if it is another one.
+
+        Raises:
+            StoreUnavailable: it is not sent.
+        """
+        asked = _REPLICA.fullmatch(str(request_id))
+        if asked is None or (replica := asked[1]) == self.replica:
+            return
+        body = self._seal.sealed(_encode((session, response)), replica.encode())
+        await self._call(lambda: self._redis.publish(f"{self._prefix}to:{replica}", body))
+
+    async def listen(
+        self,
+        changed: Callable[[bytes], None],
+        responded: Callable[[bytes, bytes], None],
+        returned: Callable[[], None],
+    ) -> None:
+        """Report changes and responses until it is cancelled.
+
+        `returned` is called whenever changes may have been missed.
+        """
+        backoff = Backoff(self._timing.fleet_retry_s, self._timing.fleet_retry_max_s)
+        changes, own = f"{self._prefix}changes", f"{self._prefix}to:{self.replica}"
+        while True:
+            try:
+                async with self._redis.pubsub() as channels:
+                    async with asyncio.timeout(self._timing.fleet_call_s):
+                        await channels.subscribe(changes, own)
+                    self._note_answer()
+                    backoff.reset()
+                    returned()
+                    is_asked = False
+                    while True:
+                        timeout_s = self._timing.fleet_ping_s
+                        message = await channels.get_message(timeout=timeout_s)
+                        if message is None:
+                            if is_asked:
+                                raise TimeoutError("no answer")
+                            await channels.ping()
+                        elif message["type"] == "message":
+                            self._take(message, changes, changed, responded)
+                        is_asked = message is None
+            except self._failed as error:
+                self._note_failure(error)
+                await asyncio.sleep(backoff.next_s())
+
+    def _take(
+        self,
+        message: Mapping[str, Any],
+        changes: str,
+        changed: Callable[[bytes], None],
+        responded: Callable[[bytes, bytes], None],
+    ) -> None:
+        data: bytes = message["data"]
+        if _text(message["channel"]) == changes:
+            changed(data)
+            return
+        try:
+            body = self._seal.opened(_text(data) or "", self.replica.encode())
+            session, response = _decode_response(body)
+        except ValueError:
+            logger.warning("a message to this server was not one of its fleet, and is ignored")
+            return
+        responded(session, response)
+
+    # -- calls
+
+    async def _change(
+        self,
+        session: bytes,
+        change: Callable[[Any, str], object],
+        *,
+        tell: bool = True,
+    ) -> Sequence[Any]:
+        """Change the keys of a session at once; return the results of the commands."""
+        key = self._key(session)
+
+        def ask() -> Awaitable[Any]:
+            pipe = self._redis.pipeline(transaction=True)
+            for each in (key, f"{key}:uris", f"{key}:told"):
+                # Longer than the id of the session is valid.
+                pipe.expire(each, 2 * MAX_AGE_S)
+            if tell:
+                pipe.publish(f"{self._prefix}changes", session)
+            change(pipe, key)
+            return pipe.execute()
+
+        return await self._call(ask)
+
+    async def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
+        if time.monotonic() < self._paused_until:
+            raise StoreUnavailable("the store of the fleet does not answer")
+        try:
+            async with asyncio.timeout(self._timing.fleet_call_s):
+                answer = await ask()
+        except self._refused as error:
+            # A full or read-only store, or a value that somebody else has put there.
+            kind = str(error).partition(" ")[0][:40]
+            if kind not in self._refusals and len(self._refusals) < _MAX_REFUSALS:
+                self._refusals.add(kind)
+                logger.warning("the store of the fleet refuses a command: %s", kind)
+            raise StoreUnavailable("the store of the fleet refuses") from None
+        except self._failed as error:
+            self._note_failure(error)
+            raise StoreUnavailable("the store of the fleet does not answer") from None
+        self._note_answer()
+        return answer
+
+    def _note_answer(self) -> None:
+        if not self.is_up:
+            self.is_up = True
+            logger.warning("the store of the fleet answers again")
+
+    def _note_failure(self, error: BaseException) -> None:
+        self._paused_until = time.monotonic() + self._timing.fleet_pause_s
+        if self.is_up:
+            self.is_up = False
+            reason = type(error).__name__
+            logger.warning(
+                "the store of the fleet (http.fleet) does not answer (%s); sessions go on, "
+                "subscriptions cannot be changed",
+                reason,
+            )
+
+    def _key(self, session: bytes) -> str:
+        # In braces: all keys of a session lie on one node of a cluster.
+        return f"{self._prefix}{{{session.hex()}}}"
+
+
+def _text(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _delivery(data: bytes | None) -> Delivery | None:
+    try:
+        return None if data is None else _decode_delivery(data)
+    except msgspec.DecodeError:
+        return None

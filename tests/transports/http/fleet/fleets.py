@@ -1,0 +1,110 @@
+"""Several servers that share sessions by a Redis of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+
+from tests.ports import free_port
+from tests.transports.program import Program, Session, running
+from tests.waiting import block_until
+
+SECRET = "one secret of every server of this fleet"  # noqa: S105
+TIMES = {"fleet_sync_s": 1.0, "fleet_tell_s": 0.1, "fleet_retry_max_s": 0.5}
+
+
+class Redis:
+    """A Redis that tests may stop, slow down and empty."""
+
+    def __init__(self, place: Path, *options: str) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._place = place
+        self._options = options
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
+        command += ["--save", "", "--appendonly", "no", "--dir", str(self._place), *self._options]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        block_until(self.answers)
+
+    def stop(self) -> None:
+        """Kill it, without a word to its clients."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def ask(self, *command: str | bytes) -> Any:
+        """Send one command; its result is bytes, a number or a list."""
+        with redis.Redis(port=self.port) as client:  # pyright: ignore[reportUnknownMemberType]
+            return cast("Any", client).execute_command(*command)
+
+    def answers(self) -> bool:
+        """Return whether it takes commands."""
+        try:
+            return bool(self.ask("PING"))
+        except redis.ConnectionError:
+            return False
+
+    def names(self) -> Sequence[str]:
+        """Return the keys of all sessions."""
+        return [each.decode() for each in self.ask("KEYS", "*")]
+
+
+@contextlib.contextmanager
+def redis_server(place: Path, *options: str) -> Generator[Redis]:
+    """Run a Redis on a free port."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed")
+    store = Redis(place, *options)
+    store.start()
+    try:
+        yield store
+    finally:
+        store.stop()
+
+
+@contextlib.contextmanager
+def server(
+    place: Path,
+    url: str,
+    *,
+    key: str = SECRET,
+    more: str = "",
+    http: str = "",
+    timing: Mapping[str, float] | None = None,
+) -> Generator[Program]:
+    """Run one server of a fleet; all of one `place` serve the same folder."""
+    (place / "project").mkdir(exist_ok=True)
+    manifest = place / "mcp-resources.yaml"
+    manifest.write_text(
+        f"server: {{key: {json.dumps(key)}}}\n"
+        f"roots: {{project: {{path: project}}}}\n{more}"
+        f"http: {{fleet: {{url: {json.dumps(url)}}}{http}}}\n"
+    )
+    with running(manifest, timing={**TIMES, **(timing or {})}) as program:
+        yield program
+
+
+@contextlib.contextmanager
+def fleet(
+    place: Path, store: Redis, count: int = 2, **options: Any
+) -> Generator[Sequence[Program]]:
+    """Run several servers of one fleet."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(server(place, store.url, **options)) for _ in range(count)]
+
+
+def at(program: Program, session: Session) -> Session:
+    """Return the session as a client has it whose requests reach another server."""
+    return Session(program, session.id, session.revision)

@@ -1,0 +1,314 @@
+"""Sessions that any server of a fleet answers: requests, subscriptions, ends, responses."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pytest
+
+from resource_server.access import EVERYBODY
+from resource_server.runtime.server_key import ServerKey
+from resource_server.transports.http.app.session_ids import SessionIds
+from tests.cases import for_each
+from tests.protocol.wire import HANDSHAKE
+from tests.transports.http.app.test_http_elicitation import PERSON, answer, asked, opened, words
+from tests.transports.http.fleet.fleets import SECRET, Redis, at, fleet, redis_server, server
+from tests.transports.program import (
+    Program,
+    RawConnection,
+    Session,
+    initialize,
+    message,
+    read,
+    request,
+)
+from tests.waiting import block_until
+
+TOKEN = "annas-token-of-letters"  # noqa: S105
+A, B = "file:///project/a.md", "file:///project/b.md"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Generator[Redis]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+def servers(store: Redis, tmp_path: Path) -> Generator[Sequence[Program]]:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    with fleet(tmp_path, store) as programs:
+        yield programs
+
+
+def write(place: Path, name: str, text: str) -> None:
+    (place / "project").mkdir(exist_ok=True)
+    (place / "project" / f"{name}.md").write_text(text)
+
+
+def subscribe(session: Session, *uris: str, method: str = "subscribe") -> None:
+    for uri in uris:
+        answered = session.post(message(f"resources/{method}", {"uri": uri}))
+        assert answered.json.get("result") == {}, (answered, session.program.errors)
+
+
+def updated(stream: RawConnection, *uris: str) -> str:
+    """Wait for the notifications of these URIs; return the id of the last event."""
+    wanted = set(uris)
+    event_id = stream.primer.id or ""
+    while wanted:
+        event = stream.event()
+        event_id = event.id or event_id
+        if event.json["method"] == "notifications/resources/updated":
+            wanted.discard(event.json["params"]["uri"])
+    return event_id
+
+
+def next_updates(stream: RawConnection, last: str) -> set[str]:
+    """Return the URIs of all notifications up to the one of `last`."""
+    seen = set[str]()
+    while last not in seen:
+        event = stream.event()
+        if event.json["method"] == "notifications/resources/updated":
+            seen.add(event.json["params"]["uri"])
+    return seen
+
+
+@for_each("revision", HANDSHAKE)
+def test_a_subscription_reaches_the_stream_at_another_server(
+    servers: Sequence[Program], tmp_path: Path, revision: str
+) -> None:
+    here, there = servers
+    session = here.session(revision)
+    with at(there, session).stream() as stream:
+        subscribe(session, A)
+        updated(stream, A)  # what the client has read is unknown at that server
+        write(tmp_path, "a", f"two, {revision}")
+        updated(stream, A)
+
+
+def test_a_state_that_was_read_where_it_was_subscribed_to_is_not_notified(
+    servers: Sequence[Program], tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with at(there, session).stream() as stream:
+        session.post(read(A))
+        subscribe(session, A, B)
+        assert next_updates(stream, B) == {B}
+
+
+def test_a_subscription_ends_at_every_server(servers: Sequence[Program], tmp_path: Path) -> None:
+    here, there = servers
+    session = here.session()
+    with at(there, session).stream() as stream:
+        subscribe(session, A, B)
+        updated(stream, A, B)
+        subscribe(session, A, method="unsubscribe")
+        texts = map(str, itertools.count())
+
+        def is_quiet() -> bool:
+            text = next(texts)
+            write(tmp_path, "a", text)
+            write(tmp_path, "b", text)
+            return next_updates(stream, B) == {B}
+
+        # The server with the stream learns of it a moment later.
+        block_until(is_quiet)
+
+
+def test_a_session_that_its_client_ends_ends_everywhere(servers: Sequence[Program]) -> None:
+    here, there = servers
+    session = here.session()
+    with at(there, session).stream() as stream:
+        assert here.ask(session.request("DELETE")).status == 204
+        assert stream.events() is not None
+    for program in servers:
+        block_until(lambda: at(program, session).post(read(A)).status == 404)  # noqa: B023
+
+
+def test_a_stream_continues_at_another_server_with_what_was_missed(
+    servers: Sequence[Program], tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with session.stream() as stream:
+        subscribe(session, A, B)
+        last = updated(stream, A, B)
+        block_until(lambda: session.post(read(A)).status == 200)
+        write(tmp_path, "a", "two")
+        last = updated(stream, A)
+    write(tmp_path, "b", "two")
+    with at(there, session).stream(last_event_id=last) as stream:
+        assert B in next_updates(stream, B)
+        write(tmp_path, "a", "three")
+        updated(stream, A)
+
+
+def test_what_a_client_has_received_is_not_notified_again_at_another_server(
+    servers: Sequence[Program], store: Redis, tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with session.stream() as stream:
+        subscribe(session, A, B)
+        last = updated(stream, A, B)
+        block_until(lambda: told(store, session) == 2)
+    write(tmp_path, "b", "two")
+    with at(there, session).stream(last_event_id=last) as stream:
+        assert next_updates(stream, B) == {B}
+
+
+def told(store: Redis, session: Session) -> int:
+    """Return of how many resources the store knows what the client has been told."""
+    key = SessionIds(ServerKey(SECRET.encode())).opened(session.id, EVERYBODY)
+    assert key is not None
+    found = [each for each in store.names() if each.endswith(f"{{{key.key.hex()}}}:told")]
+    return sum(int(store.ask("HLEN", each)) for each in found)
+
+
+@for_each("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_client_misses_nothing_when_its_server_ends(
+    store: Redis, tmp_path: Path, number: signal.Signals
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    with fleet(tmp_path, store) as (here, there):
+        session = here.session()
+        with session.stream() as stream:
+            subscribe(session, A, B)
+            last = updated(stream, A, B)
+            here.end(number)
+            write(tmp_path, "a", "two")
+        with at(there, session).stream(last_event_id=last) as stream:
+            updated(stream, A)
+            write(tmp_path, "b", "two")
+            updated(stream, B)
+
+
+def test_a_resource_that_vanished_meanwhile_is_notified_once(
+    servers: Sequence[Program], tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with session.stream() as stream:
+        subscribe(session, A, B)
+        last = updated(stream, A, B)
+    (tmp_path / "project" / "a.md").unlink()
+    with at(there, session).stream(last_event_id=last) as stream:
+        updated(stream, A)
+        write(tmp_path, "a", "again")
+        updated(stream, A)
+
+
+def test_a_response_reaches_the_server_that_asked(store: Redis, tmp_path: Path) -> None:
+    person = f'providers: {{person: {{use: {PERSON}, uri: "test://person/"}}}}\n'
+    with fleet(tmp_path, store, more=person) as (here, there):
+        session = opened(here)
+        for asking, answering in ((here, there), (there, here)):
+            with asked(at(asking, session)) as (line, question):
+                assert at(answering, session).post(answer(question)).status == 202
+                assert words(line) == "Ada"
+
+
+# -- a store that fails
+
+
+def test_requests_go_on_without_the_store_and_subscriptions_return_with_it(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    with redis_server(tmp_path) as store, fleet(tmp_path, store) as (here, there):
+        session = here.session()
+        with session.stream() as stream:
+            subscribe(session, A)
+            store.stop()
+            assert session.post(read(A)).status == 200
+            assert at(there, session).post(read(A)).status == 200
+            refused = session.post(message("resources/subscribe", {"uri": B})).json["error"]
+            assert (refused["data"]["retryable"], "try again" in refused["message"]) == (True, True)
+            write(tmp_path, "a", "two")
+            updated(stream, A)
+            store.start()  # empty
+            block_until(lambda: told_again(at(there, session)))
+            write(tmp_path, "a", "three")
+            write(tmp_path, "b", "two")
+            updated(stream, A, B)
+        assert any("does not answer" in line for line in here.errors)
+
+
+def told_again(session: Session) -> bool:
+    return "result" in session.post(message("resources/subscribe", {"uri": B})).json
+
+
+def test_a_stream_whose_subscriptions_are_lost_is_404(
+    servers: Sequence[Program], store: Redis
+) -> None:
+    here, there = servers
+    session = here.session()
+    subscribe(session, A)
+    store.ask("FLUSHALL")
+    assert there.ask(at(there, session).request("GET")).status == 404
+    assert at(there, session).post(read(A)).status == 200
+
+
+def test_a_value_that_somebody_else_wrote_harms_only_its_session(
+    servers: Sequence[Program], store: Redis, tmp_path: Path
+) -> None:
+    here, there = servers
+    harmed = here.session()
+    subscribe(harmed, A)
+    for key in store.names():
+        if key.endswith(":uris"):
+            store.ask("SADD", key, b"\xff\x00", "x" * 100_000, "file:///../..", B)
+            store.ask("HSET", f"{key.removesuffix(':uris')}:told", A, "nonsense", B, "")
+        elif not key.endswith(":told"):
+            store.ask("HSET", key, "level", "shouting", "change", "many")
+    with at(there, harmed).stream() as stream:
+        updated(stream, A, B)
+    for key in store.names():
+        store.ask("SET", key, "a text")
+    refused = harmed.post(message("resources/subscribe", {"uri": B})).json["error"]
+    assert refused["data"]["retryable"] is True
+    assert at(there, harmed).post(read(A)).status == 200
+    unharmed = here.session()
+    with at(there, unharmed).stream() as stream:
+        subscribe(unharmed, A)
+        updated(stream, A)
+
+
+def test_a_foreign_message_on_a_channel_is_ignored(
+    servers: Sequence[Program], store: Redis
+) -> None:
+    here, _ = servers
+    session = here.session()
+    with session.stream() as stream:
+        for channel in store.ask("PUBSUB", "CHANNELS", "*"):
+            for text in (b"", b"x", b"\xff\x00" * 10_000, b"e30=" * 100):
+                store.ask("PUBLISH", channel, text)
+        subscribe(session, A)
+        updated(stream, A)
+    assert any("not one of its fleet" in line for line in here.errors)
+
+
+def test_the_store_holds_no_contents_tokens_or_arguments(store: Redis, tmp_path: Path) -> None:
+    store.ask("FLUSHALL")
+    write(tmp_path, "a", "the contents of a document")
+    http = f", auth: {{tokens: [{{token: {TOKEN}, subject: anna}}]}}"
+    said = {"authorization": f"Bearer {TOKEN}"}
+    with server(tmp_path, store.url, http=http) as program:
+        begun = program.ask(request("POST", initialize("2025-11-25"), **said))
+        session = Session(program, begun.headers["mcp-session-id"], "2025-11-25")
+        find = {"name": "search_resources", "arguments": {"query": "sought"}}
+        asked = message("resources/subscribe", {"uri": A}), message("tools/call", find)
+        assert [session.post(each, **said).status for each in (read(A), *asked)] == [200] * 3
+    commands = {":uris": "SMEMBERS"}
+    kept = [
+        repr((name, store.ask(commands.get(name[-5:], "HGETALL"), name))) for name in store.names()
+    ]
+    assert A in "".join(kept)
+    for secret in ("contents of", TOKEN, "anna", "sought", session.id, session.id[:24]):
+        assert secret not in "".join(kept)
