@@ -316,9 +316,11 @@ async def _facets(
 
 async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | None:
     query = uris.parse(uri).query
-    parameter = f"{_WHERE}{name}"
-    others = {key: value for key, value in query.items() if key.startswith(_WHERE)}
-    others.pop(parameter, None)
+    others = {
+        parameter: value
+        for parameter, value in query.items()
+        if parameter.startswith(_WHERE) and parameter != f"{_WHERE}{name}"
+    }
     counted = {**others, "by": name, "sort": "-count"}
     summary = f"{schema.table}/{_SUMMARY}"
     asked = {**counted, "limit": str(_MAX_GROUPS + 1)}
@@ -329,33 +331,26 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
     groups = msgspec.json.decode(content.text or "{}").get("rows", ())
     if not 2 <= len(groups) <= _MAX_GROUPS or len(groups) == sum(row["count"] for row in groups):
         return None
-    values: list[tuple[str, int, str, bool]] = []
-    for group in groups:
-        value = group[name]
-        if value is None:
-            change, is_chosen = {f"{parameter}.null": "true"}, f"{parameter}.null" in query
-            chosen_by = f"{parameter}.null"
-        else:
-            value = written(value)
-            if len(value) > _MAX_FACET_VALUE:
-                return None
-            change, is_chosen, chosen_by = (
-                {parameter: value},
-                query.get(parameter) == value,
-                parameter,
-            )
-        changes: dict[str, str | None] = {"after": None, **change}
-        if is_chosen:
-            changes[chosen_by] = None
-        values.append(
-            (
-                "null" if value is None else value,
-                group["count"],
-                with_parameters(uri, changes),
-                is_chosen,
-            )
-        )
-    return Facet(name, values, uris.with_query(summary, counted))
+    values = [None if group[name] is None else written(group[name]) for group in groups]
+    if any(len(value or "") > _MAX_FACET_VALUE for value in values):
+        return None
+    shown = [
+        _facet_value(uri, query, name, value, group["count"])
+        for value, group in zip(values, groups, strict=True)
+    ]
+    return Facet(name, shown, uris.with_query(summary, counted))
+
+
+def _facet_value(
+    uri: str, query: Mapping[str, str], name: str, value: str | None, rows: int
+) -> tuple[str, int, str, bool]:
+    """Return a value as `Facet.values` has it; None is NULL."""
+    parameter, wanted = f"{_WHERE}{name}", value
+    if value is None:
+        parameter, wanted = f"{parameter}.null", "true"
+    is_chosen = query.get(parameter) == wanted
+    link = with_parameters(uri, {"after": None, parameter: None if is_chosen else wanted})
+    return "null" if value is None else value, rows, link, is_chosen
 
 
 class _Referred(NamedTuple):
