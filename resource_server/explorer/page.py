@@ -37,7 +37,10 @@ _IMPORT = re.compile(rb'from "\./(\w+\.js)"')
 
 
 def visible_text(value: object) -> object:
-    """Return text with its invisible characters named; other values as they are."""
+    """Return text with its invisible characters named; other values as they are.
+
+    The filter `e` of templates keeps the values of forms as they are, which are sent again.
+    """
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return _INVISIBLE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", uris.display(value))

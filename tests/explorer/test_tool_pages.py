@@ -143,3 +143,16 @@ def test_what_a_prompt_lacks_is_named(program: Program) -> None:
         assert page.status == 200
         assert reason in text_of(page)
     assert fetched(program, "/explore/prompts/nothing").status == 404
+
+
+def test_fields_keep_invisible_characters_which_text_shows_by_number(program: Program) -> None:
+    family = "👩\u200d👧 a\u200cb \u202e"
+    for page in (
+        called(program, "search_resources", query=family),
+        called(program, "review", "prompts", file=family),
+        fetched(program, f"/explore/search?{urlencode({'query': family})}"),
+    ):
+        assert family in [each.get("value") for each in Elements(page).named("input")]
+    refused = called(program, "query_table", uri="sqlite://shop/orders", where=family)
+    assert f">\n{family}</textarea>" in refused.body.decode()
+    assert "👩⟨U+200D⟩👧" in text_of(called(program, "search_resources", query=family))
