@@ -51,7 +51,7 @@ LANGUAGES = (
     "Properties, Protocol Buffer, Python, Ruby, Rust, S, SCSS, SQL, Swift, TOML, TSX, TeX, "
     "TypeScript, VB.net, XML, YAML, Zig, reStructuredText"
 ).split(", ")
-"""Lexers that hold the interpreter for at most 0.2 s, whatever the text; others may for hours."""
+"""Lexers that hold the interpreter for at most 0.2 s on hostile texts; others may for hours."""
 _STATES: Mapping[str, Sequence[Any]] = dict.fromkeys(("C", "C++"), (("function",),))
 """The state in which a lexer begins, if its first one is none of those: it finds functions."""
 _lexers: Any = lexers  # the options of its functions have no types

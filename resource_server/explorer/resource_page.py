@@ -25,6 +25,7 @@ async def show_resource(page: Page) -> Response:
     uri = page.uri
     path = uri.partition("?")[0]
     above, _, last = path.rpartition("/")
+    # Rows come with their own metadata; alone, it takes as long as they do.
     if last == ROWS and (table := await _table(page, above)) is not None:
         return await show_table(page, uri, None, table)
     found = await results.metadata(page.client, path)
@@ -34,8 +35,9 @@ async def show_resource(page: Page) -> Response:
         return await show_folder(page, uri, found)
     table = await _table_of(page, found)
     if found.format("columns") is not None:
-        # Summaries of tables and results of queries have columns of their own.
-        return await show_table(page, uri, found, None)
+        # A summary of a table has columns of its own.
+        is_whole = table is not None and found.uri == f"{table.uri}/{ROWS}"
+        return await show_table(page, uri, found, table if is_whole else None)
     if table is not None and _CELL not in found.uri:
         (content, *_) = await results.contents(page.client, uri)
         return await show_row(page, uri, content, table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.cases import for_each
 from tests.explorer.shop import SCRIPT, Elements, fetched, opened, text_of
 from tests.transports.program import Answer, Program
 
@@ -37,6 +38,11 @@ def test_clicking_a_heading_sorts_and_clicking_again_reverses(program: Program) 
     assert [each["aria-sort"] for each in Elements(page).named("th") if "aria-sort" in each] == [
         "descending"
     ]
+
+
+@for_each("uri", [ROWS, f"{ROWS}/", f"{ORDERS}/%7Erows"])
+def test_rows_can_be_sorted_in_any_spelling_of_their_address(program: Program, uri: str) -> None:
+    assert link(opened(program, uri), "sort=total$")
 
 
 def test_pages_follow_each_other_to_the_last_row(program: Program) -> None:
