@@ -67,6 +67,7 @@ _STATUSES = {
 _MESSAGES = {
     404: "There is nothing here, or it is hidden from you.",
     405: "This page cannot be asked for in that way.",
+    500: "The server failed. Its log has the reason.",
 }
 
 _Show: TypeAlias = Callable[[Page], Awaitable[Response]]
@@ -113,7 +114,7 @@ class Explorer:
             Route(f"{ROOT}{rest}", self._page(show_resource)),
         ]
         errors: Mapping[Any, Any] = dict.fromkeys(
-            (HTTPException, ErrorReply, ResourceError), self._failed
+            (HTTPException, ErrorReply, ResourceError, Exception), self._failed
         )
         self._application = Starlette(routes=routes, exception_handlers=errors)
         self._application.router.redirect_slashes = False
@@ -217,20 +218,22 @@ class Explorer:
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Answer with a page that says what is wrong."""
-        if isinstance(error, ErrorReply):
-            status = _STATUSES.get(error.code, 400)
-            message = _MESSAGES[404] if status == 404 else str(error)
-        else:
-            # A malformed URI is nobody's.
-            status, message = 404, str(error)
-            if isinstance(error, HTTPException):
+        message = str(error)
+        match error:
+            case ErrorReply():
+                status = _STATUSES.get(error.code, 400)
+            case HTTPException():
                 status, message = error.status_code, error.detail
-            elif isinstance(error, InvalidParameter):
+            case InvalidParameter():
                 status = 400
-            message = _MESSAGES.get(status, message)
+            case ResourceError():
+                status = 404  # a malformed URI is nobody's
+            case _:
+                status = 500  # logged by the transport
+        message = _MESSAGES.get(status, message)
         async with self._client(request) as client:
             page = self._asked(request, client)
-            why = page.uri if status == 404 and "://" in page.path else None
+            why = page.uri if status == 404 and page.is_of_mount else None
             return _secured(page.render("error.html", status=status, message=message, why=why))
 
 

@@ -59,7 +59,7 @@ async def show_document(
     try:
         values |= await _shown(page, uri, found, as_source=as_source)
     except ErrorReply as error:
-        if error.code != results.NOT_FOUND:
+        if error.code not in results.CLOSED:
             raise
         notice = "This document is listed, but cannot be read."
         values |= {"notice": notice, "is_readable": False}
@@ -87,7 +87,7 @@ async def _shown(
         await results.contents(page.client, with_parameters(uri, {"bytes": "0-0"}))
     except ErrorReply as error:
         # Some providers have no parts of documents.
-        if error.code == results.NOT_FOUND:
+        if error.code in results.CLOSED:
             raise
     return shown
 
@@ -100,7 +100,7 @@ async def _markdown(page: Page, uri: str) -> dict[str, Any]:
     try:
         (content, *_) = await results.contents(page.client, uri)
     except ErrorReply as error:
-        if error.code == results.NOT_FOUND:
+        if error.code in results.CLOSED:
             raise
         return {"notice": str(error)}
     return await _as_html(page, content.text or "", uri, content.truncated.get("next"))

@@ -15,7 +15,8 @@ from resource_server.explorer import results
 from resource_server.explorer.addresses import page_address, with_parameters
 from resource_server.explorer.markup import MAX_MARKDOWN, escaped_html, rendered_markdown, trusted
 from resource_server.explorer.page import Page, bytes_text
-from resource_server.explorer.results import ResourceMetadata
+from resource_server.explorer.results import Listing, ResourceMetadata
+from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply
 
 _READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
@@ -28,7 +29,13 @@ async def show_folder(page: Page, uri: str, found: ResourceMetadata) -> Response
         ErrorReply: it cannot be listed.
     """
     cursor = page.parameter("cursor")
-    listing = await results.children(page.client, uri, cursor)
+    notice = None
+    try:
+        listing = await results.children(page.client, uri, cursor)
+    except ErrorReply as error:
+        if cursor is not None or error.code not in (*results.CLOSED, revisions.INVALID_PARAMS):
+            raise
+        listing, notice = Listing(()), "This collection is listed, but cannot be read."
     following = None
     if listing.next_cursor is not None:
         following = with_parameters(uri, {"cursor": listing.next_cursor})
@@ -42,6 +49,7 @@ async def show_folder(page: Page, uri: str, found: ResourceMetadata) -> Response
         has_sizes=has_sizes,
         is_first=cursor is None,
         next_uri=following,
+        notice=notice,
         queries=await _queries(page, found.uri) if cursor is None else (),
         readme=await _readme(page, listing.resources),
     )

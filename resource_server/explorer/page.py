@@ -155,6 +155,12 @@ class Page(NamedTuple):
         """The parameters of the URI with their `?`; empty without any."""
         return self.uri[len(self.path) :]
 
+    @property
+    def is_of_mount(self) -> bool:
+        """Whether the page is about a resource of a mount, which may not exist."""
+        mounts = self.server.catalog.visibility.current().mounts
+        return any(f"{self.path}/".startswith(each.base) for each in mounts)
+
     def parameter(self, name: str) -> str | None:
         """Return a parameter of the page that is no resource's."""
         return dict(parse_qsl(self.query)).get(name)

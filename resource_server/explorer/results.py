@@ -14,7 +14,8 @@ from resource_server.protocol.in_process_client import LocalClient
 T = TypeVar("T")
 
 NOT_FOUND = revisions.LATEST_HANDSHAKE.resource_not_found
-"""The error code of a resource that the caller cannot see, or not read."""
+CLOSED = (NOT_FOUND, revisions.UNREADABLE)
+"""Error codes of a document that is listed, but that nobody or not the server may read."""
 
 _PREFIX = "resource-server/"
 

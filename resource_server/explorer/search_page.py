@@ -59,4 +59,6 @@ def _matches(found: Mapping[str, Any]) -> Iterator[FoundResource]:
         entry: Mapping[str, Any] = {"path": each} if isinstance(each, str) else each
         lines = [(number, text) for number, text in entry.get("lines", ())]
         more = max(entry.get("matches", 0) - len(lines), 0)
-        yield FoundResource(entry["path"], f"{base}{entry['path']}", lines, more)
+        path: str = entry["path"]
+        # What is not below the base has its URI; no path has an empty segment.
+        yield FoundResource(path, path if "://" in path else f"{base}{path}", lines, more)

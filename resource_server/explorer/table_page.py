@@ -74,6 +74,8 @@ class TableColumn(NamedTuple):
     """URI of the table that a foreign key of this column alone refers to."""
     referred: str | None = None
     """The column of that table; None for its key."""
+    can_sort: bool = True
+    """Whether rows may be ordered by it."""
 
     @property
     def is_number(self) -> bool:
@@ -141,7 +143,8 @@ async def show_table(
         asked = with_parameters(uri, {"limit": str(_PAGE)})
     schema = await _schema(page, table)
     if "columns" not in query and len(schema.columns) > _MAX_COLUMNS:
-        asked = with_parameters(asked, {"columns": ",".join([*schema.columns][:_MAX_COLUMNS])})
+        listed = filter(_is_listed, schema.columns)
+        asked = with_parameters(asked, {"columns": ",".join(islice(listed, _MAX_COLUMNS))})
     (content, *_) = await results.contents(page.client, _as_columns(asked, is_rows=is_rows))
     data = msgspec.json.decode(content.text or "{}")
     names: list[str] = data["columns"][:_MAX_COLUMNS]
@@ -171,6 +174,7 @@ async def show_table(
         operators=OPERATORS,
         can_sort=table is not None,
         all_columns=list(schema.columns.values()),
+        choices=list(filter(_is_listed, schema.columns)),
         shown_columns=names,
         has_more_columns=len(names) < max(len(data["columns"]), len(schema.columns)),
         other_columns=_other_columns(uri, names, schema),
@@ -189,6 +193,7 @@ def _other_columns(uri: str, names: Sequence[str], schema: _Schema) -> str | Non
     if at == len(known):
         return None
     following = [*schema.key, *(each for each in known[at:] if each not in schema.key)]
+    following = list(filter(_is_listed, following))
     return with_parameters(uri, {"columns": ",".join(following[:_MAX_COLUMNS])})
 
 
@@ -244,7 +249,11 @@ async def _schema(page: Page, table: ResourceMetadata | None) -> _Schema:
             each.get("type", ""),
             each.get("kind", "text"),
             each["name"] in key,
-            *referred.get(each["name"], ()),
+            *referred.get(each["name"], (None, None)),
+            # In a list, a name has no comma and does not begin with the sign of the order.
+            can_sort=each.get("sortable", True)
+            and _is_listed(each["name"])
+            and each["name"][0] != "-",
         )
         for each in schema.get("columns", ())
     }
@@ -273,6 +282,11 @@ def _sorting(uri: str, query: Mapping[str, str], name: str) -> tuple[str, str]:
     order = "ascending" if now == name else "descending" if now == f"-{name}" else ""
     then = f"-{name}" if order == "ascending" else None if order else name
     return order, with_parameters(uri, {"sort": then, "after": None})
+
+
+def _is_listed(name: str) -> bool:
+    """Return whether a list of columns in a URI can have a name."""
+    return "," not in name and name != ""
 
 
 def with_filter(uri: str, column: str, operator: str, value: str) -> str:
@@ -306,7 +320,7 @@ async def _facets(
     names = [
         column.name
         for column in schema.columns.values()
-        if column.kind in ("text", "boolean", "enum") and not column.is_key
+        if column.kind in ("text", "boolean", "enum") and column.can_sort and not column.is_key
     ]
     counted = await asyncio.gather(
         *(_facet(page, uri, schema, name) for name in names[:_MAX_COUNTED])
@@ -323,20 +337,21 @@ async def _facet(page: Page, uri: str, schema: _Schema, name: str) -> Facet | No
     }
     counted = {**others, "by": name, "sort": "-count"}
     summary = f"{schema.table}/{_SUMMARY}"
-    asked = {**counted, "limit": str(_MAX_GROUPS + 1)}
+    # By place: a column may be called `count`, too.
+    asked = {**counted, "limit": str(_MAX_GROUPS + 1), "format": "columns"}
     try:
         (content, *_) = await results.contents(page.client, uris.with_query(summary, asked))
     except ErrorReply:
         return None
     groups = msgspec.json.decode(content.text or "{}").get("rows", ())
-    if not 2 <= len(groups) <= _MAX_GROUPS or len(groups) == sum(row["count"] for row in groups):
+    if not 2 <= len(groups) <= _MAX_GROUPS or len(groups) == sum(count for _, count in groups):
         return None
-    values = [None if group[name] is None else written(group[name]) for group in groups]
+    values = [None if value is None else written(value) for value, _ in groups]
     if any(len(value or "") > _MAX_FACET_VALUE for value in values):
         return None
     shown = [
-        _facet_value(uri, query, name, value, group["count"])
-        for value, group in zip(values, groups, strict=True)
+        _facet_value(uri, query, name, value, count)
+        for value, (_, count) in zip(values, groups, strict=True)
     ]
     return Facet(name, shown, uris.with_query(summary, counted))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from html import unescape
+from pathlib import Path
 
 import pytest
 
 from resource_server.explorer.markup import rendered_markdown
 from tests.cases import for_each
-from tests.explorer.shop import Elements, opened, text_of
-from tests.transports.program import Answer, Program
+from tests.explorer.shop import Elements, make_shop, opened, text_of
+from tests.transports.program import Answer, Program, running
 
 pytestmark = pytest.mark.guarantee("pages-show-what-clients-get")
 
@@ -123,3 +125,31 @@ def test_what_is_listed_and_cannot_be_read_has_a_page_that_says_so(
     assert b"closed\n" not in page.body
     assert not any("/raw/" in each for each in Elements(page).links())
     assert opened(program, f"file:///project/closed/{name}0", kind).status == 404
+
+
+# Root may read everything: it gives up the capabilities to do so, and begins anew.
+_AS_ANYBODY = """
+import ctypes, os, sys
+if "AS_ANYBODY" not in os.environ:
+    os.environ["AS_ANYBODY"] = "yes"
+    for each in (1, 2):
+        ctypes.CDLL(None).prctl(24, each, 0, 0, 0)
+    os.execv(sys.executable, sys.orig_argv)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights of Linux")
+def test_what_the_server_may_not_read_has_a_page_that_says_so(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    for name in ("main.py", "page.html", "docs/dot.svg", "docs"):
+        (tmp_path / "project" / name).chmod(0)
+    try:
+        with running(manifest, code=_AS_ANYBODY) as program:
+            for name in ("main.py", "page.html", "docs"):
+                page = opened(program, f"file:///project/{name}")
+                assert page.status == 200
+                assert "is listed, but cannot be read" in text_of(page)
+                assert not any("/raw/" in each for each in Elements(page).links())
+            assert opened(program, "file:///project/docs/dot.svg").status == 404
+    finally:
+        (tmp_path / "project" / "docs").chmod(0o755)

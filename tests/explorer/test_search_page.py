@@ -25,3 +25,10 @@ def test_pages_of_matches_follow_each_other(program: Program) -> None:
 def test_a_mistake_is_named(program: Program) -> None:
     page = fetched(program, "/explore/search?query=a&limit=many")
     assert "limit" in text_of(page)
+
+
+def test_every_match_in_several_mounts_is_a_link_to_it(program: Program) -> None:
+    page = fetched(program, "/explore/search?query=e")
+    links = [each for each in Elements(page).links() if "://" in each.replace("%2F", "/")]
+    assert {each.partition(":")[0].rpartition("/")[2] for each in links} == {"file", "sqlite"}
+    assert {fetched(program, each).status for each in links} == {200}

@@ -173,3 +173,12 @@ def test_a_value_that_is_json_has_a_page(program: Program) -> None:
 
 def test_the_count_of_rows_has_a_page(program: Program) -> None:
     assert "120" in text_of(opened(program, f"{ROWS}?count"))
+
+
+def test_only_headings_of_columns_with_an_order_sort(program: Program) -> None:
+    for table, columns in (("customers", {"id", "name", "country"}), ("orders", {"id", "total"})):
+        links = Elements(opened(program, f"sqlite://shop/{table}")).links()
+        sorting = {each.partition("sort=")[2]: each for each in links if "sort=" in each}
+        assert columns <= {*sorting}
+        assert "email" not in sorting  # masked
+        assert {fetched(program, each).status for each in sorting.values()} == {200}

@@ -43,7 +43,12 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
-from resource_server.providers.database.reading.selection import WHERE, is_filter, parse_selection
+from resource_server.providers.database.reading.selection import (
+    WHERE,
+    is_filter,
+    is_sortable,
+    parse_selection,
+)
 from resource_server.providers.database.reading.summary import AGGREGATES, parse_summary
 from resource_server.runtime.eager import settle
 from resource_server.runtime.extras import operator_hint
@@ -417,7 +422,9 @@ class Documents:
         if format not in ("markdown", "json"):
             raise InvalidParameter("format must be markdown or json")
         described = {"title": options.title, "description": options.description}
-        text = schema_json(exposed.table, links, **described)
+        columns = exposed.table.columns
+        unsortable = [each.name for each in columns if not is_sortable(exposed.view, each)]
+        text = schema_json(exposed.table, links, unsortable=unsortable, **described)
         # Its version is that of all of it: Markdown leaves out the DDL.
         resource = self.definition_resource(address.table, version_of(text))
         if format == "json":

@@ -156,11 +156,17 @@ def comparable(view: TableView, name: str, use: str) -> Column:
 def sortable(view: TableView, name: str, use: str) -> Column:
     """Return a visible column whose values have an order. Raises as `comparable`."""
     column = comparable(view, name, use)
-    if column.key_type is None or not column.key_type.is_compared:
+    if not is_sortable(view, column):
         raise InvalidParameter(
             f"values of {_echo(name)} have no order: {column.type or 'any type'} ({use})"
         )
     return column
+
+
+def is_sortable(view: TableView, column: Column) -> bool:
+    """Return whether rows may be ordered by a visible column."""
+    has_order = column.key_type is not None and column.key_type.is_compared
+    return has_order and column.name not in view.masked
 
 
 def _filter(view: TableView, name: str, value: str) -> Filter:

@@ -222,3 +222,8 @@ def test_text_that_is_not_unicode_does_not_break_the_document() -> None:
     )
     schema_markdown(table, title=bad).encode()
     assert json.loads(schema_json(table))["columns"][0]["name"] == "b\ufffd"
+
+
+def test_a_column_that_rows_cannot_be_ordered_by_says_so() -> None:
+    columns = json.loads(schema_json(ORDERS, unsortable=("total",)))["columns"]
+    assert [each.get("sortable") for each in columns] == [None, None, None, False]
