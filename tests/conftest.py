@@ -31,7 +31,7 @@ _SERVICES = {
     "nginx": ("nginx",),
     "PgBouncer": ("test_pooler",),
     "Redis": ("http/fleet/",),
-    "Chromium": ("test_in_a_browser",),
+    "Chromium": ("test_in_a_browser", "test_every_view", "test_hostile_pages"),
 }
 """Services and programs that tests need, with parts of the ids of these tests."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections import Counter
-from collections.abc import Generator
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Playwright, Response
 
 from tests.clients.typescript import MODULES
 from tests.transports.program import Program
@@ -23,9 +22,10 @@ _VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`violation of ${event.violatedDirective} by ${event.blockedURI}`));
 """
-_CHECK = """async () => {
+_CHECK = """async (rules) => {
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-  const found = await axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
+  const runOnly = rules.length ? rules : tags;
+  const found = await axe.run(document, { runOnly, resultTypes: ["violations"] });
   return found.violations.flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html}`));
 }"""
 _EXPECTED = (
@@ -63,6 +63,7 @@ class Window:
         """Dialogs, messages of scripts, errors, violations of the policy and foreign requests."""
         self.context.add_init_script(_VIOLATIONS)
         self.context.on("dialog", self._dismiss)
+        self.context.on("response", self._keep_failure)
         self.context.on("weberror", lambda error: self._keep(f"error {error.error}"))
         self.context.on("console", lambda message: self._keep(f"console {message.text}"))
         self.context.route(
@@ -73,6 +74,10 @@ class Window:
     def _dismiss(self, dialog: Dialog) -> None:
         self._keep("dialog")
         dialog.dismiss()
+
+    def _keep_failure(self, response: Response) -> None:
+        if response.status >= 500:
+            self._keep(f"{response.status} of {response.url}")
 
     def _is_foreign(self, url: str) -> bool:
         return not url.startswith(f"{self.origin}/")
@@ -94,32 +99,39 @@ class Window:
             self.page.goto(path)
 
     def links(self) -> list[tuple[str, bool]]:
-        """Return the paths of all own links of the page, and whether they are downloads."""
+        """Return the paths of all links to this server, and whether a document has them."""
         found: list[list[Any]] = self.page.evaluate(
-            """[...document.querySelectorAll("a[href^='/']:not(article a)")].map(
-              (each) => [each.getAttribute("href"), each.hasAttribute("download")])"""
+            """[...document.querySelectorAll("a[href^='/']")].map(
+              (each) => [each.getAttribute("href"), each.closest("article") !== null])"""
         )
-        return [(path.partition("#")[0], is_download) for path, is_download in found]
+        return [(path.partition("#")[0], is_of_document) for path, is_of_document in found]
 
-    def crawl(self, start: str = "/", of_a_kind: int = 2) -> Generator[Page]:
-        """Open every page that links lead to; of those that differ in numbers or order, a few."""
+    def crawl(
+        self, start: Sequence[str], kind_of: Callable[[str], str], of_a_kind: int = 1
+    ) -> Generator[Page]:
+        """Open the pages that links lead to, breadth first, and as many of each kind.
+
+        A link of a document may lead nowhere, any other leads to a page.
+        """
         kinds = Counter[str]()
-        waiting, seen = [start], {start}
+        waiting = deque((path, "", False) for path in start)
+        seen = {*start}
         while waiting:
-            answer = self.page.goto(waiting.pop(0))
-            if answer is None or answer.status != 200:
-                continue  # a collection may list what cannot be read
+            path, source, is_of_document = waiting.popleft()
+            if "/explore/raw/" in path:
+                self.download(path)
+                continue
+            answer = self.page.goto(path)
+            assert answer is not None
+            if source and answer.status != 200 and not is_of_document:
+                self.misbehaviour.append(f"{answer.status} of {path}, linked at {source}")
             yield self.page
-            for path, is_download in self.links():
-                kind = re.sub(r"[0-9]+|(sort|after|cursor|where[^=]*)=[^&]*", "", path)
-                if path in seen or kinds[kind] >= of_a_kind:
-                    continue
-                seen.add(path)
-                kinds[kind] += 1
-                if is_download or "/explore/raw/" in path:
-                    self.download(path)
-                else:
-                    waiting.append(path)
+            for following, is_of_document in self.links():
+                kind = kind_of(following)
+                if following not in seen and kinds[kind] < of_a_kind:
+                    seen.add(following)
+                    kinds[kind] += 1
+                    waiting.append((following, path, is_of_document))
 
     def is_wider_than_the_window(self) -> bool:
         """Return whether the page itself scrolls sideways."""
@@ -129,8 +141,9 @@ class Window:
             )
         )
 
-    def barriers(self) -> list[str]:
-        """Return what axe-core finds at WCAG 2.2 AA, each with its element."""
-        self.page.evaluate(_axe())
-        found: list[str] = self.page.evaluate(_CHECK)
+    def barriers(self, *rules: str) -> list[str]:
+        """Return what axe-core finds at WCAG 2.2 AA, or by some rules, each with its element."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(_axe())
+        found: list[str] = self.page.evaluate(_CHECK, rules)
         return found

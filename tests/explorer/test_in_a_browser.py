@@ -195,3 +195,56 @@ def test_twenty_tabs_are_all_shown_and_the_last_one_is_live(
         last = _live(tabs[-1])
         _set_status(tmp_path, 3, "lost")
         _marked(last, 3, "lost")
+
+
+_FOREIGN = """async (origin) => {
+  const made = (tag, source) => new Promise((resolve) => {
+    const element = Object.assign(document.createElement(tag), { src: origin + source });
+    element.onload = () => resolve("loaded");
+    element.onerror = () => resolve("refused");
+    document.body.append(element);
+  });
+  const fetched = async (mode) => {
+    try {
+      return (await (await fetch(`${origin}/explore/`, { mode, credentials: "include" })).text());
+    } catch { return ""; }
+  };
+  window.opened = window.open(`${origin}/explore/`);
+  return {
+    fetched: await fetched("cors") + await fetched("no-cors"),
+    picture: await made("img", "/explore/raw/file:%2F%2F/project/docs/dot.svg"),
+    script: await made("script", "/explore/assets/explorer.js"),
+    frame: await made("iframe", "/explore/"),
+  };
+}"""
+
+
+def _answer_as_foreign(route: Any) -> None:
+    route.fulfill(body="foreign", content_type="text/html")
+
+
+def test_a_foreign_page_reads_frames_posts_and_opens_nothing(
+    program: Program, browser: Any
+) -> None:
+    context = browser.new_context()
+    origin, foreign = f"http://127.0.0.1:{program.port}", "http://localhost:9/"
+    context.route(f"{foreign}**", _answer_as_foreign)
+    page = context.new_page()
+    page.goto(foreign)
+    with context.expect_page() as opened:
+        found = page.evaluate(_FOREIGN, origin)
+    assert (found["fetched"], found["picture"], found["script"]) == ("", "refused", "refused")
+    assert opened.value.evaluate("window.opener") is None
+    page.wait_for_function("window.opened.closed")  # as it looks to whoever may not touch it
+    assert not any(each.url.startswith(origin) for each in page.frames)
+    with page.expect_navigation() as posted:
+        page.evaluate(
+            """(action) => {
+              const form = document.createElement("form");
+              document.body.append(Object.assign(form, { action, method: "post" }));
+              form.submit();
+            }""",
+            f"{origin}/explore/tools/list_resources",
+        )
+    assert posted.value.status == 403
+    context.close()

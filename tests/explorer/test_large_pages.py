@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Generator
@@ -22,7 +23,7 @@ MANIFEST = """
 roots: {project: {path: project}}
 databases: {large: {url: sqlite:///large.db}}
 """
-MANY, COLUMNS = 600, 250
+MANY, COLUMNS, LONG = 600, 2000, 250
 PAGE = 2_000_000
 """Bytes of a page, at most."""
 FIRST_VIEW = 60_000
@@ -43,7 +44,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Generator[Program]:
         "long.md": "some *words* and [links](a.md)\n\n" * 60_000,
         "line.md": "a **b** " * 250_000,
         "lines.py": lines,
-        "line.py": f"a = '{'x' * 1_000_000}'\n" * 2,
+        "line.py": f"a = '{'x' * 5_000_000}'\n" * 2,
         "one.json": json.dumps([{"a": number} for number in range(100_000)]),
         "full.txt": f"{'<' * 1990}\n" * 500,
         "dense.js": f"{'1,' * 995}\n" * 200,
@@ -61,8 +62,12 @@ def _make_database(file: Path) -> None:
     with sqlite3.connect(file) as database:
         database.execute(f"create table wide (id integer primary key, {names})")
         row = ", ".join("?" * COLUMNS)
-        rows = [(n, *["value" * 100] * (COLUMNS - 1)) for n in range(60)]
+        values = [*["value" * 100] * LONG, *"v" * (COLUMNS - LONG - 1)]
+        rows = [(n, *values) for n in range(60)]
         database.executemany(f"insert into wide values ({row})", rows)  # noqa: S608
+        database.execute("create table many (id integer primary key, body text)")
+        rows = ((n, "<" * 200) for n in range(20_001))
+        database.executemany("insert into many values (?, ?)", rows)
         database.execute("create table cells (id integer primary key, body text, kind text)")
         kinds = ["k" * 100_000, "l" * 100_000]
         cells = [(n, "x" * (10_000_000 if n == 1 else 100), kinds[n % 2]) for n in range(1, 9)]
@@ -199,3 +204,27 @@ def test_pages_of_a_folder_follow_each_other_to_the_last_entry(large: Program) -
             break
         page = fetched(large, following)
     assert len(seen) == MANY
+
+
+def test_20_000_rows_asked_for_are_as_many_as_a_page_has(large: Program) -> None:
+    page = opened(large, "sqlite://large/many/~rows?limit=20000")
+    assert (page.status, len(page.body) < PAGE) == (200, True)
+    assert 0 < page.body.count(b"<tr ") < 2000
+    assert _following(page)
+
+
+@pytest.mark.deep
+def test_a_folder_of_200_000_entries_is_shown_page_by_page(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for number in range(200_000):
+        os.mknod(folder / f"{number:06}.txt")
+    (tmp_path / "mcp-resources.yaml").write_text("roots: {project: {path: project}}")
+    with running(tmp_path / "mcp-resources.yaml") as program:
+        page, names = opened(program, "file:///project"), list[str]()
+        for _ in range(3):
+            assert (page.status, len(page.body) < PAGE) == (200, True)
+            names += [each[-10:] for each in Elements(page).links() if each.endswith(".txt")]
+            page = fetched(program, _following(page) or "")
+        assert names == [f"{number:06}.txt" for number in range(len(names))]
+        assert opened(program, "file:///project", "model/").status == 200

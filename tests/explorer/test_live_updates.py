@@ -32,7 +32,7 @@ def test_a_change_of_a_row_and_of_a_file_is_told(tmp_path: Path) -> None:
 def test_a_thousand_pages_that_go_away_leave_nothing(tmp_path: Path) -> None:
     with running(make_shop(tmp_path)) as program:
         path = LIVE + "file:%2F%2F/project/main.py"
-        for _ in range(5):
+        for _ in range(50):
             with program.lines(20) as lines:
                 for line in lines:
                     assert line.ask(request("GET", path=path)).status == 200
