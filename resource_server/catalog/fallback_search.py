@@ -19,6 +19,7 @@ from resource_server.errors import (
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns
+from resource_server.runtime.timing import DEFAULT_TIMING
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT, TOO_LARGE
 from resource_server.search.name_match import NameQuery
 from resource_server.search.path_glob import FileGlob
@@ -29,8 +30,6 @@ from resource_server.search.top_k import INVALID, TopK
 WALK_PAGE = 100
 """Resources listed at a time."""
 _CONCURRENT_READS = 8
-_MIN_READ_S = 0.05
-"""Minimum wait for a document, even after the deadline."""
 _TOO_SLOW = "too slow to read"
 _LOOP_BYTES = 64 * 1024
 """Maximum bytes of a text searched on the event loop."""
@@ -45,13 +44,16 @@ async def search_mount(
     limit: int,
     deadline: float,
     walk_page: int = WALK_PAGE,
+    read_s: float = DEFAULT_TIMING.search_read_s,
 ) -> SearchPage:
-    """Return the hits in a mount; see `SupportsSearch.search`."""
+    """Return the hits in a mount, as `SupportsSearch.search`; `read_s` as in `Timing`."""
     top = await mount.provider.metadata(below)
     walk = _MountWalk(mount.provider, top, walk_page)
     if request.where == "names":
         return await _search_names(request, walk, after=after, limit=limit, deadline=deadline)
-    search = _TextSearch(mount, request, walk, after=after, limit=limit, deadline=deadline)
+    search = _TextSearch(
+        mount, request, walk, after=after, limit=limit, deadline=deadline, read_s=read_s
+    )
     return await search.page()
 
 
@@ -142,12 +144,14 @@ class _TextSearch:
         after: str | None,
         limit: int,
         deadline: float,
+        read_s: float,
     ) -> None:
         self._mount = mount
         self._request = request
         self._query = LineQuery(request)
         self._walk = walk
         self._deadline = deadline
+        self._read_s = read_s
         self._files = None if request.files is None else FileGlob(request.files)
         self._hits = TextHits(request, after, limit, has_windows=False)
         self._is_first = after is None
@@ -189,7 +193,7 @@ class _TextSearch:
         """Search some resources; return how many were done, in order, before the deadline."""
         tasks = [asyncio.create_task(self._text_of(resource)) for resource in resources]
         try:
-            left = max(self._until() - time.monotonic(), _MIN_READ_S)
+            left = max(self._until() - time.monotonic(), self._read_s)
             await asyncio.wait(tasks, timeout=left)
         finally:
             for task in tasks:

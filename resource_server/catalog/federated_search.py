@@ -695,7 +695,12 @@ class _PageSearch:
         known = self._later.get((mount.name, request.together))
         if known is not None and mount_cursor.after is None and len(known.hits) <= limit:
             return known
-        search = partial(fallback_search.search_mount, mount, walk_page=self._walk_page)
+        search = partial(
+            fallback_search.search_mount,
+            mount,
+            walk_page=self._walk_page,
+            read_s=self._timing.search_read_s,
+        )
         if "search" in mount.provider.abilities:
             search = mount.provider.search
         below = self._below or ()

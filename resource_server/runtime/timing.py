@@ -44,6 +44,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How long the search of a folder waits for the conversion of one document."""
     conversion_retry_s: float = 60.0
     """After this time, a search tries once more a conversion that took too long."""
+    search_read_s: float = 0.05
+    """Minimum time for the reads of a search by the server itself, however late it is."""
     search_count_s: float = 0.25
     """How long a search goes on after a full page, to count the other matches."""
     search_mount_grace_s: float = 1.5

@@ -33,7 +33,7 @@ from resource_server.provider.search import (
 )
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, Searching, SlowTree, Tree
-from tests.waiting import PATIENT
+from tests.waiting import PATIENCE_S, PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ def catalog(
     return Catalog(mounts, limits, timing)
 
 
-NO_TIME = msgspec.structs.replace(PATIENT, search_s=0.0)
+NO_TIME = msgspec.structs.replace(PATIENT, search_s=0.0, search_read_s=PATIENCE_S)
 
 
 def names(page: SearchResults) -> list[str]:

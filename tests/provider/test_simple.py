@@ -345,6 +345,7 @@ async def test_a_slow_function_blocks_neither_the_loop_nor_requests() -> None:
             reads = [provider.read(("a",), {}) for _ in range(20)]
             assert all(found[0].data == "1" for found in await asyncio.gather(*reads))
             assert provider.refreshing is not None, "the function still waits"
+            await until(lambda: source.calls > calls)
             assert source.calls == calls + 1
         finally:
             source.released.set()
