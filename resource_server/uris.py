@@ -28,6 +28,7 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9._~/-]+")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_SPECIAL_IN_TEXT = re.compile("[~/\0]")
 _UNENCODED = re.compile(r" |%(?![0-9A-Fa-f]{2})")
 
 DOT_SEGMENTS = frozenset((".", ".."))
@@ -98,6 +99,32 @@ def is_segment(text: str) -> bool:
     A segment is not empty, is not a dot segment and contains neither `/` nor NUL.
     """
     return text not in _UNUSABLE_SEGMENTS and "/" not in text and "\0" not in text
+
+
+def encode_text(text: str) -> str:
+    """Return the canonical segment of a text or name: plain if a URI can carry it.
+
+    Raises:
+        ValueError: the text has surrogates that `surrogateescape` does not produce.
+    """
+    if not is_segment(text) or text[0] == "~":
+        return typed_text(text)
+    check_text(text)
+    return text
+
+
+def typed_text(text: str) -> str:
+    """Return the `~t` form of a text. Raises as `encode_text`."""
+    check_text(text)
+    return "~t" + _SPECIAL_IN_TEXT.sub(lambda found: f"~{ord(found[0]):02X}", text)
+
+
+def check_text(text: str) -> None:
+    """Raise ValueError for surrogates that are not bytes of text that is not UTF-8."""
+    if not text.isascii():
+        data = text.encode("utf-8", "surrogateescape")
+        if data.decode("utf-8", "surrogateescape") != text:
+            raise ValueError("the text contains surrogates that are not bytes")
 
 
 def _query(query: str) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import html
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
@@ -226,7 +225,7 @@ def _field(uri: str, name: str, value: Any, room: int) -> Cell:
     cell = _cell(value)
     if len(cell.text) <= room:
         return cell
-    whole = uris.join(f"{uri.partition('?')[0]}/", [_CELLS, _segment(name)])
+    whole = uris.join(f"{uri.partition('?')[0]}/", [_CELLS, uris.encode_text(name)])
     label = cell.label or f"{len(cell.text):,} characters"
     return Cell(f"{cell.text[:room]}…", cell.style, cell.link or whole, label)
 
@@ -520,15 +519,8 @@ def _address(table: str, key: Sequence[Any]) -> str | None:
     for value in key:
         if value is None or isinstance(value, dict):
             return None
-        segments.append(_segment(written(value)))
+        segments.append(uris.encode_text(written(value)))
     return uris.join(f"{table}/", segments)
-
-
-def _segment(text: str) -> str:
-    """Return a text as a segment of a row's URI, as `docs/databases.md` writes it."""
-    if uris.is_segment(text) and text[0] != "~":
-        return text
-    return "~t" + re.sub("[~/\0]", lambda found: f"~{ord(found[0]):02X}", text)
 
 
 def _count(table: ResourceMetadata | None, query: Mapping[str, str]) -> str | None:

@@ -40,7 +40,6 @@ from resource_server.errors import (
 )
 from resource_server.provider import ByteSize, Path, Resource
 from resource_server.providers.database.addressing.address import RowAddress, TableAddress
-from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.provider import Database
@@ -479,7 +478,7 @@ class _Reader:
             raise Violation(f"{uri} has the tag {tag}, its cell {cell.content.data!r}")
         if tag < 3:
             for name in row.keys() & {*self._relation.columns}:
-                await self._catalog.read(f"{uri}/~cell/{_segment(encode_text(name))}")
+                await self._catalog.read(f"{uri}/~cell/{_segment(uris.encode_text(name))}")
         self._tally.count("requests", 2)
         return tag
 
@@ -625,9 +624,8 @@ class _Reader:
             if chance.random() < 0.5:
                 await self._catalog.metadata(uri)
             if chance.random() < 0.3:
-                uri += (
-                    f"/~cell/{_segment(encode_text(chance.choice((TAG, *self._relation.columns))))}"
-                )
+                column = uris.encode_text(chance.choice((TAG, *self._relation.columns)))
+                uri += f"/~cell/{_segment(column)}"
             if chance.random() < 0.2:
                 await _listed(self._catalog, uri)
             items = (await self._catalog.read(uri)).items

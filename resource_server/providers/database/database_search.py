@@ -45,7 +45,6 @@ from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
 )
-from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Rows
 from resource_server.providers.database.engines.reflection import (
     Column,
@@ -353,7 +352,7 @@ class _NameSearch:
         columns = (await self._database.exposed.get(table)).table.columns
         for number, column in enumerate(columns, 1):
             with suppress(ValueError):  # not Unicode
-                if self._names.rank((*place, encode_text(column.name))) is not None:
+                if self._names.rank((*place, uris.encode_text(column.name))) is not None:
                     lines.append(_line(number, column))
         if lines:
             resource = self._database.documents.definition_resource(table)

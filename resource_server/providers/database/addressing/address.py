@@ -13,9 +13,9 @@
 | `("~query",)` | the collection of queries |
 | `("~query", name)` | the document of a query |
 
-Names that a URI cannot carry, or that begin with `~`, have the typed form of text (`encode_text`):
-a table `~query` is `~t~7Equery`. Key segments stay undecoded, because decoding them needs the
-columns of the table.
+Names that a URI cannot carry, or that begin with `~`, have the typed form of text
+(`uris.encode_text`): a table `~query` is `~t~7Equery`. Key segments stay undecoded, because
+decoding them needs the columns of the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.database.addressing.segments import (
     decode_text,
-    encode_text,
     fits_uri,
 )
 from resource_server.providers.database.engines.reflection import TableName
@@ -193,9 +192,9 @@ def _segments_of(address: Address) -> Path:
         case QueriesAddress():
             return (QUERY,)
         case QueryAddress(name):
-            return (QUERY, encode_text(name))
+            return (QUERY, uris.encode_text(name))
         case SchemaAddress(schema):
-            return (encode_text(schema),)
+            return (uris.encode_text(schema),)
         case TableAddress(table):
             return _table_path(table)
         case DefinitionAddress(table) | PageAddress(table) | SummaryAddress(table):
@@ -203,9 +202,9 @@ def _segments_of(address: Address) -> Path:
         case RowAddress(table, key):
             return (*_table_path(table), *key)
         case CellAddress(table, key, column):
-            return (*_table_path(table), *key, CELL, encode_text(column))
+            return (*_table_path(table), *key, CELL, uris.encode_text(column))
 
 
 def _table_path(table: TableName) -> Path:
-    name = encode_text(table.name)
-    return (name,) if table.schema is None else (encode_text(table.schema), name)
+    name = uris.encode_text(table.name)
+    return (name,) if table.schema is None else (uris.encode_text(table.schema), name)

@@ -28,6 +28,7 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
+from resource_server import uris
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.addressing import segments
 from resource_server.runtime.json_numbers import inexact_json
@@ -87,7 +88,7 @@ class KeyType(Struct, frozen=True, kw_only=True):
 
     def encode(self, value: Any) -> str:
         """Return the canonical segment of a value, of any length: that of its text."""
-        return segments.encode_text(str(value))
+        return uris.encode_text(str(value))
 
     def parse(self, tag: str, body: str) -> object:
         """Return the value of a segment, canonical or not; the tag is empty for plain text."""
@@ -329,7 +330,7 @@ class Texts(KeyType, frozen=True):
     def encode(self, value: Any) -> str:
         """Return the text, typed where a URI needs it."""
         require(isinstance(value, str), "not a text")
-        return segments.encode_text(value)
+        return uris.encode_text(value)
 
     def parse(self, tag: str, body: str) -> object:
         """Read `abc` or `~tabc`."""

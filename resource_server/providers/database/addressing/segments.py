@@ -25,21 +25,7 @@ SHORT = MAX_LENGTH // 12
 """Characters that fit in any case: each may be four bytes, written `%HH`."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9_-]*")
-_SPECIAL = re.compile("[~/\0]")
 _ESCAPE = re.compile(rb"~(?:([0-9A-Fa-f]{2})|)")
-
-
-def encode_text(text: str) -> str:
-    """Return the canonical segment of a text or name: plain if a URI can carry it.
-
-    Raises:
-        ValueError: the text has surrogates that `surrogateescape` does not produce.
-    """
-    plain = uris.is_segment(text) and text[0] != "~"
-    if not plain:
-        return typed_text(text)
-    check_text(text)
-    return text
 
 
 def decode_text(segment: str) -> str:
@@ -64,18 +50,12 @@ def split(segment: str) -> tuple[str, str]:
         ResourceNotFound: the segment cannot occur in a URI.
     """
     try:
-        check_text(segment)
+        uris.check_text(segment)
     except ValueError:
         raise ResourceNotFound from None
     if not uris.is_segment(segment) or segment == "~":
         raise ResourceNotFound
     return ("", segment) if segment[0] != "~" else (segment[1], segment[2:])
-
-
-def typed_text(text: str) -> str:
-    """Return the `~t` form of a text. Raises as `encode_text`."""
-    check_text(text)
-    return "~t" + _SPECIAL.sub(lambda found: f"~{ord(found[0]):02X}", text)
 
 
 def untyped_text(body: str) -> str:
@@ -95,14 +75,6 @@ def untyped_text(body: str) -> str:
 
     data = _ESCAPE.sub(byte, body.encode("utf-8", "surrogateescape"))
     return data.decode("utf-8", "surrogateescape")
-
-
-def check_text(text: str) -> None:
-    """Raise ValueError for surrogates that are not bytes of text that is not UTF-8."""
-    if not text.isascii():
-        data = text.encode("utf-8", "surrogateescape")
-        if data.decode("utf-8", "surrogateescape") != text:
-            raise ValueError("the text contains surrogates that are not bytes")
 
 
 def encode_bytes(data: bytes) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import combinations, islice
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Format, Link, Path, Resource, Truncation
 from resource_server.provider.tools import MediaBlock, TextBlock, ToolResult
@@ -28,7 +29,6 @@ from resource_server.providers.database.addressing.page_cursor import (
     decode_row_count,
     encode_row_count,
 )
-from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Engine, Rows
 from resource_server.providers.database.engines.reflection import Column, ForeignKey, TableName
 from resource_server.providers.database.formats import charts, pages
@@ -626,7 +626,7 @@ async def _only_row(exposed: ExposedTable, segments: Path) -> Rows:
     breaks = combinations(range(1, len(segments)), len(exposed.key) - 1)
     for places in islice(breaks, _MAX_SPELLINGS):
         parts = zip((0, *places), (*places, len(segments)), strict=True)
-        key = tuple([encode_text("/".join(segments[first:last])) for first, last in parts])
+        key = tuple([uris.encode_text("/".join(segments[first:last])) for first, last in parts])
         with suppress(ResourceNotFound):
             found.append(await exposed.row(key))
     if len(found) != 1:

@@ -12,7 +12,6 @@ from resource_server.providers.database.addressing.segments import (
     decode_bytes,
     decode_text,
     encode_bytes,
-    encode_text,
 )
 from tests.cases import for_each
 from tests.providers.database.addressing.spelled import survives, texts
@@ -20,14 +19,14 @@ from tests.providers.database.addressing.spelled import survives, texts
 
 @given(texts)
 def test_a_text_round_trips_through_its_segment(text: str) -> None:
-    segment = encode_text(text)
+    segment = uris.encode_text(text)
     assert decode_text(segment) == text
     survives(segment)
 
 
 @given(texts, texts)
 def test_different_texts_have_different_segments(one: str, other: str) -> None:
-    assert (encode_text(one) == encode_text(other)) is (one == other)
+    assert (uris.encode_text(one) == uris.encode_text(other)) is (one == other)
 
 
 @given(st.binary())
@@ -47,7 +46,7 @@ def test_a_segment_that_is_not_text_is_not_found(segment: str) -> None:
 @for_each("text", ["\ud800", "\udcc3\udca9"])
 def test_text_with_surrogates_that_are_no_bytes_has_no_segment(text: str) -> None:
     with pytest.raises(ValueError, match="surrogates"):
-        encode_text(text)
+        uris.encode_text(text)
     with pytest.raises(ResourceNotFound):
         decode_text(text)
 

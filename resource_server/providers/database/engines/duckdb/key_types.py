@@ -8,7 +8,8 @@ from datetime import UTC, date
 from decimal import Decimal
 from typing import Any, Literal
 
-from resource_server.providers.database.addressing import key_types, segments
+from resource_server import uris
+from resource_server.providers.database.addressing import key_types
 from resource_server.providers.database.addressing.key_types import (
     NUMERIC,
     Binary,
@@ -46,7 +47,7 @@ class _DatesAndTimes(KeyType, frozen=True):
 
     def encode(self, value: Any) -> str:
         if isinstance(value, str):
-            return segments.typed_text(value)
+            return uris.typed_text(value)
         if self.kind == "date":
             return str(value.isoformat())
         return key_types.datetime_text(value)
@@ -98,7 +99,7 @@ class _Clocks(Written, frozen=True):
 
     def encode(self, value: Any) -> str:
         text = value if isinstance(value, str) else value.isoformat()
-        return segments.encode_text(text)
+        return uris.encode_text(text)
 
     def parse(self, tag: str, body: str) -> object:
         text = str(super().parse(tag, body))

@@ -9,7 +9,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from resource_server.providers.database.addressing import key_types, segments
+from resource_server import uris
+from resource_server.providers.database.addressing import key_types
 from resource_server.providers.database.addressing.key_types import (
     NUMERIC,
     Binary,
@@ -206,7 +207,7 @@ class _Dates(KeyType, frozen=True):
 
     def encode(self, value: Any) -> str:
         if isinstance(value, str):
-            return segments.typed_text(self._zero(value))
+            return uris.typed_text(self._zero(value))
         if isinstance(value, datetime) is not self.has_time or not isinstance(value, date):
             raise ValueError("not a date of this column")
         return value.isoformat()

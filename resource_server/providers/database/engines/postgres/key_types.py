@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 
+from resource_server import uris
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import (
     NUMERIC,
@@ -60,7 +61,7 @@ class _Char(KeyType, frozen=True):
     """The type written "char", with quotes: one byte, shown as text."""
 
     def encode(self, value: Any) -> str:
-        return segments.encode_text(key_types.char_text(value))
+        return uris.encode_text(key_types.char_text(value))
 
     def parse(self, tag: str, body: str) -> object:
         if tag == "b":
@@ -101,7 +102,7 @@ class _Temporal(KeyType, frozen=True):
             case str() if self._is_time(value):
                 return value
             case str():
-                return segments.typed_text(value)
+                return uris.typed_text(value)
             case _:
                 return str(value.isoformat())
 
@@ -156,7 +157,7 @@ class _Intervals(KeyType, frozen=True):
 
     def encode(self, value: Any) -> str:
         self.order(value)
-        return segments.encode_text(value)
+        return uris.encode_text(value)
 
     def parse(self, tag: str, body: str) -> object:
         text = key_types.parse_text(tag, body)

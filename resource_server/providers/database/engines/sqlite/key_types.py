@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from resource_server import uris
 from resource_server.providers.database.addressing import key_types, segments
 from resource_server.providers.database.addressing.key_types import KeyType, Order
 from resource_server.providers.database.engines.contract import RawText
@@ -48,9 +49,9 @@ class StoredValues(KeyType, frozen=True):
                 plain = self.kind in ("real", "numeric") and math.isfinite(value)
                 return repr(value) if plain else f"~r{value!r}"
             case str() if self.kind in _TEXTUAL:
-                return segments.encode_text(value)
+                return uris.encode_text(value)
             case str():
-                return value if self._is_canonical(value) else segments.typed_text(value)
+                return value if self._is_canonical(value) else uris.typed_text(value)
             case bytes():
                 return segments.encode_bytes(value)
             case _:
