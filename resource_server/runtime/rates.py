@@ -34,6 +34,10 @@ class RateLimiter:
         now = time.monotonic()
         self._remember(caller, max(self._full_at.get(caller, now), now) + requests / self._rate)
 
+    def learn(self, caller: str | None, wait_s: float) -> None:
+        """Take over from others in how many seconds a caller's bucket is full again."""
+        self._remember(caller, time.monotonic() + wait_s)
+
     def _remember(self, caller: str | None, full_at: float) -> None:
         self._full_at[caller] = full_at
         self._full_at.move_to_end(caller)

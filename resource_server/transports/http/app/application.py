@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from resource_server.access import EVERYBODY, Caller
-from resource_server.manifest.http import Http
+from resource_server.manifest.http import Http, HttpLimits
 from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.server import Server
@@ -97,7 +97,7 @@ class Application:
         allowlist = HostAllowlist((*hosts, *options.allowed_hosts), options.allowed_origins)
         # Most requests have the same headers; refusals are not remembered.
         self._allow = lru_cache(maxsize=256)(allowlist.check)
-        self._rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
+        self._rates = rate_limiter(limits, store, "requests")
         self._bodies = Bodies(limits.body)
         self._streams = streams = StreamLimiter(limits.streams)
         self._sessions = Sessions(
@@ -265,6 +265,18 @@ async def _lifespan(receive: AsgiReceive, send: AsgiSend) -> None:
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
+
+
+def rate_limiter(limits: HttpLimits, store: FleetStore | None, name: str) -> RateLimiter | None:
+    """Return the limiter of these limits, shared if there is a store; None without a limit."""
+    if limits.rate is None:
+        return None
+    if store is None:
+        return RateLimiter(limits.rate, limits.burst)
+    # Imported here: most servers are alone.
+    from resource_server.transports.http.fleet.shared_rates import SharedRateLimiter
+
+    return SharedRateLimiter(limits.rate, limits.burst, store, name)
 
 
 class HostAllowlist:

@@ -330,6 +330,8 @@ class SharedSessions:
 
     async def _compare(self) -> None:
         while True:
+            with suppress(StoreUnavailable):
+                await self.store.beat()
             await asyncio.sleep(self.timing.fleet_sync_s)
             self._sync_all()
 

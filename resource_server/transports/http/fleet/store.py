@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -32,6 +33,9 @@ _MAX_REFUSALS = 20
 _MAX_URIS = 100_000
 """Maximum subscriptions of a session: the limit of one connection."""
 _MAX_DIGITS = 16
+_MAX_REPLICAS = 1000
+_MAX_SKEW_S = 60.0
+"""Maximum difference of two servers' clocks."""
 _LEVELS: Mapping[str, LoggingLevel] = {level: level for level in get_args(LoggingLevel)}
 
 T = TypeVar("T")
@@ -61,6 +65,17 @@ class SharedState(msgspec.Struct, frozen=True):
     level: LoggingLevel | None
 
 
+_FILL = """
+local clock = redis.call('TIME')
+local now = clock[1] + clock[2] / 1000000
+local full = tonumber(redis.call('GET', KEYS[1]) or now) or now
+if full < now or full > now + ARGV[2] then full = now end
+full = full + ARGV[1]
+redis.call('SET', KEYS[1], string.format('%.6f', full), 'PX', math.ceil((full - now) * 1000) + 1)
+return string.format('%.6f', full - now)
+"""
+"""The generic cell rate algorithm: keeps when a bucket is full again, and returns what is left."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_delivery = msgspec.msgpack.Decoder(Delivery).decode
 _decode_response = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
@@ -81,6 +96,9 @@ class FleetStore:
         from redis.exceptions import RedisError, ResponseError
 
         self.replica = secrets.token_hex(6)
+        self._beats_at = float("-inf")
+        self.replicas = 1
+        """How many servers the fleet had, when the store was last asked."""
         self.is_up = True
         """Whether the last call was answered."""
         self._timing = timing
@@ -103,6 +121,8 @@ class FleetStore:
             socket_connect_timeout=timing.fleet_call_s,
             client_name="resource-server",
         )
+        self._rates_key = key.derived("fleet rates")
+        self._fill: Any = self._redis.register_script(_FILL)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -229,6 +249,50 @@ class FleetStore:
         await self._change(
             session, lambda pipe, key: pipe.hset(f"{key}:told", mapping=encoded), tell=False
         )
+
+    # -- rates
+
+    async def count(self, caller: str, used_s: float, max_s: float) -> float:
+        """Count requests of a caller, as the seconds in which its bucket takes as many.
+
+        Returns in how many seconds the bucket is full again, by the clock of the store; a bucket
+        that takes longer than `max_s` was not filled here, and is forgotten.
+
+        Raises:
+            StoreUnavailable: they are not counted.
+        """
+        name = blake2b(caller.encode(), key=self._rates_key, digest_size=16).hexdigest()
+        key = f"{self._prefix}rate:{name}"
+
+        async def ask() -> float:
+            left_s = float(await self._fill(keys=[key], args=[used_s, max_s]))
+            return min(max(left_s, 0.0), max_s)
+
+        return await self._call(ask)
+
+    async def beat(self) -> None:
+        """Tell the others that this server runs, and learn how many do, if it is time for that.
+
+        Raises:
+            StoreUnavailable: it is not known.
+        """
+        if time.monotonic() < self._beats_at:
+            return
+        self._beats_at = time.monotonic() + self._timing.fleet_sync_s
+        key, now = f"{self._prefix}replicas", time.time()
+        # Clocks differ: others are forgotten late rather than early.
+        lasting_s = 3 * self._timing.fleet_sync_s + _MAX_SKEW_S
+
+        async def ask() -> int:
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.zadd(key, {self.replica: now})
+            pipe.zremrangebyscore(key, "-inf", now - lasting_s)
+            pipe.expire(key, int(lasting_s) + 1)
+            pipe.zcard(key)
+            *_, count = await pipe.execute()
+            return int(count)
+
+        self.replicas = min(max(await self._call(ask), 1), _MAX_REPLICAS)
 
     # -- between servers
 

@@ -107,8 +107,8 @@ class OperatorEndpoints:
         ]
         sessions, streams = len(self._sessions), len(self._streams)
         fleet = self._sessions.fleet
-        is_up = None if fleet is None else fleet.store.is_up
-        source = MetricsSource(self.requests, sessions, streams, mounts, is_up, indexes)
+        health = None if fleet is None else (fleet.store.is_up, fleet.store.replicas)
+        source = MetricsSource(self.requests, sessions, streams, mounts, health, indexes)
         data, media_type = encode_metrics(source, request.header(b"accept") or "")
         await request.exchange.respond(200, data, media_type=media_type.encode())
 

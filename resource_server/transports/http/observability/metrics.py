@@ -91,8 +91,8 @@ class MetricsSource(NamedTuple):
     streams: int
     mounts: Sequence[Mount]
     """The mounts visible to the caller."""
-    fleet_is_up: bool | None
-    """Whether the store of the fleet answers; None without one."""
+    fleet: tuple[bool, int] | None
+    """Whether the store of the fleet answers, and the number of its servers; None without one."""
     indexes: Sequence[IndexState]
     """The search indexes of mounts in which the caller sees everything: they count documents."""
 
@@ -144,9 +144,12 @@ class _Collector:
         yield core.GaugeMetricFamily(
             f"{_PREFIX}_streams", "Clients that wait to be told of changes.", streams
         )
-        if self._source.fleet_is_up is not None:
+        if self._source.fleet is not None:
+            is_up, servers = self._source.fleet
             text = "Whether the store of the fleet answers."
-            yield core.GaugeMetricFamily(f"{_PREFIX}_fleet_up", text, int(self._source.fleet_is_up))
+            yield core.GaugeMetricFamily(f"{_PREFIX}_fleet_up", text, int(is_up))
+            text = "Servers of the fleet, as the store last told."
+            yield core.GaugeMetricFamily(f"{_PREFIX}_fleet_servers", text, servers)
         yield from self._mounts()
         yield from self._conversions()
         yield from self._search_indexes()

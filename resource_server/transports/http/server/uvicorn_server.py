@@ -21,10 +21,9 @@ from resource_server.errors import Interrupted
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.runtime import extras
-from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.server_key import ServerKey, process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from resource_server.transports.http.app.application import PATH, Application
+from resource_server.transports.http.app.application import PATH, Application, rate_limiter
 from resource_server.transports.http.app.request import RequestObserver, public_prefix
 from resource_server.transports.http.auth.authenticator import Authenticator
 from resource_server.transports.http.auth.page_sign_in import page_sign_in
@@ -187,6 +186,7 @@ def application_of(
     observers: list[RequestObserver] = [AccessLog(server)] if logs_access else []
     if (tracing := tracing_of(server)) is not None:
         observers.append(tracing)
+    store = _store(server, options, timing)
     resource = authenticator = sign_in = None
     if options.auth:
         resource = ProtectedResource(
@@ -195,8 +195,7 @@ def application_of(
             options.auth.scopes,
             mount_scopes=lambda: server.catalog.visibility.scopes,
         )
-        limits = options.limits
-        rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
+        rates = rate_limiter(options.limits, store, "refusals")
         authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
         sign_in = page_sign_in(
             options,
@@ -218,7 +217,7 @@ def application_of(
         sign_in=sign_in,
         is_loopback=address.is_loopback,
         observers=observers,
-        store=_store(server, options, timing),
+        store=store,
         timing=timing,
     )
 
