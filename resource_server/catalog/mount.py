@@ -42,6 +42,7 @@ _RETRY_MARGIN_S = 0.01
 """Added to a wait for the next attempt: a timer may fire a moment early."""
 
 _NO_SCOPES = frozenset[str]()
+_NOT_STARTED = "not started"
 
 
 class CatalogEntry(msgspec.Struct, eq=False, gc=False):
@@ -108,7 +109,7 @@ class Mount:
             logger.warning("mount %s: the provider's ability is not used: %s", name, each)
         self._key = key or process_key()
         self.provider.mounted(self.uri, self._key)
-        self.problem: str | None = "not started"
+        self.problem: str | None = _NOT_STARTED
         """Why the mount cannot serve now; None while it serves."""
         self._failure: MountUnavailable | None = None
         """The reason why the last attempt to start failed, if the provider gave one."""
@@ -158,6 +159,12 @@ class Mount:
     def is_serving(self) -> bool:
         """Whether the provider has started and is not closed."""
         return self.problem is None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether requests succeed; a narrowed mount starts with the first, as its origin did."""
+        state = self.origin.problem if self.problem is _NOT_STARTED else self.problem
+        return state is None
 
     # -- lifetime
 

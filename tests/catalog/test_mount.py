@@ -145,6 +145,24 @@ def test_an_ability_without_one_of_its_methods_is_logged_once(
     ]
 
 
+async def test_a_narrowed_mount_that_nobody_has_asked_is_as_available_as_its_origin() -> None:
+    class Restricted(Lived):
+        restrictions: Mapping[str, frozenset[str]] = {"some": frozenset({"read"})}
+
+        def narrowed(self, scopes: frozenset[str]) -> Provider:
+            return Lived(entering=[MountUnavailable("gone")])
+
+    mount = mounted(Restricted())
+    narrowed = mount.narrowed(frozenset())
+    assert narrowed is not None
+    assert not narrowed.is_available
+    await mount.start()
+    assert narrowed.is_available
+    with pytest.raises(ResourceBusy):
+        await narrowed.start()
+    assert not narrowed.is_available
+
+
 # -- failing to start
 
 

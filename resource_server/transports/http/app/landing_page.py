@@ -160,7 +160,7 @@ def endpoint_url(request: HttpRequest, public: str | None) -> str:
 
 
 def _health(mounts: Sequence[Mount]) -> str:
-    down = sum(mount.problem is not None for mount in mounts)
+    down = sum(not mount.is_available for mount in mounts)
     if not mounts:
         return "The server is up."
     if down:
@@ -176,7 +176,7 @@ def _mounts(mounts: Sequence[Mount] | None) -> Iterator[str]:
     yield "<h2>Mounts</h2>\n<ul>\n"
     for mount in mounts[:MAX_MOUNTS]:
         yield f"<li><strong><bdi>{_text(mount.title or mount.name)}</bdi></strong>"
-        yield " (unavailable)" if mount.problem is not None else ""
+        yield "" if mount.is_available else " (unavailable)"
         yield f"<br><code>{_text(mount.base)}</code>"
         yield f"<br><bdi>{_text(mount.description)}</bdi>" if mount.description else ""
         yield "</li>\n"
