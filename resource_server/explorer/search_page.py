@@ -57,7 +57,7 @@ def _matches(found: Mapping[str, Any]) -> Iterator[FoundResource]:
     base = found.get("base", "")
     for each in found.get("files", ()):
         entry: Mapping[str, Any] = {"path": each} if isinstance(each, str) else each
-        lines = [(number, text) for number, text in entry.get("lines", ())]
+        lines = [(number, text) for number, text, *_ in entry.get("lines", ())]
         more = max(entry.get("matches", 0) - len(lines), 0)
         path: str = entry["path"]
         # What is not below the base has its URI; no path has an empty segment.

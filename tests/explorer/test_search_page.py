@@ -11,6 +11,11 @@ def test_a_search_shows_matches_with_their_lines_and_links(program: Program) -> 
     assert any(each.endswith("main.py#L2") for each in Elements(page).links())
 
 
+def test_a_search_shows_the_lines_around_as_well(program: Program) -> None:
+    page = text_of(fetched(program, "/explore/search?query=boil&context=1"))
+    assert "1 # A comment 2 def boil(litres): 3 return '<b>'" in page
+
+
 def test_a_search_can_be_below_a_resource(program: Program) -> None:
     page = fetched(program, "/explore/search?query=boil&uri=file%3A%2F%2F%2Fproject%2Fdocs")
     assert "0 matches" in text_of(page)
