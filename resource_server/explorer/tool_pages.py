@@ -182,12 +182,16 @@ async def _prompt_fields(
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return "select"
+    kind = schema.get("type", "")
+    if isinstance(kind, list):
+        # Integers beyond what JSON has exactly are given as text.
+        return "text" if "string" in kind else "json"
     return {
         "string": "text",
         "integer": "number",
         "number": "number",
         "boolean": "checkbox",
-    }.get(schema.get("type", ""), "json")
+    }.get(kind, "json")
 
 
 def form_arguments(fields: Sequence[FormField]) -> dict[str, Any]:

@@ -40,6 +40,9 @@ databases:
         title: Customers of a country
         sql: select name from customers where country = :country order by name
         parameters: {country: {max_length: 2}}
+      dearer:
+        sql: select id from orders where total > :least order by id
+        parameters: {least: {type: integer}}
 """
 SQL = """
 create table customers (id integer primary key, name text, email text, country text);

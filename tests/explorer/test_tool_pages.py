@@ -29,8 +29,14 @@ def test_all_tools_are_named_with_their_descriptions(program: Program) -> None:
         "search_resources",
         "query_table",
         "of_country",
+        "dearer",
     ):
         assert name in text
+
+
+def test_an_argument_of_several_types_is_written_as_text(program: Program) -> None:
+    assert "dearer" in text_of(fetched(program, "/explore/tools/dearer"))
+    assert "120" in text_of(called(program, "dearer", least="59"))
 
 
 def test_a_form_has_a_field_for_each_argument(program: Program) -> None:
