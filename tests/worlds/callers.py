@@ -13,8 +13,10 @@ from typing import Any, NamedTuple, Protocol
 from hypothesis import strategies as st
 
 from resource_server.access import Caller, acting
+from resource_server.explorer.application import Explorer
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
+from tests.worlds.pages import Opening, PageStream
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -49,10 +51,11 @@ callers = st.builds(CallerKind, st.sampled_from((*HANDSHAKE, MODERN)), st.boolea
 
 
 class Exchange(NamedTuple):
-    """A request and the bytes of its response."""
+    """A request, or a page that was opened, and the bytes of the response."""
 
     request: str
     response: bytes
+    is_page: bool = False
 
 
 class Asker(Protocol):
@@ -66,6 +69,10 @@ class Asker(Protocol):
         """Send a request, record the exchange and return the decoded response."""
         ...
 
+    async def open(self, opening: Opening) -> None:
+        """Open a page of the explorer and record the exchange."""
+        ...
+
 
 class Client:
     """A client in the server's process, which sends one request at a time."""
@@ -75,6 +82,7 @@ class Client:
         self.exchanges: list[Exchange] = []
         self.notifications: list[bytes] = []
         """What was pushed outside of any exchange."""
+        self._explorer = Explorer(server)
         self._connection = ClientConnection(server, push=self.notifications.append)
         self._ids = itertools.count(1)
 
@@ -96,6 +104,15 @@ class Client:
         self.exchanges.append(Exchange(json.dumps(message), response))
         return json.loads(response)
 
+    async def open(self, opening: Opening) -> None:
+        """Open a page of the explorer and record the exchange."""
+        response = await self.watch(opening).answer(is_live=opening.is_live)
+        self.exchanges.append(Exchange(str(opening), response, is_page=True))
+
+    def watch(self, opening: Opening) -> PageStream:
+        """Open a page of the explorer, which is not waited for."""
+        return PageStream(self._explorer, self.kind.caller, opening)
+
     def listen(self, uris: list[str]) -> None:
         """Follow the list and these resources, in 2026-07-28."""
         wanted = {"resourcesListChanged": True, "resourceSubscriptions": uris}
@@ -104,6 +121,7 @@ class Client:
 
     async def close(self) -> None:
         """End the connection."""
+        self._explorer.close()
         await self._connection.close()
 
     def _request(self, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,15 +10,18 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import uvicorn
 
+from resource_server.explorer.addresses import ROOT
 from resource_server.manifest.http import Auth, Http, StaticToken
 from resource_server.protocol.server import Server
 from resource_server.transports.http.server.uvicorn_server import Address, application_of
 from tests.worlds.callers import CLIENT, ENVELOPE, GUEST_SCOPES, CallerKind, Exchange
 from tests.worlds.manifests import PATIENT
+from tests.worlds.pages import FORM, ORIGIN, Opening, told
 
 TOKEN = "token-of-the-guest"  # noqa: S105  # of no server but these
 _AUTH = Auth(
@@ -39,9 +42,15 @@ class HttpClient:
         self._http = http
         self._ids = itertools.count(1)
         self._session: dict[str, str] = {}
+        self._cookie = ""
 
     async def begin(self) -> None:
-        """Shake hands, or discover the server."""
+        """Sign in to the explorer, and shake hands or discover the server."""
+        # The cookie is of the host by which the server is known.
+        signed_in = await self._http.send(
+            self._page_request(Opening(f"{ROOT}sign-in", urlencode({"token": TOKEN})))
+        )
+        self._cookie = signed_in.headers["set-cookie"].partition(";")[0]
         if self.kind.is_modern:
             await self.ask("server/discover")
             return
@@ -65,6 +74,34 @@ class HttpClient:
         told = "\n".join((str(response.status_code), *headers, ""))
         self.exchanges.append(Exchange(json.dumps(message), told.encode() + body))
         return json.loads(body)
+
+    async def open(self, opening: Opening) -> None:
+        """Open a page of the explorer and record the exchange."""
+        response = await self._http.send(self._page_request(opening), stream=True)
+        body = b""
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if response.headers["content-type"].startswith("text/event-stream"):
+                break
+        await response.aclose()
+        answer = told(response.status_code, response.headers, body)
+        self.exchanges.append(Exchange(str(opening), answer, is_page=True))
+
+    def _page_request(self, opening: Opening) -> httpx2.Request:
+        return self._http.build_request(
+            "GET" if opening.form is None else "POST",
+            self._url,
+            content=opening.form,
+            headers={
+                "host": ORIGIN.partition("//")[2],
+                "content-type": FORM,
+                "cookie": self._cookie,
+                "sec-fetch-site": "same-origin",
+                "accept": "text/html",
+            },
+            # The path of a URL would be normalized.
+            extensions={"target": opening.target.encode()},
+        )
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         headers = {
@@ -102,7 +139,7 @@ async def http_client_of(server: Server, kind: CallerKind) -> AsyncGenerator[Htt
         listening.listen()
         address = Address(*listening.getsockname())
         application = application_of(
-            server, Http(auth=_AUTH, url=address.url), address, timing=PATIENT
+            server, Http(auth=_AUTH, url=f"{ORIGIN}/mcp"), address, timing=PATIENT
         )
         config = uvicorn.Config(application, log_config=None, lifespan="off", ws="none")
         runner = uvicorn.Server(config)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.worlds.callers import CallerKind
-from tests.worlds.folders import File, FolderTwins, HiddenNode, Link
+from tests.worlds.folders import Directory, File, FolderTwins, HiddenNode, Link
 from tests.worlds.twin_databases import ENGINES, DatabaseTwins
 from tests.worlds.twins import Twins
 
@@ -105,5 +105,18 @@ KEPT: tuple[Twins, ...] = (
         CallerKind("2025-11-25"),
         {},
         listens=True,
+    ),
+    # The start page of a fresh server called a mount with a hidden directory unavailable.
+    Twins(
+        FolderTwins(
+            (File("a.txt"),),
+            (HiddenNode(Directory("docs/hr"), None),),
+            {"directories": {"docs/hr": {"access": {"scopes": ["hr:read"]}}}},
+            access=True,
+        ),
+        None,
+        CallerKind("2025-11-25", has_token=True),
+        {},
+        restarts=True,
     ),
 )

@@ -4,7 +4,9 @@ A case has two worlds that differ only in hidden parts: the first is turned into
 what is visible stays the very same files, rows and tables. Servers of both are sent the same
 requests, each chosen by the responses before it, and answer with the same bytes. A server that runs
 while the worlds change sends no notification, and answers like the others afterwards. Either world
-may be searched with an index, which was begun while less was hidden.
+may be searched with an index, which was begun while less was hidden. Every request is followed by
+the explorer's pages about it, opened by a browser of the same caller, who is no operator: their
+statuses, headers and bodies are compared, too, all but `Date`.
 
 Allowed to differ, as docs/security.md tells:
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -33,6 +36,7 @@ from hypothesis import strategies as st
 
 from resource_server.catalog.mount import Mount
 from resource_server.cli import server_builder
+from resource_server.explorer.addresses import LIVE, page_address
 from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
 from tests.providers.database.owners import Owner
@@ -43,6 +47,7 @@ from tests.worlds.callers import CallerKind, Client, callers, client_of
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_callers import http_client_of
 from tests.worlds.kept_twins import KEPT
+from tests.worlds.pages import Opening
 from tests.worlds.requests import Conversation, Step, steps
 from tests.worlds.sabotages import SABOTAGES
 from tests.worlds.twin_databases import NoServerError
@@ -66,8 +71,8 @@ class _World:
     async def served(self, *, indexed: bool) -> AsyncGenerator[Server]:
         """Serve it as it is, once there is an index."""
         async with manifests.build(self._manifest(indexed=indexed), manifests.PATIENT) as server:
+            await server.catalog.start()  # as `serve` does: no caller may see the whole folder
             if indexed:
-                await server.catalog.start()  # as `serve` does: no caller may see the whole folder
                 await until(lambda: all(map(_is_searchable, server.catalog.mounts)))
             yield server
 
@@ -171,13 +176,24 @@ async def _compare(case: Twins, world: _World, tally: Tally) -> None:
 async def _keep_silent(case: Twins, world: _World, server: Server, first: Conversation) -> None:
     """Change the worlds while a client listens."""
     async with client_of(server, case.caller) as client:
-        await _subscribe(client, [*first.known.seen, *case.guesses])
-        await steady(lambda: len(client.notifications), _QUIET_S)
-        before = len(client.notifications)
+        targets = [*first.known.seen, *case.guesses]
+        await _subscribe(client, targets)
+        live = [client.watch(Opening(f"{LIVE}{page_address(uri)}")) for uri in targets]
+        for page in live:
+            await page.begin()
+
+        def told() -> Sequence[bytes]:
+            return [*client.notifications, *(event for page in live for event in page.events)]
+
+        await steady(lambda: len(told()), _QUIET_S)
+        before = Counter(told())
         await world.change()
         await quiet_for(_QUIET_S)
-        if told := client.notifications[before:]:
-            raise Violation(f"a change of hidden things is told: {told}")
+        more = Counter(told()) - before
+        for page in live:
+            await page.close()
+        if more:
+            raise Violation(f"a change of hidden things is told: {list(more)}")
 
 
 def _is_searchable(mount: Mount) -> bool:
@@ -214,7 +230,9 @@ def _assert_same(one: Conversation, other: Conversation, tally: Tally) -> None:
                 f"{_around(before.response, after.response)}\n"
                 f"{_around(after.response, before.response)}"
             )
-    tally.count("requests", len(one.client.exchanges))
+    pages = sum(each.is_page for each in one.client.exchanges)
+    tally.count("requests", len(one.client.exchanges) - pages)
+    tally.count("pages", pages)
 
 
 def _around(response: bytes, other: bytes) -> str:
@@ -280,8 +298,8 @@ def _searching(case: Twins) -> Twins:
 _OF_A_FOLDER = cases(("folder",))
 _OF_SQLITE = cases(("sqlite",))
 _SABOTAGED: Mapping[str, st.SearchStrategy[Twins]] = {
-    **dict.fromkeys(("dots", "guessed uri", "event"), _OF_A_FOLDER),
-    "scope of search": _OF_A_FOLDER.map(_searching),
+    **dict.fromkeys(("dots", "guessed uri", "event", "operators"), _OF_A_FOLDER),
+    **dict.fromkeys(("scope of search", "scope of pages"), _OF_A_FOLDER.map(_searching)),
     **dict.fromkeys(("scope of index", "rules of index"), _OF_A_FOLDER.map(_searched_by_index)),
     **dict.fromkeys(
         ("where of completion", "where of count", "hidden column", "mask", "mask in SQL"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.spellings import HOST_SPELLINGS, host_spellings
 from tests.worlds.callers import Asker
+from tests.worlds.pages import Opened, openings
 
 MAX_PAGES = 30
 """Pages of one listing or search that are followed."""
@@ -197,7 +198,7 @@ class Known:
                 self.prompts[found["name"]] = found
             if isinstance(cursor := found.get("nextCursor"), str):
                 self.cursors.append(cursor)
-            if "base" in found and "items" in found:
+            if isinstance(found.get("base"), str) and "items" in found:
                 for item in found["items"]:
                     path = item if isinstance(item, str) else item[0]
                     self.see(f"{found['base']}{path}".rstrip("/"))
@@ -236,11 +237,15 @@ class Conversation:
         self.client = client
         self._values = values
         self._given = given
+        self._opened = Opened()
         self.known = Known(guesses, words)
 
     async def _ask(self, method: str, **params: Any) -> dict[str, Any]:
         response = await self.client.ask(method, params)
         self.known.learn(response)
+        for opening in openings(method, params):
+            if self._opened.add(opening):
+                await self.client.open(opening)
         return response
 
     async def _call(self, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -13,6 +13,9 @@ import pytest
 
 from resource_server.access import EVERYBODY, acting
 from resource_server.catalog.catalog import Catalog
+from resource_server.explorer import application
+from resource_server.explorer.hidden_page import show_hidden
+from resource_server.explorer.page import Page
 from resource_server.provider import Change
 from resource_server.providers.database.engines.reflection import Table
 from resource_server.providers.database.engines.sqlite import policy_connection
@@ -57,6 +60,14 @@ async def _unscoped(self: Catalog, query: str, **options: Any) -> Any:
     with acting(EVERYBODY):
         everything = asyncio.ensure_future(_search(self, query, **options))
     return await settle(everything)
+
+
+def _acting_as_everybody(_: object) -> AbstractContextManager[None]:
+    return acting(EVERYBODY)
+
+
+async def _shown_to_all(page: Page) -> Any:
+    return await show_hidden(page._replace(visit=page.visit._replace(is_operator=True)))
 
 
 def _telling(self: Policy, table: Table) -> TableView:
@@ -137,6 +148,9 @@ SABOTAGES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "event": lambda: _patched(file_watcher, "DirectoryScanner", _TellsEverything),
     # Search looks into the mounts of every caller.
     "scope of search": lambda: _patched(Catalog, "search", _unscoped),
+    # Pages show what any caller sees, or tell every caller what is hidden, as nothing else does.
+    "scope of pages": lambda: _patched(application, "acting", _acting_as_everybody),
+    "operators": lambda: _patched(application, "show_hidden", _shown_to_all),
     # The index walks the whole folder for every caller, or with the ignore files of before.
     "scope of index": lambda: _patched(known_walk, "KnownWalk", _WalksEverything),
     "rules of index": _with_former_rules,
