@@ -37,6 +37,8 @@ OPERATORS = {
 
 _CELLS, _SCHEMA, _SUMMARY = "~cell", "~schema", "~summary"
 _WHERE = "where."
+_FIRST: Mapping[str, str | None] = {"after": None, "until": None}
+"""Changes of a URI's parameters that lead to the first page."""
 _CELL = 200
 """Characters of a value, at most; the page of the row has the whole."""
 _MAX_FIELDS = 200_000
@@ -167,7 +169,8 @@ async def show_table(
         facets=facets,
         count=_count(table, query),
         next_uri=_next(uri, data),
-        first_uri=with_parameters(uri, {"after": None}) if "after" in query else None,
+        previous_uri=_previous(uri, query, data) if is_rows else None,
+        first_uri=with_parameters(uri, _FIRST) if query.keys() & _FIRST else None,
         exports=_exports(content),
         chart=content.format("svg"),
         operators=OPERATORS,
@@ -280,7 +283,7 @@ def _sorting(uri: str, query: Mapping[str, str], name: str) -> tuple[str, str]:
     now = query.get("sort", "")
     order = "ascending" if now == name else "descending" if now == f"-{name}" else ""
     then = f"-{name}" if order == "ascending" else None if order else name
-    return order, with_parameters(uri, {"sort": then, "after": None})
+    return order, with_parameters(uri, {"sort": then, **_FIRST})
 
 
 def _is_listed(name: str) -> bool:
@@ -296,7 +299,7 @@ def with_filter(uri: str, column: str, operator: str, value: str) -> str:
     """
     parameter = f"{_WHERE}{column}" if operator == "eq" else f"{_WHERE}{column}.{operator}"
     value = "true" if operator == "null" and not value else value
-    return with_parameters(uri, {parameter: value, "after": None})
+    return with_parameters(uri, {parameter: value, **_FIRST})
 
 
 def _filters(uri: str, query: Mapping[str, str]) -> Iterator[AppliedFilter]:
@@ -305,7 +308,7 @@ def _filters(uri: str, query: Mapping[str, str]) -> Iterator[AppliedFilter]:
             column, dot, operator = parameter.removeprefix(_WHERE).rpartition(".")
             if not dot or operator not in OPERATORS:
                 column, operator = parameter.removeprefix(_WHERE), "eq"
-            without = with_parameters(uri, {parameter: None, "after": None})
+            without = with_parameters(uri, {parameter: None, **_FIRST})
             yield AppliedFilter(column, OPERATORS[operator], value, without)
 
 
@@ -363,7 +366,7 @@ def _facet_value(
     if value is None:
         parameter, wanted = f"{parameter}.null", "true"
     is_chosen = query.get(parameter) == wanted
-    link = with_parameters(uri, {"after": None, parameter: None if is_chosen else wanted})
+    link = with_parameters(uri, {**_FIRST, parameter: None if is_chosen else wanted})
     return "null" if value is None else value, rows, link, is_chosen
 
 
@@ -540,7 +543,17 @@ def _next(uri: str, data: Mapping[str, Any]) -> str | None:
     if following is None:
         return None
     after = uris.parse(following).query.get("after")
-    return None if after is None else with_parameters(uri, {"after": after})
+    return None if after is None else with_parameters(uri, {"after": after, "until": None})
+
+
+def _previous(uri: str, query: Mapping[str, str], data: Mapping[str, Any]) -> str | None:
+    """Return the URI of the page before: it ends with the row that this one follows."""
+    until = query.get("after")
+    if until is None:
+        if "previous" not in data:
+            return None
+        until = uris.parse(data["previous"]).query["until"]
+    return with_parameters(uri, {"after": None, "until": until})
 
 
 def _exports(content: DocumentContent) -> Sequence[tuple[str, str]]:

@@ -72,6 +72,29 @@ def test_a_filter_is_put_together_by_a_form_and_removed_by_a_link(program: Progr
     assert ids(fetched(program, removal or ""))[:2] == [1, 2]
 
 
+def test_pages_lead_both_ways(program: Program) -> None:
+    def to(page: Answer, rel: str) -> Answer | None:
+        links = [each["href"] for each in Elements(page).named("a") if each.get("rel") == rel]
+        return fetched(program, links[0] or "") if links else None
+
+    for uri in (f"{ORDERS}?limit=50", f"{ORDERS}?sort=-total&limit=50&where.status.ne=open"):
+        last = opened(program, uri)
+        assert to(last, "prev") is None
+        there = [ids(last)]
+        while (page := to(last, "next")) is not None:
+            last = page
+            there.append(ids(page))
+        assert len(there) > 1
+        page = to(last, "prev")
+        back: list[list[int]] = []
+        while page is not None:
+            back.insert(0, ids(page))
+            assert to(page, "next") is not None
+            assert to(page, "first") is not None
+            page = to(page, "prev")
+        assert back == there[:-1]
+
+
 def test_a_facet_counts_values_and_filters_by_one(program: Program) -> None:
     page = opened(program, ORDERS)
     assert "status open 40 paid 40 sent 40" in text_of(page)

@@ -45,6 +45,7 @@ SUFFIXES = (
     "?columns=id,secret",
     "?columns=secret",
     "?after=x",
+    "/~rows?until=x",
     "?count",
     "?sort=-id&limit=1",
     "?sort=secret",

@@ -243,6 +243,7 @@ class _Page(NamedTuple):
     rows: list[dict[str, Any]]
     more: bool
     next: str | None
+    previous: str | None = None
 
 
 class _Reader:
@@ -308,14 +309,33 @@ class _Reader:
     async def _check_pages(self, limit: int, truth: Counter[int]) -> list[int]:
         """Return the tags in the order of the pages."""
         found: list[int] = []
+        last = 0
         async for page in self._pages(self._first_page(limit), limit):
             found += page
+            last = len(page)
         if self._is_cut:
             self._check_cut(Counter(found), truth)
         elif Counter(found) != truth:
             raise Violation(f"pages of {limit} return {found}, the engine {_sorted(truth)}")
+        elif len(found) > last and self._visit.format != "csv":
+            await self._check_way_back(limit, found[: len(found) - last])
         self._tally.count("rows in pages", len(found))
         return found
+
+    async def _check_way_back(self, limit: int, expected: list[int]) -> None:
+        """Go back from the last page, whose cursor was the last one."""
+        found: list[int] = []
+        first = uris.parse(self._first_page(limit)).query
+        query = {**first, "until": self._cursors[-1]}
+        uri: str | None = uris.with_query(f"{self._uri}/~rows", query)
+        for _ in range(len(expected) + 1):
+            if uri is None:
+                break
+            page = await self._page(uri)
+            found[:0] = page.tags
+            uri = page.previous
+        if found != expected:
+            raise Violation(f"pages of {limit} back return {found}, and forth {expected}")
 
     def _first_page(self, limit: int) -> str:
         query = {"limit": str(limit)}
@@ -369,8 +389,10 @@ class _Reader:
         rows = page["rows"]
         if "columns" in page:
             place = page["columns"].index(TAG)
-            return _Page([row[place] for row in rows], [], page["more"], page["next"])
-        return _Page([row[TAG] for row in rows], rows, page["more"], page["next"])
+            tags, rows = [row[place] for row in rows], []
+        else:
+            tags = [row[TAG] for row in rows]
+        return _Page(tags, rows, page["more"], page["next"], page.get("previous"))
 
     def _check_cut(self, found: Counter[int], truth: Counter[int]) -> None:
         if found - truth:

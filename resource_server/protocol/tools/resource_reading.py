@@ -47,6 +47,8 @@ _MAX_ATTEMPTS = 12
 _SHORTEST_CELL = 16
 """Characters to which the values of a row are shortened at most."""
 
+_CURSORS = ("after", "until")
+"""URI parameters that say where a page of rows begins or ends."""
 _OF_DOCUMENTS = {
     "lines": "lines",
     "tail": "tail",
@@ -293,7 +295,7 @@ class _Reader:
         if self._fitting_rows is None:
             is_asked_for = truncation.unit == "rows" and truncation.reason == "requested"
             return "" if is_asked_for else self._read_on(truncation, item.next_uri or "")
-        given = {name: each for name, each in self._parameters.items() if name != "after"}
+        given = {name: each for name, each in self._parameters.items() if name not in _CURSORS}
         if "limit" in given:
             left = int(given["limit"]) - self._fitting_rows
             if left <= 0:

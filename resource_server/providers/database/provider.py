@@ -83,6 +83,7 @@ from resource_server.providers.database.queries.declared import Confinement, Dec
 from resource_server.providers.database.reading.documents import (
     PAGE_PARAMETERS,
     SUMMARY_PARAMETERS,
+    UNTIL,
     Documents,
 )
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
@@ -346,7 +347,7 @@ class Database:
     @property
     def parameters(self) -> frozenset[str]:
         """URI parameters of pages and summaries. See `SupportsParameters`."""
-        return frozenset((*PAGE_PARAMETERS, *SUMMARY_PARAMETERS))
+        return frozenset((*PAGE_PARAMETERS, UNTIL, *SUMMARY_PARAMETERS))
 
     @property
     def templates(self) -> Sequence[Template]:

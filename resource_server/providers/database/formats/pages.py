@@ -12,6 +12,7 @@
 
 Values have the forms of `formats.values`. `next` is the URI of the next page, null on the last.
 `more` says whether rows follow; if `next` is null and `more` is true, paging cannot reach them.
+A page that was reached backwards has `previous` if rows come before it, and takes some to follow.
 Columns of the same name are numbered: `id`, `id_2`.
 """
 
@@ -83,6 +84,22 @@ class RowPage(msgspec.Struct, frozen=True):
     """Number of the first columns, which group the rows of a summary."""
     condition: str = ""
     """The filters or parameters of the rows, for the title of a chart."""
+    previous: str | None = None
+    """URI of the page before, on one that was reached backwards."""
+
+
+def from_row(page: RowPage, first: int, previous: str | None) -> RowPage:
+    """Return a page without its first rows; `previous` is the URI of the page that ends there."""
+
+    def next_uri(count: int) -> str | None:
+        return page.next and page.next(first + count)
+
+    def cell_uri(place: int, column: str) -> str | None:
+        return page.cell_uri and page.cell_uri(first + place, column)
+
+    return msgspec.structs.replace(
+        page, rows=page.rows[first:], next=next_uri, cell_uri=cell_uri, previous=previous
+    )
 
 
 class RenderedPage(NamedTuple):
@@ -445,7 +462,9 @@ class _JsonWriter:
         ]
 
     def tail(self, next: str | None, more: bool) -> bytes:
-        return b'],"next":%b,"more":%b}' % (_encode(next), _encode(more))
+        before = self._page.previous
+        previous = b"" if before is None else b'"previous":%b,' % _encode(before)
+        return b'],%b"next":%b,"more":%b}' % (previous, _encode(next), _encode(more))
 
 
 def _inside(array: bytes) -> memoryview:

@@ -67,6 +67,8 @@ _CELL = "~cell"
 """URI parameter of one value of a query's result: no parameter of SQL has such a name."""
 REST = "Values that end early have more: select a part of them, such as substr(note, 10001, 10000)."
 """The way to the rest of a value without an address."""
+UNTIL = "until"
+"""URI parameter of a page that ends with the row of a cursor, for people who go back."""
 PAGE_PARAMETERS = ("after", "limit", "columns", "cell", "sort", "count", "format")
 """URI parameters of pages, besides filters."""
 SUMMARY_PARAMETERS = ("by", *AGGREGATES, "sort", "after", "limit", "format")
@@ -251,43 +253,79 @@ class Documents:
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
             raise ResourceNotFound
-        _refuse_unknown(query, PAGE_PARAMETERS, filters=True)
+        _refuse_unknown(query, (*PAGE_PARAMETERS, UNTIL), filters=True)
         if "count" in query:
             return await settle(self._read_count(address, exposed, query))
         format = format_of(query)
         limit = self._limit(query)
         columns = _columns(exposed, query)
         selection = parse_selection(exposed.view, query)
-        given = query.get("after")
-        after = None if given is None else exposed.position(given, selection)
-        fetched = await exposed.page(limit + 1, after=after, columns=columns, selection=selection)
+        given, until, first = query.get("after"), query.get(UNTIL), 0
+        if until is None:
+            after = None if given is None else exposed.position(given, selection)
+            fetched = await exposed.page(
+                limit + 1, after=after, columns=columns, selection=selection
+            )
+        elif given is not None:
+            raise InvalidParameter("a page begins after a row, or ends with one; leave out one")
+        else:
+            end = exposed.position(until, selection)
+            fetched = await exposed.page_until(limit + 1, end, columns=columns, selection=selection)
+            count = len(fetched.rows.rows)
+            # The row before those on the page is where the page before it ends.
+            first = max(count - limit, min(count - 1, int(fetched.rows.more)), 0)
         found = fetched.rows
         shown = exposed.shown(found, columns)
         more = found.more or len(shown) > limit
         path = address_path(address)
 
-        @functools.cache
-        def next_query(count: int) -> dict[str, str] | None:
-            if not count:
-                return None
-            token = exposed.cursor_after_row(fetched, count, columns, selection)
-            return None if token is None else _following(query, token)
+        def neighbour(parameter: str) -> _NextQuery:
+            @functools.cache
+            def query_of(passed: int) -> dict[str, str] | None:
+                if not passed:
+                    return None
+                token = exposed.cursor_after_row(fetched, passed, columns, selection)
+                return None if token is None else _beside(query, parameter, token)
 
-        next_uri = self._next_uri(path, query, next_query)
+            return query_of
 
+        next_query, asked, cell = neighbour("after"), query.get("limit"), self._cell(query)
         page = pages.RowPage(
             exposed.options.title or address.table.name,
             [exposed.columns[name] for name in columns],
-            shown[:limit],
-            more,
-            next_uri,
+            shown[:limit] if until is None else shown,
+            more if until is None else bool(shown),
+            self._next_uri(path, query, next_query),
             self._cell_uris(exposed, found, columns),
         )
+        if until is not None:
+            previous = self._next_uri(path, query, neighbour(UNTIL))
+            page, first = self._end_of(page, first, previous, format, cell)
+            next_query = _shifted(next_query, first)
         # Subscribers watch the page without parameters by its version, others by their content.
         version = version_of([*shown, more]) if query.keys() <= {"format"} else None
         resource = self.page_resource(address.table, exposed.options, version)
-        asked, cell = query.get("limit"), self._cell(query)
         return self._written(resource, page, format, next_query, asked, cell=cell)
+
+    def _end_of(
+        self,
+        page: pages.RowPage,
+        first: int,
+        previous: Callable[[int], str | None],
+        format: str,
+        cell: int | None,
+    ) -> tuple[pages.RowPage, int]:
+        """Return the rows of a page from `first` on, or the last of them that fit, and the first.
+
+        Rows are taken to follow, since the reader came from there.
+        """
+        limits, name = self._limits, cast("FormatName", format)
+        while True:
+            part = pages.from_row(page, first, previous(first))
+            written = pages.write_page(part, name, max_bytes=limits.bytes, cell=cell or limits.cell)
+            if written.rows == len(part.rows):
+                return part, first
+            first += len(part.rows) - written.rows
 
     def _next_uri(
         self, path: Path, query: Mapping[str, str], next_query: _NextQuery
@@ -335,7 +373,7 @@ class Documents:
         """Return the number of rows that match, as a page of one row."""
         if query["count"] not in ("", "true"):
             raise InvalidParameter("count has no value; write ~rows?count")
-        for name in ("after", "limit", "columns", "cell", "sort"):
+        for name in ("after", UNTIL, "limit", "columns", "cell", "sort"):
             if name in query:
                 raise InvalidParameter(f"count counts all rows that match; leave out {name}")
         selection = parse_selection(exposed.view, query)
@@ -371,7 +409,7 @@ class Documents:
         @functools.cache
         def next_query(count: int) -> dict[str, str] | None:
             token = encode_row_count(skip + count, fingerprint=fingerprint)
-            return _following(query, token) if count else None
+            return _beside(query, "after", token) if count else None
 
         path = address_path(address)
         title = f"Summary of {exposed.options.title or address.table.name}"
@@ -689,10 +727,15 @@ def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
     return wanted
 
 
-def _following(query: Mapping[str, str], cursor: str) -> dict[str, str]:
-    """Return the URI parameters of the next page, but its format."""
-    kept = {name: value for name, value in query.items() if name not in ("after", "format")}
-    return {"after": cursor, **kept}
+def _beside(query: Mapping[str, str], parameter: str, cursor: str) -> dict[str, str]:
+    """Return the URI parameters of the next page or the one before, but its format."""
+    left_out = ("after", UNTIL, "format")
+    kept = {name: value for name, value in query.items() if name not in left_out}
+    return {parameter: cursor, **kept}
+
+
+def _shifted(next_query: _NextQuery, first: int) -> _NextQuery:
+    return lambda count: next_query(first + count)
 
 
 def _refuse_unknown(

@@ -226,6 +226,46 @@ class ExposedTable:
         page = await self._without_key(rows.rows, room, skip=0, wanted=wanted)
         return page if page.rows.columns else TablePage(rows, len(rows.rows))
 
+    async def page_until(
+        self,
+        limit: int,
+        until: Sequence[object] | int,
+        *,
+        columns: Sequence[str] | None = None,
+        selection: Selection = EVERYTHING,
+    ) -> TablePage:
+        """Return the last rows up to a position, with the row there, in the order of `page`."""
+        wanted = (columns, selection)
+        has_keys = bool(self.key) and (not selection.order or self.statements.every_row_has_key)
+        last, bound = TablePage(Rows((), ()), 0), None
+        types, directions = self._ordering(selection, is_backward=True)
+        if isinstance(until, int) or not has_keys:
+            passed = until if isinstance(until, int) else limit
+            skip = max(0, passed - limit)
+            last = await self._without_key([], passed - skip, skip=skip, wanted=wanted)
+            limit -= len(last.rows.rows)
+            if skip or not has_keys or selection.order or limit <= 0:
+                return last
+        else:
+            bound = _bound(until, types)
+        statement = self.statements.page(
+            limit, after=bound, columns=columns, selection=selection, is_backward=True
+        )
+        rows = await self.fetch_selected(statement, limit, selection)
+        if not isinstance(until, int):
+            for row in (*rows.rows[:1], *rows.rows[-1:]):
+                end = self.position_of(row, columns, selection)
+                is_before = follows(until, end, types, directions)
+                if is_before and not follows(end, until, types, directions):
+                    self._refuse_order()
+        keyed = rows.rows[::-1]
+        return TablePage(
+            Rows(rows.columns or last.rows.columns, [*keyed, *last.rows.rows], rows.more),
+            len(keyed),
+            last.skipped,
+            last.can_continue,
+        )
+
     async def _without_key(
         self,
         before: Sequence[tuple[object, ...]],
@@ -280,9 +320,11 @@ class ExposedTable:
             why = str(error).removeprefix("cannot be read") if is_there else ""
             raise InvalidParameter(f"the database cannot compute this summary{why}") from None
 
-    def _ordering(self, selection: Selection) -> tuple[Sequence[KeyType], Sequence[Direction]]:
+    def _ordering(
+        self, selection: Selection, *, is_backward: bool = False
+    ) -> tuple[Sequence[KeyType], Sequence[Direction]]:
         """Return the types and directions of a position in the order of a selection."""
-        terms = self.statements.terms(selection.order)
+        terms = self.statements.terms(selection.order, is_backward=is_backward)
         by_name = {column.name: column for column in (*self.table.columns, *self.key)}
         found = [(by_name[term.column].key_type, term) for term in terms]
         types = [type for type, _ in found if type is not None]

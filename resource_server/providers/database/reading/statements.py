@@ -136,8 +136,8 @@ class Statements:
         """Whether pages of any order can go on after a row."""
         return bool(self._key) and not self._nullable
 
-    def terms(self, order: Sequence[Order]) -> Sequence[OrderColumn]:
-        """Return the columns of an order, with the key to tell equal rows apart.
+    def terms(self, order: Sequence[Order], *, is_backward: bool = False) -> Sequence[OrderColumn]:
+        """Return the columns of an order, or of the reverse, with the key to tell equal rows apart.
 
         The key has the direction of the last column, so that an index of it serves both.
         """
@@ -145,7 +145,11 @@ class Statements:
         given = [each.column for each in order]
         key = [Order(name, is_descending) for name in self._key if name not in given]
         return [
-            OrderColumn(each.column, each.is_descending, self._nulls_first[each.is_descending])
+            OrderColumn(
+                each.column,
+                each.is_descending != is_backward,
+                self._nulls_first[each.is_descending] != is_backward,
+            )
             for each in (*order, *key)
         ]
 
@@ -157,15 +161,17 @@ class Statements:
         within: Sequence[object] = (),
         columns: Sequence[str] | None = None,
         selection: Selection = EVERYTHING,
+        is_backward: bool = False,
     ) -> Statement:
         """Select rows in the order of a selection or else of the key, after `after` if given.
 
-        `after` are the values of `terms`. `within` restricts the first key columns to these values.
+        `after` are the values of `terms`; with `is_backward` rows come in the reverse order, and
+        begin with that row itself. `within` restricts the first key columns to these values.
         Columns of the key and the order outside of `columns` come after them, as in `selected`.
         Rows without a key are selected by `without_key`; only a table without them has an order.
         """
         wanted = self._columns if columns is None else tuple(columns)
-        terms = self.terms(selection.order)
+        terms = self.terms(selection.order, is_backward=is_backward)
         beyond = [
             self._rank(term.column, value) for term, value in zip(terms, after or (), strict=False)
         ]
@@ -176,34 +182,54 @@ class Statements:
         def select() -> _Select:
             selected = self._select(*self.selected(wanted, selection.order))
             selected = self._filtered(self._conditions(selected, len(within)), selection)
-            return self._paged(selected, terms, missing, len(within))
+            return self._paged(selected, terms, missing, len(within), is_inclusive=is_backward)
 
-        shape = ("page", wanted, missing, len(within), selection.shape)
+        shape = ("page", wanted, missing, len(within), selection.shape, is_backward)
         return self._statement(shape, select, values)
 
     def _paged(
-        self, selected: _Select, terms: Sequence[OrderColumn], missing: Sequence[bool], within: int
+        self,
+        selected: _Select,
+        terms: Sequence[OrderColumn],
+        missing: Sequence[bool],
+        within: int,
+        *,
+        is_inclusive: bool = False,
     ) -> _Select:
         """Order rows that have a key, from the bound row on if there is one."""
         if missing:
-            selected = selected.where(self._follows(terms, missing, within))
+            selected = selected.where(self._follows(terms, missing, within, is_inclusive))
         ordered = self._addressed(selected).order_by(*map(self._directed, terms))
         return self._compiler.limited(ordered)
 
     def _directed(self, term: Order | OrderColumn) -> sa.ColumnElement[Any]:
         column = self._column(term.column)
-        return column.desc() if term.is_descending else column
+        directed = column.desc() if term.is_descending else column
+        if isinstance(term, Order) or term.column not in self._may_be_null:
+            return directed
+        # The reverse order of DuckDB, where NULL comes last in either direction.
+        is_own = self._nulls_first[term.is_descending] == term.nulls_first
+        return directed if is_own else sa.nulls_first(directed)
 
     def _follows(
-        self, terms: Sequence[OrderColumn], missing: Sequence[bool], place: int
+        self,
+        terms: Sequence[OrderColumn],
+        missing: Sequence[bool],
+        place: int,
+        is_inclusive: bool = False,
     ) -> sa.ColumnElement[bool]:
         """Return the condition that a row follows the bound one, from the term `place` on.
 
-        `missing` are the terms of the bound row that are NULL.
+        `missing` are the terms of the bound row that are NULL. The bound row itself follows only
+        with `is_inclusive`.
         """
         term = terms[place]
         value = self._bound(term.column, f"k{place}", ranked=True)
-        rest = self._follows(terms, missing, place + 1) if place + 1 < len(terms) else None
+        rest = None
+        if place + 1 < len(terms):
+            rest = self._follows(terms, missing, place + 1, is_inclusive)
+        elif is_inclusive:
+            rest = sa.true()
         column, compared = self._column(term.column), self._ordered(term.column)
         if missing[place]:
             same: sa.ColumnElement[bool] = column.is_(None)
