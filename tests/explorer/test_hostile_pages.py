@@ -94,9 +94,11 @@ def _kind(path: str) -> str:
     address, _, query = path.partition("?")
     found = re.match("/explore/(model|hidden|source|raw|tools|prompts)/", address)
     parameters = ",".join(sorted(re.findall(r"(?:^|&)(\w+)", query)))
-    shape = f"{address.count('/')} {parameters}"
+    shape = f"{address.count('/')} {re.findall('/~[a-z]+', address)} {parameters}"
     if found is None:
-        return shape if query else re.sub("[0-9]+", "0", address)
+        # Tables and the files of the folder have pages of their own; rows and members are alike.
+        alike = re.match("/explore/(archive:|sqlite:[^/]*/[^/]*/)", address)
+        return f"{alike[1][:7]} {shape}" if alike else shape if query else address
     suffix = "".join(re.findall("[.][a-z]+$", address)) if found[1] in ("source", "raw") else ""
     return f"{found[1]} {shape} {suffix}"
 
@@ -117,7 +119,7 @@ def test_nothing_of_theirs_becomes_more_than_text(opened: Window) -> None:
         count += 1
     if found:
         pytest.fail("\n".join(found), pytrace=False)
-    assert count > 100
+    assert count > 80
 
 
 @pytest.mark.parametrize(
