@@ -456,7 +456,7 @@ async def test_there_are_at_most_four_processes_with_copies(tmp_path: Path) -> N
             callers = caller_sql(database.engine, tables)
             found = await callers.run("select count(*), min(total) from orders", {}, 1)
             assert found.rows == [(3, 5) if total < 5 else (2, 7)]
-        async with asyncio.timeout(20):  # less than an idle process lives
+        async with asyncio.timeout(50):  # less than an idle process lives
             await until(lambda: len(children_of(os.getpid()) - before) <= 1 + 4)
     assert not children_of(os.getpid()) - before
 
