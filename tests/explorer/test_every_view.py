@@ -146,9 +146,14 @@ def _by_keyboard(window: Window, _: Window) -> list[str]:
 
 
 def _without_scripts(window: Window, plain: Window) -> list[str]:
-    plain.page.goto(window.page.url)
-    read, written = (each.page.evaluate(_READABLE) for each in (window, plain))
-    return [] if read == written else [f"{written!r:.2000} instead of {read!r:.2000}"]
+    read = written = ""
+    for _ in range(4):
+        plain.page.goto(window.page.url)
+        read, written = (each.page.evaluate(_READABLE) for each in (window, plain))
+        if read == written:
+            return []
+        window.page.reload()  # a count may have taken too long for one of them
+    return [f"{written!r:.2000} instead of {read!r:.2000}"]
 
 
 LOOKS = {
