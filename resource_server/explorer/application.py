@@ -145,7 +145,7 @@ class Explorer:
         return self._public_page("sign_in.html", **values)
 
     def refusal_page(self, message: str) -> PublicPage:
-        """Return the page that says why a request is refused."""
+        """Return the page of a refused request, with the reason."""
         return self._public_page("error.html", message=message, why=None)
 
     def _public_page(self, template: str, **values: Any) -> PublicPage:

@@ -37,7 +37,7 @@ _MAX_LINE = 2_000
 async def show_document(
     page: Page, uri: str, found: ResourceMetadata, *, as_source: bool = False
 ) -> Response:
-    """Return the page of a document, as much of it as its address asks for.
+    """Return the page of a document, or of the part that its address names.
 
     `as_source` shows Markdown and documents of an office as they are written, if they are text.
 

@@ -1,4 +1,4 @@
-"""The page of a resource, by what its metadata says that it is."""
+"""The page of a resource, by the kind that its metadata has."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SharedConnection(Protocol):
-    """What other servers, which also answer this client, are told of its connection."""
+    """Shares the state of a connection with the other servers that answer its client."""
 
     async def subscribed(self, uri: str) -> None:
         """Note a subscription.

@@ -42,7 +42,7 @@ class ServerKey:
 class Seal:
     """Signs texts that clients keep for the server, by a secret of one purpose.
 
-    Whoever has the secret can open them; nothing is remembered here. A text is not encrypted.
+    Any server with the secret opens them. A text is signed, not encrypted.
     """
 
     __slots__ = ("_secret", "_tag_bytes")

@@ -137,7 +137,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Interval at which a session with a stream is compared with the store: messages may be
     lost."""
     fleet_tell_s: float = 1.0
-    """Delay before the store is told of notifications."""
+    """Delay before notifications are recorded in the store."""
     token_cache_s: float = 60.0
     """A verified token is verified again after this time: its key may have been withdrawn."""
     clock_skew_s: float = 30.0

@@ -8,7 +8,7 @@ import msgspec
 
 
 class IndexState(msgspec.Struct, frozen=True):
-    """What an operator is told of an index."""
+    """State of an index, for operators."""
 
     documents: int = 0
     """Documents that are in it, as they are now."""

@@ -298,7 +298,7 @@ class SearchIndex:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, and close the file. Blocks for as long as one document takes."""
+        """End the thread, and close the file. Blocks for the time of one document."""
         self._is_closed.set()
         self._notify()
         if self._thread is not None:

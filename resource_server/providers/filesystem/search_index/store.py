@@ -393,6 +393,6 @@ def _transaction(connection: sqlite3.Connection) -> Generator[None]:
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether an error says that the file is damaged."""
+    """Return whether an error is one of a damaged file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what extends it
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -43,7 +43,7 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SessionId(NamedTuple):
-    """The id of a session, and what it says of the client."""
+    """The id of a session, with the client's revision and capabilities."""
 
     text: str
     key: bytes

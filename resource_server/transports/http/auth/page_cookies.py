@@ -11,7 +11,7 @@ from resource_server.runtime.server_key import Seal
 from resource_server.transports.http.app.request import Headers, HttpRequest
 
 OPERATOR = "explorer.operator"
-"""The scope of people who may know what is hidden, and why."""
+"""The scope of operators, for whom pages show what is hidden, and why."""
 MAX_COOKIE = 4096
 """Maximum bytes of a cookie with its name: browsers drop a longer one, and say nothing."""
 

@@ -94,7 +94,7 @@ class SharedSession:
             raise ResourceBusy(_AGAIN) from None
 
     def notified(self, uri: str) -> None:
-        """Note which event has a notification; the store is told a little later."""
+        """Note the event of a notification, for the store."""
         stream = self.session.notifications
         self.told[uri] = Delivery(self._stream, stream.last, _digest(self._own.state(uri)))
         self._fleet.tell_later(self)

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer, or refuses; the text says which."""
+    """The store does not answer, or refuses a command."""
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True):
@@ -84,8 +84,8 @@ _decode_response = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 class FleetStore:
     """The shared state of all sessions of one fleet: the servers that have one key.
 
-    Every call ends in `Timing.fleet_call_s`, and after a failure for `Timing.fleet_pause_s` each
-    fails at once. `replica` is the name of this server.
+    A call takes at most `Timing.fleet_call_s`; for `Timing.fleet_pause_s` after a failure, the
+    others fail at once. `replica` is the name of this server.
     """
 
     def __init__(self, url: str, key: ServerKey, timing: Timing) -> None:
@@ -302,7 +302,7 @@ class FleetStore:
         return f"ask-{self.replica}"
 
     async def respond(self, request_id: object, session: bytes, response: bytes) -> None:
-        """Send the response of a client to the server that waits for it, if it is another one.
+        """Send the response of a client to the other server that waits for it.
 
         Raises:
             StoreUnavailable: it is not sent.
@@ -376,7 +376,7 @@ class FleetStore:
         *,
         tell: bool = True,
     ) -> Sequence[Any]:
-        """Change the keys of a session at once; return the results of the commands."""
+        """Change the keys of a session in one transaction; return the results of the commands."""
         key = self._key(session)
 
         def ask() -> Awaitable[Any]:

@@ -140,7 +140,7 @@ async def serve_http(
     `proxies` are trusted to name their clients in `X-Forwarded-For`: addresses and networks
     separated by commas, or `*`. `legacy` adds the transport of 2024-11-05, `logs_access` the
     access log. `key` signs the cookies of the explorer, by default one of the process; `link_code`
-    signs one person in to it who may see everything.
+    signs one browser in to it, as an operator.
 
     Raises:
         OSError: the address cannot be listened on.
