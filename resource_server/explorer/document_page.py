@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyio import to_thread
+from markupsafe import Markup
 from starlette.responses import Response
 
 from resource_server import media_types, uris
@@ -19,6 +20,7 @@ from resource_server.explorer.markup import (
 )
 from resource_server.explorer.page import Page
 from resource_server.explorer.results import ResourceMetadata
+from resource_server.explorer.structure import has_structure, structure
 from resource_server.protocol.in_process_client import ErrorReply
 
 RASTERS = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
@@ -51,6 +53,7 @@ async def show_document(
         "picture": None,
         "markdown": None,
         "lines": None,
+        "structure": None,
         "next_uri": None,
         "notice": None,
         "has_source": False,
@@ -153,7 +156,15 @@ async def _text(
     rows = await to_thread.run_sync(
         source_lines, "\n".join(shown), found.name, found.mime_type, first if is_numbered else None
     )
-    return {"lines": rows, "next_uri": following, "notice": notice}
+    is_whole = not is_part and following is None
+    tree = await _structure(content.text, found.mime_type) if is_whole else None
+    return {"lines": rows, "next_uri": following, "notice": notice, "structure": tree}
+
+
+async def _structure(text: str, media_type: str | None) -> Markup | None:
+    if media_type is None or len(text) > MAX_SOURCE or not has_structure(media_type):
+        return None
+    return await to_thread.run_sync(structure, text, media_type)
 
 
 def _bounded(lines: Sequence[str]) -> Sequence[str]:

@@ -92,6 +92,7 @@ def make_shop(place: Path, *, orders: int = 120) -> Path:
     (folder / "many").mkdir()
     for number in range(120):
         (folder / "many" / f"{number}.txt").write_text("many\n", encoding="utf-8")
+    (folder / "tea.json").write_text('{"tea": ["Assam", 1.50, "<b>"]}', encoding="utf-8")
     (folder / "page.html").write_text(SCRIPT, encoding="utf-8")
     (folder / "main.py").write_text("# A comment\ndef boil(litres):\n    return '<b>'\n", "utf-8")
     (folder / '"><img src=x onerror=alert(1)>.txt').write_text("odd\n", encoding="utf-8")

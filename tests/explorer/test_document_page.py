@@ -72,6 +72,17 @@ def test_a_part_of_a_document_keeps_its_line_numbers(program: Program) -> None:
     assert {each.get("id") for each in Elements(page).named("tr")} == {"L2", "L3"}
 
 
+def test_json_is_a_tree_above_its_source(program: Program) -> None:
+    page = opened(program, "file:///project/tea.json")
+    tree = page.body.decode().partition('<ul class="tree">')[2].partition("</details>")[0]
+    assert "<b>tea</b> [3]" in tree
+    assert "<b>1</b>: 1.50" in tree
+    assert "<b>2</b>: &quot;&lt;b&gt;&quot;" in tree
+    assert source(page).count("Assam") == 1
+    part = opened(program, "file:///project/tea.json?bytes=0-5")
+    assert '<ul class="tree">' not in part.body.decode()
+
+
 def test_html_is_shown_as_source(program: Program) -> None:
     page = opened(program, "file:///project/page.html", "source/")
     assert "<script>alert(1)</script>" in source(page)

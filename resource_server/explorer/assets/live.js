@@ -64,7 +64,7 @@ async function readOnce() {
     count += 1;
   }
   count += [...before.keys()].filter((key) => !after.has(key)).length;
-  replace(fresh, "main .scroll, main .fields, main article, main .count, main aside");
+  replace(fresh, "main .scroll, main .fields, main article, main .count, main aside, main .structure");
   const time = new Date().toLocaleTimeString();
   tell("on", isFound ? `Changed at ${time}${count ? ` (${count})` : ""}` : `Gone at ${time}`);
 }
