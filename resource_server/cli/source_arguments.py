@@ -47,7 +47,8 @@ def addresses_argument(metavar: str) -> Callable[[Command], Command]:
 
 def current_timing() -> Timing:
     """Return the times that the command runs with; tests shorten them."""
-    return click.get_current_context().find_object(Timing) or DEFAULT_TIMING
+    context = click.get_current_context(silent=True)
+    return (context and context.find_object(Timing)) or DEFAULT_TIMING
 
 
 def common_options(command: Command) -> Command:
