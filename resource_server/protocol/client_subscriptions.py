@@ -56,10 +56,6 @@ class SharedConnection(Protocol):
         """
         ...
 
-    def notified(self, uri: str) -> None:
-        """Note that the notification for this subscribed URI is on its way."""
-        ...
-
     def level_set(self, level: LoggingLevel) -> None:
         """Note the level of log messages that the client wants."""
         ...
@@ -233,7 +229,7 @@ class Subscriptions:
             if not self._attempts[uri]:
                 del self._attempts[uri]
         lasting = self._subscriptions.get(uri)
-        if lasting is None or lasting.topic is not None:
+        if self._is_closed or lasting is None or lasting.topic is not None:
             self._broker.unsubscribe(topic.uri, mine, topic.scopes)
             return lasting
         mine.topic = topic
@@ -247,6 +243,8 @@ class Subscriptions:
         turns = Turns()
         for uri in dict.fromkeys(uris):
             await turns.others()
+            if self._is_closed:
+                break
             try:
                 await self.subscribe(uri)
                 honoured.append(uri)
@@ -263,19 +261,12 @@ class Subscriptions:
         """The subscribed URIs, as the client writes them."""
         return frozenset(self._subscriptions)
 
-    def state(self, uri: str) -> Hashable:
-        """Return the present state of a subscribed resource, as a read has it; None if unknown."""
-        topic = self._topic(uri)
-        return None if topic is None else topic.read_digest
-
     def read_state(self, uri: str) -> Hashable:
         """Return the state of a subscribed resource that the client has read here, or None."""
-        topic = self._topic(uri)
-        return None if topic is None else self._subscriber.read_states.get(topic.uri)
-
-    def _topic(self, uri: str) -> Topic | None:
         known = self._subscriptions.get(uri)
-        return None if known is None else known.topic
+        if known is None or known.topic is None:
+            return None
+        return self._subscriber.read_states.get(known.topic.uri)
 
     def unsubscribe(self, uri: str) -> None:
         """End the subscription to this spelling of a URI."""
@@ -355,8 +346,6 @@ class Subscriptions:
         elif self._pending_updates:
             uri, _ = self._pending_updates.popitem(last=False)
             self.notify("resources/updated", b'"uri":' + _encode(uri))
-            if self.shared is not None:
-                self.shared.notified(uri)
         elif self._end is not None:
             end, self._end = self._end, None
             self.close()

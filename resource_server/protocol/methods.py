@@ -15,6 +15,7 @@ from resource_server.catalog.near_resources import near_resources
 from resource_server.errors import (
     InvalidParameter,
     NotACollection,
+    ResourceBusy,
     ResourceNotFound,
     ResourceServerError,
     ResourceUnreadable,
@@ -160,17 +161,23 @@ async def _complete(call: Call, given: params.CompleteParams) -> Result:
 
 async def _subscribe(call: Call, given: params.UriParams) -> Result:
     own = call.subscriber().own
+    is_new = given.uri not in own.uris
     await own.subscribe(given.uri)
     if own.shared is not None:
-        await own.shared.subscribed(given.uri)
+        try:
+            await own.shared.subscribed(given.uri)
+        except ResourceBusy:
+            if is_new:
+                own.unsubscribe(given.uri)
+            raise
     return Result()
 
 
 async def _unsubscribe(call: Call, given: params.UriParams) -> Result:
     own = call.subscriber().own
-    own.unsubscribe(given.uri)
     if own.shared is not None:
         await own.shared.unsubscribed(given.uri)
+    own.unsubscribe(given.uri)
     return Result()
 
 

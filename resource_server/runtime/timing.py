@@ -136,8 +136,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     fleet_sync_s: float = 15.0
     """Interval at which a session with a stream is compared with the store: messages may be
     lost."""
-    fleet_tell_s: float = 1.0
-    """Delay before notifications are recorded in the store."""
+    fleet_save_s: float = 1.0
+    """Delay before what could not be recorded in the store is tried again."""
     token_cache_s: float = 60.0
     """A verified token is verified again after this time: its key may have been withdrawn."""
     clock_skew_s: float = 30.0

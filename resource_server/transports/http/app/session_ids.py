@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ _MAX_SKEW_S = 300
 _MAX_ENDED = 100_000
 _TAG_BYTES = 16
 _NONCE_BYTES = 16
-_SUBJECT_BYTES = 16
+_CALLER_BYTES = 16
 
 
 class _Start(msgspec.Struct, frozen=True, array_like=True):
@@ -36,8 +37,8 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
     nonce: bytes
     at: int
     """In seconds since the epoch."""
-    subject: bytes
-    """A digest of the subject of the caller's token."""
+    caller: bytes
+    """A digest of the subject of the caller's token, and of the scopes that matter here."""
     revision: str
     capabilities: frozenset[Capability]
 
@@ -62,9 +63,11 @@ class SessionIds:
     If the key is one of this process only, its ids are worth nothing elsewhere, or later.
     """
 
-    def __init__(self, key: ServerKey) -> None:
+    def __init__(self, key: ServerKey, scopes: Callable[[], Iterable[str]] = tuple) -> None:
         self._seal = Seal(key.derived(_PURPOSE), tag_bytes=_TAG_BYTES)
         self._is_lasting = key.is_lasting
+        self._scopes = scopes
+        """Returns the scopes on which it depends what a caller sees."""
         self._ended = OrderedDict[bytes, None]()
         """Nonces of the last sessions that their clients have ended here."""
 
@@ -73,7 +76,7 @@ class SessionIds:
         start = _Start(
             nonce=secrets.token_bytes(_NONCE_BYTES),
             at=int(time.time()),
-            subject=_digest(caller),
+            caller=self._digest(caller),
             revision=revision.name,
             capabilities=connection.capabilities,
         )
@@ -83,11 +86,11 @@ class SessionIds:
     def opened(self, session_id: str, caller: Caller) -> SessionId | None:
         """Return the id of a session that may be continued.
 
-        None for a session that no server with this key has begun, that is another subject's, was
+        None for a session that no server with this key has begun, that is another caller's, was
         ended here by its client, or is too old.
         """
         start = self._start(session_id)
-        if start is None or start.nonce in self._ended or start.subject != _digest(caller):
+        if start is None or start.nonce in self._ended or start.caller != self._digest(caller):
             return None
         revision = revisions.HANDSHAKE.get(start.revision)
         if revision is None or not -_MAX_SKEW_S <= time.time() - start.at < MAX_AGE_S:
@@ -109,7 +112,7 @@ class SessionIds:
         except ValueError:  # also of another version
             return None
 
-
-def _digest(caller: Caller) -> bytes:
-    named = () if caller.subject is None else (caller.subject,)
-    return blake2b(_encode(named), digest_size=_SUBJECT_BYTES).digest()
+    def _digest(self, caller: Caller) -> bytes:
+        scopes = caller.scopes
+        seen = None if scopes is None else sorted(scopes.intersection(self._scopes()))
+        return blake2b(_encode((caller.subject, seen)), digest_size=_CALLER_BYTES).digest()

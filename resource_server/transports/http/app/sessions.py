@@ -58,9 +58,9 @@ class Sessions:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._server = server
-        self._ids = SessionIds(server.key)
+        self._ids = SessionIds(server.key, lambda: server.catalog.visibility.scopes)
         self._store = store
-        self.fleet = None if store is None else _shared_sessions(store, self.end, timing)
+        self.fleet = None if store is None else _shared_sessions(store, self.delete, timing)
         """Shares the sessions with other servers; None if this one is alone."""
         self._max_sessions = max_sessions
         self._idle_s = idle_s
@@ -146,7 +146,10 @@ class Sessions:
         """End a session, if it has not ended."""
         if self.fleet is not None:
             self.fleet.remove(session)
-        if self._sessions.pop(session.id, None) is not None or not session.id:
+        is_here = self._sessions.get(session.id) is session
+        if is_here:
+            del self._sessions[session.id]
+        if is_here or not session.id:
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
@@ -308,14 +311,15 @@ class SessionRequests:
         session = await self._session(request, caller)
         last_event = request.header(b"last-event-id")
         if self._fleet is not None:
-            await self._fleet.open_stream(session, last_event)
-            if last_event and not self._fleet.has_sent(session, last_event):
+            if last_event and not self._fleet.resumes(session, last_event):
                 last_event = None
         elif session.is_continued:
             raise HttpError(404, "the stream of this session was elsewhere; begin a new session")
         stream, after = session.resume(last_event) if last_event else (session.notifications, None)
         slot = self._streams.slot(request.owner(caller), stream.disconnect)
         with slot, self._sessions.in_use(session):
+            if self._fleet is not None and stream is session.notifications:
+                await self._fleet.open_stream(session, is_resumed=last_event is not None)
             await stream.serve(
                 request,
                 after=after,

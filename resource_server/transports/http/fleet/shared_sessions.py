@@ -3,17 +3,18 @@
 The store has the subscriptions of a session. The server that has its stream observes the sources
 itself, and compares its subscriptions with the store's at every change, whenever the stream is
 opened, and now and then: a lost message delays, and loses nothing. A stream that continues at
-another server notifies of every resource whose present state the client may not know.
+another server begins with a notification of everything that the client is subscribed to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import secrets
 import time
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -23,26 +24,25 @@ from resource_server.errors import ResourceBusy
 from resource_server.protocol.client_connection import LISTS
 from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.params import LoggingLevel
+from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
-from resource_server.subscriptions.snapshot import ABSENT, INDISTINCT, DocumentState
 from resource_server.transports.http.app.request import HttpError
 from resource_server.transports.http.app.session import Session
-from resource_server.transports.http.fleet.store import Delivery, FleetStore, StoreUnavailable
+from resource_server.transports.http.fleet.store import FleetStore, StoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 _MAX_SYNCS = 16
 """Maximum sessions that are compared with the store at a time."""
+_MAX_RESPONSES = 256
+"""Maximum responses on their way to other servers."""
 _MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-_DIGEST_BYTES = 8
+_MAX_UNRECORDED_ENDS = 10_000
+_OPENING_S = 5.0
+"""A stream that is being opened counts as read for this time."""
 _AGAIN = "the servers of this fleet cannot agree on subscriptions now; try again"
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _Event(NamedTuple):
-    """The last event of a stream that a client has received."""
-
-    stream: str
-    number: int
 
 
 class SharedSession:
@@ -53,55 +53,48 @@ class SharedSession:
         self.key = key
         self.is_stale = session.is_continued
         """Whether the store may know of changes that are unknown here."""
-        self.told: dict[str, Delivery] = {}
-        """Notifications that the store does not know of yet."""
+        self.unrecorded_level: LoggingLevel | None = None
+        """The level of log messages that the store does not know of yet."""
         self._fleet = fleet
         self._own = session.connection.subscriptions
-        self._change = -1
-        """The state of the store that the subscriptions here have; -1 for none."""
-        self._last_event: _Event | None = None
-        """Where the client has opened the stream."""
+        self._seen: tuple[str | None, int] | None = None
+        """The record of the store, and its change, that the subscriptions here have."""
         self._missing = frozenset[str]()
         """Subscriptions to resources that do not exist now."""
         self._unread_since: float | None = None
+        self._is_released = False
+        """Whether the sources were not observed since the stream was read."""
+        self._opening_until = float("-inf")
         self._lock = asyncio.Lock()
 
     @property
     def has_stream(self) -> bool:
         """Whether the client reads its stream of notifications here."""
-        return self.session.notifications.is_read
+        return self.session.notifications.is_read or time.monotonic() < self._opening_until
 
     # -- told by the connection
 
     async def subscribed(self, uri: str) -> None:
-        """Record a subscription, with the state that the client has read here."""
-        read = _digest(self._own.read_state(uri))
-        told = {uri: Delivery("", 0, read)} if read else {}
-        await self._record(self._fleet.store.subscribe(self.key, [uri], told))
-        if not self.has_stream:
-            self._own.unsubscribe(uri)
-        elif not read:
-            self._own.updated(uri)  # the client may have read an older state elsewhere
+        """Record a subscription."""
+        await settle(self._record_subscription(uri))
+
+    async def _record_subscription(self, uri: str) -> None:
+        async with self._lock:
+            await _recorded(self._fleet.store.subscribe(self.key, [uri]))
+            if not self.has_stream:
+                self._own.unsubscribe(uri)
+                self._seen = None
+            elif self._own.read_state(uri) is None:
+                self._own.updated(uri)  # the client may have read an older state elsewhere
 
     async def unsubscribed(self, uri: str) -> None:
         """Record the end of a subscription."""
-        await self._record(self._fleet.store.unsubscribe(self.key, uri))
-
-    async def _record(self, change: Coroutine[Any, Any, None]) -> None:
-        try:
-            await change
-        except StoreUnavailable:
-            raise ResourceBusy(_AGAIN) from None
-
-    def notified(self, uri: str) -> None:
-        """Note the event of a notification, for the store."""
-        stream = self.session.notifications
-        self.told[uri] = Delivery(self._stream, stream.last, _digest(self._own.state(uri)))
-        self._fleet.tell_later(self)
+        await settle(_recorded(self._fleet.store.unsubscribe(self.key, uri)))
 
     def level_set(self, level: LoggingLevel) -> None:
         """Record the level of log messages."""
-        self._fleet.run(self._fleet.store.set_level(self.key, level))
+        self.unrecorded_level = level
+        self._fleet.record_level(self)
 
     def responded(self, response: JsonRpcMessage) -> None:
         """Send a response to the server that waits for it."""
@@ -109,22 +102,36 @@ class SharedSession:
         given = {name: value for name, value in members.items() if value is not UNSET}
         encoded = _encode({"jsonrpc": "2.0", "id": response.id, **given})
         if len(encoded) <= _MAX_RESPONSE_BYTES:
-            self._fleet.run(self._fleet.store.respond(response.id, self.key, encoded))
+            self._fleet.respond(response.id, self.key, encoded)
 
     # -- compared with the store
 
-    async def open_stream(self, last_event: str | None) -> None:
-        """Prepare for a client that opens the stream, after the event that it received last."""
-        stream, _, number = (last_event or "").rpartition("-")
-        is_event = number.isascii() and number.isdigit() and len(number) < 16
-        self._last_event = _Event(stream, int(number)) if is_event else None
+    async def begin(self) -> None:
+        """Record a session that begins."""
+        with suppress(StoreUnavailable):
+            self._seen = (await self._fleet.store.begin(self.key), 0)
+
+    async def open_stream(self, *, is_resumed: bool) -> None:
+        """Prepare for a client that opens the stream.
+
+        `is_resumed` says that it has all events of this stream before those that follow.
+
+        Raises:
+            HttpError: the session has ended, or its subscriptions are lost.
+        """
+        is_known = is_resumed and not self._is_released
         self._unread_since = None
-        is_new = self.session.connection.follow_lists()
-        if is_new and self.session.is_continued:
+        self._is_released = False
+        self._missing = frozenset[str]()
+        if self.session.connection.follow_lists() or not is_known:
             for name in LISTS:
                 self._own.list_changed(name)
+        self._opening_until = time.monotonic() + _OPENING_S
         with suppress(StoreUnavailable):
             await self.sync(is_opening=True)
+        if not is_known:
+            for uri in self._own.uris:
+                self._own.updated(uri)
 
     async def sync(self, *, is_opening: bool = False) -> None:
         """Take over what the store has, or give it what it has lost.
@@ -142,87 +149,82 @@ class SharedSession:
                 raise
 
     async def _sync(self, *, is_opening: bool) -> None:
-        store = self._fleet.store
-        state = await store.load(self.key)
-        if state is None:
-            if is_opening and self.session.is_continued and self._change < 0:
-                raise HttpError(404, "the subscriptions of this session are lost; begin a new one")
-            if self.has_stream or not self.session.is_continued:
-                await store.subscribe(self.key, self._own.uris, {})
-                self._change = 0
-            return
-        if state.is_ended:
+        state = await self._fleet.store.load(self.key)
+        if state is not None and state.is_ended:
             self._fleet.end(self.session)
             raise HttpError(404, "there is no such session")
-        if state.level is not None:
+        if state is not None and state.level is not None and self.unrecorded_level is None:
             self.session.connection.set_log_level(state.level)
-        if is_opening or self.has_stream:
-            self._unread_since = None
-            if state.change != self._change or self._missing:
-                await self._take(await store.subscriptions(self.key))
-                self._change = state.change
-        elif self._own.uris:
+        if not self.has_stream:
             self._release()
+            return
+        self._unread_since = None
+        if state is None or state.epoch is None:
+            if is_opening and not self._own.uris:
+                raise HttpError(404, "the subscriptions of this session are lost; begin a new one")
+            await self._fleet.store.subscribe(self.key, self._own.uris, epoch=secrets.token_hex(8))
+            self._seen = None
+        elif (state.epoch, state.change) != self._seen or self._missing or is_opening:
+            await self._take()
+            self._seen = (state.epoch, state.change)
+
+    async def _take(self) -> None:
+        """Have the subscriptions of the store, and record there those that it has lost."""
+        wanted, gone = await self._fleet.store.subscriptions(self.key)
+        for uri in self._own.uris & gone:
+            self._own.unsubscribe(uri)
+        if lost := self._own.uris - wanted:
+            await self._fleet.store.subscribe(self.key, lost)
+        new = sorted(wanted - self._own.uris)
+        with acting(self.session.caller):
+            honoured = await self._own.subscribe_all(new)
+        missing = frozenset(new) - frozenset(honoured)
+        for uri in frozenset(new) - (self._missing & missing):
+            self._own.updated(uri)  # what the client has read of it elsewhere is unknown
+        self._missing = missing
 
     def _release(self) -> None:
         """Stop observing for a client that has left for longer than a comparison's interval."""
+        if not self._own.uris:
+            return
         if self._unread_since is None:
             self._unread_since = time.monotonic()
         elif time.monotonic() - self._unread_since > self._fleet.timing.fleet_sync_s:
-            self._change = -1
+            self._seen = None
+            self._is_released = True
             for uri in self._own.uris:
                 self._own.unsubscribe(uri)
 
-    async def _take(self, wanted: Mapping[str, Delivery | None]) -> None:
-        """Have the subscriptions of the store; notify of those whose state may be unknown."""
-        for uri in self._own.uris - wanted.keys():
-            self._own.unsubscribe(uri)
-        new = sorted(wanted.keys() - self._own.uris)
-        with acting(self.session.caller):
-            honoured = set(await self._own.subscribe_all(new))
-        missing = frozenset(new) - honoured
-        for uri in new:
-            state = self._own.state(uri) if uri in honoured else ABSENT
-            digest = _digest(state)
-            if uri in self._missing & missing:
-                continue
-            if self._knows(wanted[uri], digest):
-                # From now on, this stream's events tell what the client has received.
-                self.told[uri] = Delivery(self._stream, self.session.notifications.last, digest)
-                self._fleet.tell_later(self)
-            else:
-                self._own.updated(uri)
-        self._missing = missing
 
-    def _knows(self, told: Delivery | None, digest: str) -> bool:
-        """Return whether the client has certainly received this state, or its notification."""
-        if told is None or not digest or told.digest != digest:
-            return False
-        last = self._last_event
-        return (
-            not told.stream
-            or (told.stream == self._stream and self.has_stream)
-            or (last is not None and told.stream == last.stream and told.number <= last.number)
-        )
+async def _recorded(change: Coroutine[Any, Any, None]) -> None:
+    """Wait until the store has a change.
 
-    @property
-    def _stream(self) -> str:
-        return (self.session.notifications.name or b"").decode()
+    Raises:
+        ResourceBusy: it has not.
+    """
+    try:
+        await change
+    except StoreUnavailable:
+        raise ResourceBusy(_AGAIN) from None
 
 
 class SharedSessions:
     """The sessions that this server answers, of all of its fleet.
 
-    `end` ends a session here that its client has ended elsewhere.
+    `end` ends a session here for good, which its client has ended elsewhere.
     """
 
     def __init__(self, store: FleetStore, end: Callable[[Session], None], timing: Timing) -> None:
         self.store = store
         self.end = end
         self.timing = timing
-        self._sessions: dict[bytes, SharedSession] = {}
-        self._by_id: dict[Session, SharedSession] = {}
-        self._untold: dict[SharedSession, None] = {}
+        self._by_key: dict[bytes, SharedSession] = {}
+        self._by_session: dict[Session, SharedSession] = {}
+        self._levels: dict[SharedSession, None] = {}
+        """Sessions whose level is not recorded."""
+        self._ends: dict[bytes, None] = {}
+        """Sessions whose end is not recorded."""
+        self._unrecorded = asyncio.Event()
         self._tasks = set[asyncio.Task[None]]()
         self._syncing = set[SharedSession]()
         self._slots = asyncio.Semaphore(_MAX_SYNCS)
@@ -234,23 +236,23 @@ class SharedSessions:
             loop = asyncio.get_running_loop()
             listening = self.store.listen(self._changed, self._responded, self._returned)
             self._keepers = [
-                loop.create_task(each) for each in (listening, self._compare(), self._tell())
+                loop.create_task(each) for each in (listening, self._compare(), self._record())
             ]
         shared = SharedSession(self, session, key)
         session.connection.shared = session.connection.subscriptions.shared = shared
-        self._sessions[key] = self._by_id[session] = shared
+        self._by_key[key] = self._by_session[session] = shared
 
     def remove(self, session: Session) -> None:
         """Forget a session that has ended here."""
-        shared = self._by_id.pop(session, None)
+        shared = self._by_session.pop(session, None)
         if shared is not None:
-            self._untold.pop(shared, None)
-            self._sessions.pop(shared.key, None)
+            self._levels.pop(shared, None)
+            if self._by_key.get(shared.key) is shared:
+                del self._by_key[shared.key]
 
     async def begin(self, session: Session) -> None:
         """Record a session that begins."""
-        with suppress(StoreUnavailable):
-            await self.store.begin(self._by_id[session].key)
+        await self._by_session[session].begin()
 
     async def check(self, session: Session) -> None:
         """Learn what other servers have changed, before a request.
@@ -258,75 +260,109 @@ class SharedSessions:
         Raises:
             HttpError: the client has ended the session.
         """
-        shared = self._by_id.get(session)
+        shared = self._by_session.get(session)
         if shared is not None and shared.is_stale:
             with suppress(StoreUnavailable):
                 await shared.sync()
 
-    async def open_stream(self, session: Session, last_event: str | None) -> None:
+    def resumes(self, session: Session, event_id: str) -> bool:
+        """Return whether a stream goes on here after an event.
+
+        A stream of notifications begins anew after an event of another server, or of long ago.
+        """
+        stream, _, number = event_id.rpartition("-")
+        if not stream.startswith("0."):
+            return True
+        own = session.notifications
+        is_number = number.isascii() and number.isdigit() and len(number) < 16
+        is_own = stream.encode("latin-1") == own.name
+        return is_own and is_number and own.can_resume(int(number))
+
+    async def open_stream(self, session: Session, *, is_resumed: bool) -> None:
         """Prepare for a client that opens the stream of notifications.
 
         Raises:
             HttpError: the session has ended, or its subscriptions are lost.
         """
-        if shared := self._by_id.get(session):
-            await shared.open_stream(last_event)
-
-    def has_sent(self, session: Session, event_id: str) -> bool:
-        """Return whether an event is not one of a stream of notifications elsewhere."""
-        stream = event_id.rpartition("-")[0].encode("latin-1")
-        return not stream.startswith(b"0.") or stream == session.notifications.name
+        if shared := self._by_session.get(session):
+            await shared.open_stream(is_resumed=is_resumed)
 
     async def delete(self, session: Session) -> None:
         """Record that a client has ended its session."""
-        if shared := self._by_id.get(session):
-            with suppress(StoreUnavailable):
-                await self.store.end(shared.key)
+        shared = self._by_session.get(session)
+        if shared is None:
+            return
+        try:
+            await self.store.end(shared.key)
+        except StoreUnavailable:
+            if len(self._ends) < _MAX_UNRECORDED_ENDS:
+                self._ends[shared.key] = None
+                self._unrecorded.set()
 
     async def close(self) -> None:
-        """Tell the store of the last notifications, and end."""
-        for task in self._keepers:
+        """End what runs in the background."""
+        tasks = [*self._keepers, *self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
-        await self._tell_all()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.store.close()
 
     # -- in the background
 
-    def run(self, call: Coroutine[Any, Any, None]) -> None:
-        """Run a call whose failure changes nothing here."""
+    def respond(self, request_id: object, key: bytes, response: bytes) -> None:
+        """Send a client's response to the server that waits for it; drop it if there are many."""
+        if len(self._tasks) < _MAX_RESPONSES:
+            self._run(self.store.respond(request_id, key, response))
 
+    def record_level(self, shared: SharedSession) -> None:
+        """Record the level of log messages of a session as soon as the store takes it."""
+        self._levels[shared] = None
+        self._unrecorded.set()
+
+    def _run(self, call: Coroutine[Any, Any, None]) -> None:
         async def run() -> None:
-            with suppress(StoreUnavailable):
+            try:
                 await call
+            except StoreUnavailable:
+                pass
+            except Exception:
+                logger.exception("a session could not be compared with its fleet's")
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def tell_later(self, shared: SharedSession) -> None:
-        """Tell the store soon what a session was notified of."""
-        self._untold[shared] = None
-
-    async def _tell(self) -> None:
+    async def _record(self) -> None:
+        """Record ends and levels as soon as the store takes them."""
         while True:
-            await asyncio.sleep(self.timing.fleet_tell_s)
-            await self._tell_all()
+            await self._unrecorded.wait()
+            self._unrecorded.clear()
+            refused = 0
+            for key in list(self._ends):
+                if await self._is_recorded(self.store.end(key)):
+                    self._ends.pop(key)
+                else:
+                    refused += 1
+            for shared in list(self._levels):
+                level = shared.unrecorded_level
+                if level is None or await self._is_recorded(
+                    self.store.set_level(shared.key, level)
+                ):
+                    if shared.unrecorded_level == level:
+                        self._levels.pop(shared, None)
+                        shared.unrecorded_level = None
+                else:
+                    refused += 1
+            if refused:
+                await asyncio.sleep(self.timing.fleet_save_s)
+                self._unrecorded.set()
 
-    async def _tell_all(self) -> None:
-        for shared in list(self._untold):
-            told, shared.told = shared.told, {}
-            try:
-                if told:
-                    await self.store.tell(shared.key, told)
-            except StoreUnavailable:
-                shared.told = {**told, **shared.told}
-                return
-            if not shared.told:
-                self._untold.pop(shared, None)
+    async def _is_recorded(self, call: Coroutine[Any, Any, None]) -> bool:
+        try:
+            await call
+        except StoreUnavailable:
+            return False
+        return True
 
     async def _compare(self) -> None:
         while True:
@@ -336,14 +372,14 @@ class SharedSessions:
             self._sync_all()
 
     def _sync_all(self) -> None:
-        for shared in list(self._sessions.values()):
+        for shared in list(self._by_key.values()):
             if shared.has_stream or shared.session.connection.subscriptions.uris:
                 self._sync_soon(shared)
 
     def _sync_soon(self, shared: SharedSession) -> None:
         if shared not in self._syncing:
             self._syncing.add(shared)
-            self.run(self._sync(shared))
+            self._run(self._sync(shared))
 
     async def _sync(self, shared: SharedSession) -> None:
         async with self._slots:
@@ -354,28 +390,21 @@ class SharedSessions:
     # -- told by the store
 
     def _changed(self, key: bytes) -> None:
-        if shared := self._sessions.get(key):
+        if shared := self._by_key.get(key):
             shared.is_stale = True
             if shared.has_stream:
                 self._sync_soon(shared)
 
     def _responded(self, key: bytes, response: bytes) -> None:
-        if shared := self._sessions.get(key):
+        if shared := self._by_key.get(key):
             with acting(shared.session.caller):
                 shared.session.connection.receive(response, _ignore, _ignore)
 
     def _returned(self) -> None:
-        for shared in self._sessions.values():
+        for shared in self._by_key.values():
             shared.is_stale = True
         self._sync_all()
 
 
 def _ignore(_: bytes) -> None:
     """Drop a reply to what another server has sent."""
-
-
-def _digest(state: Hashable) -> str:
-    """Return a digest of a state that all servers compute alike; empty for another one."""
-    if not isinstance(state, DocumentState) or state == INDISTINCT:
-        return ""
-    return blake2b(_encode(state), digest_size=_DIGEST_BYTES).hexdigest()

@@ -1,7 +1,7 @@
 """The state of sessions that the servers of a fleet share, in Redis or Valkey.
 
-It holds URIs of subscriptions, digests of versions and log levels: no contents, tokens or
-arguments. What it returns is checked: the database may be another's, and its values anything.
+It holds URIs of subscriptions and log levels: no contents, tokens or arguments. What it returns is
+checked: the database may be another's, and its values anything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, TypeVar, get_args
@@ -27,38 +27,48 @@ from resource_server.transports.http.app.session_ids import MAX_AGE_S
 logger = logging.getLogger(__name__)
 
 _NAME_BYTES = 6
+_EPOCH_BYTES = 8
+_MAX_CALLS = 64
+"""Maximum calls at a time; the others wait."""
+_LOG_INTERVAL_S = 60.0
 _REPLICA = re.compile(r"ask-([0-9a-f]{12})-[0-9]{1,15}")
 """The ids of requests to clients, and in them the server that asks."""
 _MAX_REFUSALS = 20
 _MAX_URIS = 100_000
 """Maximum subscriptions of a session: the limit of one connection."""
+_MAX_GONE = 10_000
+"""Maximum ended subscriptions of a session that are remembered."""
 _MAX_DIGITS = 16
 _MAX_REPLICAS = 1000
 _MAX_SKEW_S = 60.0
 """Maximum difference of two servers' clocks."""
+_DAY_S = 86_400
+_AWAY = (
+    "the store of the fleet (http.fleet) does not answer (%s); sessions go on, subscriptions "
+    "cannot be changed"
+)
+_DEAF = (
+    "the store of the fleet (http.fleet) sends no messages (%s); changes by other servers are seen "
+    "late"
+)
 _LEVELS: Mapping[str, LoggingLevel] = {level: level for level in get_args(LoggingLevel)}
 
 T = TypeVar("T")
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer, or refuses a command."""
+    """The store does not answer."""
 
 
-class Delivery(msgspec.Struct, frozen=True, array_like=True):
-    """The state of a resource that a client knows, and how it came to know."""
-
-    stream: str
-    """The name of the stream that had the notification; empty for a read."""
-    number: int
-    """The number of the event on that stream."""
-    digest: str
-    """A digest of the state."""
+class StoreRefuses(StoreUnavailable):
+    """The store refuses a command: it is full or read-only, or a value is somebody else's."""
 
 
 class SharedState(msgspec.Struct, frozen=True):
     """The shared state of one session."""
 
+    epoch: str | None
+    """Names this record; None if it was lost, and only what came later is here."""
     change: int
     """Grows with every change of the subscriptions."""
     is_ended: bool
@@ -77,7 +87,6 @@ return string.format('%.6f', full - now)
 """The generic cell rate algorithm: keeps when a bucket is full again, and returns what is left."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_delivery = msgspec.msgpack.Decoder(Delivery).decode
 _decode_response = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 
 
@@ -93,7 +102,7 @@ class FleetStore:
         from redis.asyncio import Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
-        from redis.exceptions import RedisError, ResponseError
+        from redis.exceptions import ResponseError
 
         self.replica = secrets.token_hex(6)
         self._beats_at = float("-inf")
@@ -102,15 +111,12 @@ class FleetStore:
         self.is_up = True
         """Whether the last call was answered."""
         self._timing = timing
-        # The last four: what redis-py makes of a response that is none.
-        self._failed = (
-            *(RedisError, OSError, TimeoutError),
-            *(AttributeError, IndexError, TypeError, ValueError),
-        )
         self._refused = ResponseError
         self._refusals = set[str]()
         """The kinds of refusals that are in the log."""
-        self._paused_until = float("-inf")
+        self._slots = asyncio.Semaphore(_MAX_CALLS)
+        self._paused_until = self._answered_at = self._logged_at = float("-inf")
+        self._is_listening = True
         self._seal = Seal(key.derived("fleet response"))
         self._prefix = f"resource-server:{key.derived('fleet name')[:_NAME_BYTES].hex()}:"
         # The types of redis-py are incomplete.
@@ -126,18 +132,21 @@ class FleetStore:
 
     async def close(self) -> None:
         """Close the connections."""
-        with suppress(*self._failed):
+        with suppress(Exception):  # the connections are gone in any case
             await self._redis.aclose()
 
     # -- sessions
 
-    async def begin(self, session: bytes) -> None:
-        """Record a session that begins.
+    async def begin(self, session: bytes) -> str:
+        """Record a session that begins; return the name of the record.
 
         Raises:
             StoreUnavailable: it is not recorded.
         """
-        await self._change(session, lambda pipe, key: pipe.hincrby(key, "change", 1), tell=False)
+        epoch = secrets.token_hex(_EPOCH_BYTES)
+        # Until something changes, the record is of no use to anybody for long.
+        await self._change(session, lambda pipe, key: pipe.hset(key, "epoch", epoch), _DAY_S)
+        return epoch
 
     async def load(self, session: bytes) -> SharedState | None:
         """Return the state of a session; None if none is recorded, or it was lost.
@@ -147,13 +156,15 @@ class FleetStore:
         """
 
         async def ask() -> SharedState | None:
-            names = ["change", "ended", "level"]
-            change, ended, level = await self._redis.hmget(self._key(session), names)
-            if change is None and ended is None:
+            names = ["epoch", "change", "ended", "level"]
+            epoch, change, ended, level = await self._redis.hmget(self._key(session), names)
+            if epoch is change is ended is None:
                 return None
             number = (change or b"0")[:_MAX_DIGITS]
             named = _LEVELS.get(_text(level) or "")
-            return SharedState(int(number) if number.isdigit() else 0, ended is not None, named)
+            is_ended = ended is not None
+            count = int(number) if number.isdigit() else 0
+            return SharedState(_text(epoch), count, is_ended, named)
 
         return await self._call(ask)
 
@@ -166,7 +177,7 @@ class FleetStore:
 
         def end(pipe: Any, key: str) -> None:
             pipe.hset(key, "ended", "1")
-            pipe.delete(f"{key}:uris", f"{key}:told")
+            pipe.delete(f"{key}:uris", f"{key}:gone")
 
         await self._change(session, end)
 
@@ -180,30 +191,34 @@ class FleetStore:
 
     # -- subscriptions
 
-    async def subscriptions(self, session: bytes) -> Mapping[str, Delivery | None]:
-        """Return the URIs that a session has subscribed to, each with what its client knows.
+    async def subscriptions(self, session: bytes) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the URIs that a session is subscribed to, and those that it no longer is.
+
+        The second are told apart from what the store has lost.
 
         Raises:
             StoreUnavailable: they are not known.
         """
         key = self._key(session)
 
-        async def ask() -> Mapping[str, Delivery | None]:
-            if await self._redis.scard(f"{key}:uris") > _MAX_URIS:
-                raise StoreUnavailable("the session has too many subscriptions")
-            pipe = self._redis.pipeline(transaction=False)
-            pipe.smembers(f"{key}:uris")
-            pipe.hgetall(f"{key}:told")
-            uris, told = await pipe.execute()
-            known = {_text(uri): _delivery(told.get(uri)) for uri in uris}
-            return {uri: each for uri, each in known.items() if uri is not None}
+        async def ask() -> tuple[frozenset[str], frozenset[str]]:
+            counts = self._redis.pipeline(transaction=False)
+            counts.scard(f"{key}:uris")
+            counts.scard(f"{key}:gone")
+            if max(await counts.execute()) > _MAX_URIS:
+                raise StoreRefuses("the session has too many subscriptions")
+            members = self._redis.pipeline(transaction=False)
+            members.smembers(f"{key}:uris")
+            members.smembers(f"{key}:gone")
+            wanted, gone = await members.execute()
+            return _texts(wanted), _texts(gone)
 
         return await self._call(ask)
 
     async def subscribe(
-        self, session: bytes, uris: Iterable[str], told: Mapping[str, Delivery]
+        self, session: bytes, uris: Iterable[str], *, epoch: str | None = None
     ) -> None:
-        """Record subscriptions, and what the client knows of some of them.
+        """Record subscriptions; with `epoch`, as a new record of a session whose one was lost.
 
         Raises:
             StoreUnavailable: they are not recorded.
@@ -211,19 +226,19 @@ class FleetStore:
         named = list(uris)
 
         def add(pipe: Any, key: str) -> None:
-            pipe.hincrby(key, "change", 1)
             if named:
                 pipe.sadd(f"{key}:uris", *named)
-                pipe.hdel(f"{key}:told", *named)
-            if told:
-                pipe.hset(f"{key}:told", mapping={uri: _encode(told[uri]) for uri in told})
-            pipe.scard(f"{key}:uris")
+                pipe.srem(f"{key}:gone", *named)
+            if epoch is not None:
+                pipe.hset(key, "epoch", epoch)
+            pipe.hincrby(key, "change", 1)
 
-        *_, count = await self._change(session, add)
-        if count > _MAX_URIS:
+        await self._change(session, add)
+        key = self._key(session)
+        if await self._call(lambda: self._redis.scard(f"{key}:uris")) > _MAX_URIS:
             for uri in named:
                 await self.unsubscribe(session, uri)
-            raise StoreUnavailable("the session has too many subscriptions")
+            raise StoreRefuses("the session has too many subscriptions")
 
     async def unsubscribe(self, session: bytes, uri: str) -> None:
         """Record the end of a subscription.
@@ -233,22 +248,15 @@ class FleetStore:
         """
 
         def remove(pipe: Any, key: str) -> None:
-            pipe.hincrby(key, "change", 1)
             pipe.srem(f"{key}:uris", uri)
-            pipe.hdel(f"{key}:told", uri)
+            pipe.sadd(f"{key}:gone", uri)
+            pipe.hincrby(key, "change", 1)
 
         await self._change(session, remove)
-
-    async def tell(self, session: bytes, told: Mapping[str, Delivery]) -> None:
-        """Record what a client has been notified of.
-
-        Raises:
-            StoreUnavailable: it is not recorded.
-        """
-        encoded = {uri: _encode(each) for uri, each in told.items()}
-        await self._change(
-            session, lambda pipe, key: pipe.hset(f"{key}:told", mapping=encoded), tell=False
-        )
+        key = f"{self._key(session)}:gone"
+        if await self._call(lambda: self._redis.scard(key)) > _MAX_GONE:
+            # One that is forgotten may be notified once more.
+            await self._call(lambda: self._redis.spop(key, _MAX_GONE // 2))
 
     # -- rates
 
@@ -328,27 +336,36 @@ class FleetStore:
         while True:
             try:
                 async with self._redis.pubsub() as channels:
-                    async with asyncio.timeout(self._timing.fleet_call_s):
-                        await channels.subscribe(changes, own)
-                    self._note_answer()
+                    await self._subscribed(channels, changes, own)
                     backoff.reset()
+                    self._is_listening = True
                     returned()
                     is_asked = False
                     while True:
-                        timeout_s = self._timing.fleet_ping_s
-                        message = await channels.get_message(timeout=timeout_s)
+                        message = await channels.get_message(timeout=self._timing.fleet_ping_s)
                         if message is None:
                             if is_asked:
                                 raise TimeoutError("no answer")
                             await channels.ping()
                         elif message["type"] == "message":
-                            self._take(message, changes, changed, responded)
+                            self._receive(message, changes, changed, responded)
                         is_asked = message is None
-            except self._failed as error:
-                self._note_failure(error)
+            except Exception as error:  # redis-py raises any for a response that is none
+                if self._is_listening:
+                    self._is_listening = False
+                    logger.warning(_DEAF, type(error).__name__)
                 await asyncio.sleep(backoff.next_s())
 
-    def _take(
+    async def _subscribed(self, channels: Any, *names: str) -> None:
+        """Subscribe to channels, and wait until the store has confirmed that."""
+        async with asyncio.timeout(self._timing.fleet_call_s):
+            await channels.subscribe(*names)
+            confirmed = 0
+            while confirmed < len(names):
+                message = await channels.get_message(timeout=self._timing.fleet_call_s)
+                confirmed += message is not None and message["type"] == "subscribe"
+
+    def _receive(
         self,
         message: Mapping[str, Any],
         changes: str,
@@ -370,61 +387,55 @@ class FleetStore:
     # -- calls
 
     async def _change(
-        self,
-        session: bytes,
-        change: Callable[[Any, str], object],
-        *,
-        tell: bool = True,
-    ) -> Sequence[Any]:
-        """Change the keys of a session in one transaction; return the results of the commands."""
+        self, session: bytes, change: Callable[[Any, str], object], lasting_s: float = 2 * MAX_AGE_S
+    ) -> None:
+        """Change the keys of a session in one transaction, and tell the other servers."""
         key = self._key(session)
 
         def ask() -> Awaitable[Any]:
             pipe = self._redis.pipeline(transaction=True)
-            for each in (key, f"{key}:uris", f"{key}:told"):
-                # Longer than the id of the session is valid.
-                pipe.expire(each, 2 * MAX_AGE_S)
-            if tell:
-                pipe.publish(f"{self._prefix}changes", session)
             change(pipe, key)
+            for each in (key, f"{key}:uris", f"{key}:gone"):
+                pipe.expire(each, int(lasting_s))
+            pipe.publish(f"{self._prefix}changes", session)
             return pipe.execute()
 
-        return await self._call(ask)
+        await self._call(ask)
 
     async def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
-        if time.monotonic() < self._paused_until:
+        started = time.monotonic()
+        if started < self._paused_until:
             raise StoreUnavailable("the store of the fleet does not answer")
+        is_sent = False
         try:
-            async with asyncio.timeout(self._timing.fleet_call_s):
+            async with asyncio.timeout(self._timing.fleet_call_s), self._slots:
+                is_sent = True
                 answer = await ask()
+        except StoreUnavailable:
+            raise
         except self._refused as error:
-            # A full or read-only store, or a value that somebody else has put there.
-            kind = str(error).partition(" ")[0][:40]
-            if kind not in self._refusals and len(self._refusals) < _MAX_REFUSALS:
-                self._refusals.add(kind)
-                logger.warning("the store of the fleet refuses a command: %s", kind)
-            raise StoreUnavailable("the store of the fleet refuses") from None
-        except self._failed as error:
-            self._note_failure(error)
+            self._note_refusal(str(error).partition(" ")[0][:40])
+            raise StoreRefuses("the store of the fleet refuses") from None
+        except Exception as error:  # redis-py raises any for a response that is none
+            # One slow command is no reason to give up the others, which are answered.
+            if is_sent and self._answered_at < started:
+                self._note_failure(error)
             raise StoreUnavailable("the store of the fleet does not answer") from None
-        self._note_answer()
+        self._answered_at = time.monotonic()
+        self.is_up = True
         return answer
 
-    def _note_answer(self) -> None:
-        if not self.is_up:
-            self.is_up = True
-            logger.warning("the store of the fleet answers again")
+    def _note_refusal(self, kind: str) -> None:
+        if kind not in self._refusals and len(self._refusals) < _MAX_REFUSALS:
+            self._refusals.add(kind)
+            logger.warning("the store of the fleet refuses a command: %s", kind)
 
     def _note_failure(self, error: BaseException) -> None:
-        self._paused_until = time.monotonic() + self._timing.fleet_pause_s
-        if self.is_up:
-            self.is_up = False
-            reason = type(error).__name__
-            logger.warning(
-                "the store of the fleet (http.fleet) does not answer (%s); sessions go on, "
-                "subscriptions cannot be changed",
-                reason,
-            )
+        self._paused_until = now = time.monotonic() + self._timing.fleet_pause_s
+        if self.is_up and now - self._logged_at > _LOG_INTERVAL_S:
+            self._logged_at = now
+            logger.warning(_AWAY, type(error).__name__)
+        self.is_up = False
 
     def _key(self, session: bytes) -> str:
         # In braces: all keys of a session lie on one node of a cluster.
@@ -438,8 +449,5 @@ def _text(data: bytes | None) -> str | None:
         return None
 
 
-def _delivery(data: bytes | None) -> Delivery | None:
-    try:
-        return None if data is None else _decode_delivery(data)
-    except msgspec.DecodeError:
-        return None
+def _texts(members: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(text for each in members if (text := _text(each)) is not None)

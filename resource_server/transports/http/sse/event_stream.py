@@ -62,11 +62,6 @@ class EventStream:
         return self._reader is not None
 
     @property
-    def last(self) -> int:
-        """The number of the last message."""
-        return self._last
-
-    @property
     def has_only_response(self) -> bool:
         """Whether the stream has had no message except the response."""
         return self._last == (0 if self.response is None else 1)

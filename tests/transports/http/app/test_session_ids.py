@@ -184,11 +184,11 @@ def test_an_id_keeps_the_capabilities_of_the_client() -> None:
 
 def _sealed(**changed: object) -> str:
     """Return an id as a server with this key may have issued it."""
-    subject = msgspec.msgpack.encode(("anna",))
-    start = {
+    subject = msgspec.msgpack.encode(("anna", None))
+    start: dict[str, object] = {
         "nonce": b"16 random bytes.",
         "at": time.time(),
-        "subject": blake2b(subject, digest_size=16).digest(),
+        "caller": blake2b(subject, digest_size=16).digest(),
         "revision": "2025-11-25",
         "capabilities": [],
         **changed,

@@ -18,7 +18,7 @@ from tests.transports.program import Program, Session, running
 from tests.waiting import block_until
 
 SECRET = "one secret of every server of this fleet"  # noqa: S105
-TIMES = {"fleet_sync_s": 1.0, "fleet_tell_s": 0.1, "fleet_retry_max_s": 0.5}
+TIMES = {"fleet_sync_s": 1.0, "fleet_save_s": 0.1, "fleet_retry_max_s": 0.5}
 
 
 class Redis:
@@ -81,15 +81,17 @@ def server(
     *,
     key: str = SECRET,
     more: str = "",
+    access: str | None = None,
     http: str = "",
     timing: Mapping[str, float] | None = None,
 ) -> Generator[Program]:
     """Run one server of a fleet; all of one `place` serve the same folder."""
     (place / "project").mkdir(exist_ok=True)
     manifest = place / "mcp-resources.yaml"
+    rule = "" if access is None else f", access: {access}"
     manifest.write_text(
         f"server: {{key: {json.dumps(key)}}}\n"
-        f"roots: {{project: {{path: project}}}}\n{more}"
+        f"roots: {{project: {{path: project{rule}}}}}\n{more}"
         f"http: {{fleet: {{url: {json.dumps(url)}}}{http}}}\n"
     )
     with running(manifest, timing={**TIMES, **(timing or {})}) as program:

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.access import EVERYBODY
-from resource_server.runtime.server_key import ServerKey
-from resource_server.transports.http.app.session_ids import SessionIds
+from resource_server.protocol.client_connection import LISTS
 from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE
 from tests.transports.http.app.test_http_elicitation import PERSON, answer, asked, opened, words
-from tests.transports.http.fleet.fleets import SECRET, Redis, at, fleet, redis_server, server
+from tests.transports.http.fleet.fleets import Redis, at, fleet, redis_server, server
 from tests.transports.program import (
     Program,
     RawConnection,
@@ -91,17 +89,6 @@ def test_a_subscription_reaches_the_stream_at_another_server(
         updated(stream, A)
 
 
-def test_a_state_that_was_read_where_it_was_subscribed_to_is_not_notified(
-    servers: Sequence[Program], tmp_path: Path
-) -> None:
-    here, there = servers
-    session = here.session()
-    with at(there, session).stream() as stream:
-        session.post(read(A))
-        subscribe(session, A, B)
-        assert next_updates(stream, B) == {B}
-
-
 def test_a_subscription_ends_at_every_server(servers: Sequence[Program], tmp_path: Path) -> None:
     here, there = servers
     session = here.session()
@@ -147,28 +134,6 @@ def test_a_stream_continues_at_another_server_with_what_was_missed(
         assert B in next_updates(stream, B)
         write(tmp_path, "a", "three")
         updated(stream, A)
-
-
-def test_what_a_client_has_received_is_not_notified_again_at_another_server(
-    servers: Sequence[Program], store: Redis, tmp_path: Path
-) -> None:
-    here, there = servers
-    session = here.session()
-    with session.stream() as stream:
-        subscribe(session, A, B)
-        last = updated(stream, A, B)
-        block_until(lambda: told(store, session) == 2)
-    write(tmp_path, "b", "two")
-    with at(there, session).stream(last_event_id=last) as stream:
-        assert next_updates(stream, B) == {B}
-
-
-def told(store: Redis, session: Session) -> int:
-    """Return of how many resources the store knows what the client has been told."""
-    key = SessionIds(ServerKey(SECRET.encode())).opened(session.id, EVERYBODY)
-    assert key is not None
-    found = [each for each in store.names() if each.endswith(f"{{{key.key.hex()}}}:told")]
-    return sum(int(store.ask("HLEN", each)) for each in found)
 
 
 @for_each("number", [signal.SIGKILL, signal.SIGTERM])
@@ -241,7 +206,98 @@ def test_requests_go_on_without_the_store_and_subscriptions_return_with_it(tmp_p
 
 
 def told_again(session: Session) -> bool:
+    """Subscribe to another document; return whether that has succeeded."""
     return "result" in session.post(message("resources/subscribe", {"uri": B})).json
+
+
+def test_a_store_that_hangs_changes_no_subscription(tmp_path: Path) -> None:
+    write(tmp_path, "a", "one")
+    times = {"fleet_call_s": 0.3}
+    with (
+        redis_server(tmp_path) as store,
+        fleet(tmp_path, store, count=1, timing=times) as (here,),
+        (session := here.session()).stream() as stream,
+    ):
+        subscribe(session, A)
+        assert store.process is not None
+        store.process.send_signal(signal.SIGSTOP)
+        try:
+            for method in ("unsubscribe", "subscribe"):
+                refused = session.post(message(f"resources/{method}", {"uri": A}))
+                assert refused.json["error"]["data"]["retryable"] is True
+            assert session.post(read(A)).status == 200
+        finally:
+            store.process.send_signal(signal.SIGCONT)
+        for text in ("two", "three"):
+            write(tmp_path, "a", text)
+            updated(stream, A)
+
+
+def test_subscriptions_that_the_store_lost_stay_with_the_stream(
+    servers: Sequence[Program], store: Redis, tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with at(there, session).stream() as stream:
+        subscribe(session, A)
+        updated(stream, A)
+        store.ask("FLUSHALL")
+        session.post(read(A))
+        subscribe(session, B)
+        updated(stream, B)
+        write(tmp_path, "a", "two")
+        updated(stream, A)
+
+
+def test_a_stream_that_returns_to_a_server_misses_nothing(
+    servers: Sequence[Program], tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with session.stream() as dead:
+        subscribe(session, A)
+        updated(dead, A)
+        with at(there, session).stream() as stream:
+            last = updated(stream, A)
+        write(tmp_path, "a", "two")
+        updated(dead, A)  # sent to a client that does not read it any more
+        with session.stream(last_event_id=last) as stream:
+            updated(stream, A)
+
+
+def test_a_stream_begins_with_the_lists(servers: Sequence[Program]) -> None:
+    here, there = servers
+    for program in (here, there):
+        session = here.session()
+        with at(program, session).stream() as stream:
+            methods = {stream.event().json["method"] for _ in range(3)}
+        assert methods == {f"notifications/{name}/list_changed" for name in LISTS}
+
+
+def test_a_session_that_was_ended_without_the_store_ends_with_it(tmp_path: Path) -> None:
+    write(tmp_path, "a", "one")
+    with redis_server(tmp_path) as store, fleet(tmp_path, store) as (here, there):
+        session = here.session()
+        assert at(there, session).post(read(A)).status == 200
+        store.stop()
+        assert here.ask(session.request("DELETE")).status == 204
+        store.start()
+        block_until(lambda: at(there, session).post(read(A)).status == 404)
+        store.stop()
+        assert at(there, session).post(read(A)).status == 404
+
+
+def test_a_session_is_worth_nothing_to_a_token_that_sees_less(store: Redis, tmp_path: Path) -> None:
+    write(tmp_path, "a", "one")
+    tokens = "{token: one-token-of-letters, subject: a, scopes: [hr]}, "
+    tokens += "{token: two-token-of-letters, subject: a, scopes: [other]}"
+    http = f", auth: {{tokens: [{tokens}]}}"
+    with fleet(tmp_path, store, access="{scopes: [hr]}", http=http) as (here, there):
+        one, two = ({"authorization": f"Bearer {name}-token-of-letters"} for name in ("one", "two"))
+        begun = here.ask(request("POST", initialize("2025-11-25"), **one))
+        session = Session(there, begun.headers["mcp-session-id"], "2025-11-25")
+        assert session.post(read(A), **two).status == 404
+        assert session.post(read(A), **one).status == 200
 
 
 def test_a_stream_whose_subscriptions_are_lost_is_404(
@@ -264,8 +320,7 @@ def test_a_value_that_somebody_else_wrote_harms_only_its_session(
     for key in store.names():
         if key.endswith(":uris"):
             store.ask("SADD", key, b"\xff\x00", "x" * 100_000, "file:///../..", B)
-            store.ask("HSET", f"{key.removesuffix(':uris')}:told", A, "nonsense", B, "")
-        elif not key.endswith(":told"):
+        elif key.endswith("}"):
             store.ask("HSET", key, "level", "shouting", "change", "many")
     with at(there, harmed).stream() as stream:
         updated(stream, A, B)
@@ -305,10 +360,14 @@ def test_the_store_holds_no_contents_tokens_or_arguments(store: Redis, tmp_path:
         find = {"name": "search_resources", "arguments": {"query": "sought"}}
         asked = message("resources/subscribe", {"uri": A}), message("tools/call", find)
         assert [session.post(each, **said).status for each in (read(A), *asked)] == [200] * 3
-    commands = {":uris": "SMEMBERS"}
+    commands = {b"set": "SMEMBERS", b"hash": "HGETALL"}
+    kinds = {name: store.ask("TYPE", name) for name in store.names()}
     kept = [
-        repr((name, store.ask(commands.get(name[-5:], "HGETALL"), name))) for name in store.names()
+        repr((name, store.ask(commands[kind], name)))
+        for name, kind in kinds.items()
+        if kind in commands
     ]
+    assert all(store.ask("TTL", name) > 0 for name in kinds)
     assert A in "".join(kept)
     for secret in ("contents of", TOKEN, "anna", "sought", session.id, session.id[:24]):
         assert secret not in "".join(kept)
