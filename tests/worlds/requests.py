@@ -225,6 +225,7 @@ class Conversation:
         words: words to search for and to complete.
         values: arguments of tools and prompts.
         given: variables that are already filled in where a template is completed.
+        opens_pages: whether each request is followed by the explorer's pages about it.
     """
 
     def __init__(
@@ -234,8 +235,11 @@ class Conversation:
         words: Sequence[str],
         values: Sequence[str],
         given: Mapping[str, str],
+        *,
+        opens_pages: bool = True,
     ) -> None:
         self.client = client
+        self._opens_pages = opens_pages
         self._values = values
         self._given = given
         self._opened = Opened()
@@ -244,7 +248,7 @@ class Conversation:
     async def _ask(self, method: str, **params: Any) -> dict[str, Any]:
         response = await self.client.ask(method, params)
         self.known.learn(response)
-        for opening in openings(method, params):
+        for opening in openings(method, params) if self._opens_pages else ():
             if self._opened.add(opening):
                 await self.client.open(opening)
         return response
