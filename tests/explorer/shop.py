@@ -107,7 +107,7 @@ def make_shop(place: Path, *, orders: int = 120) -> Path:
 @contextmanager
 def start_program(place: Path) -> Generator[Program]:
     """Serve the shop over HTTP."""
-    with running(make_shop(place)) as started:
+    with running(make_shop(place), timing={"search_s": 20.0}) as started:
         yield started
 
 
