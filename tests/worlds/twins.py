@@ -31,10 +31,10 @@ class Twins:
     """Whether the second world gets a server of its own."""
     over_http: bool = False
     """Whether the requests are sent over HTTP, with a token."""
-    opens_pages: bool = True
-    """Whether each request is followed by the explorer's pages about it."""
     indexed: tuple[bool, bool] = (False, False)
     """Whether the folder is searched with an index: in the first world, and in the second."""
+    opens_pages: bool = True
+    """Whether each request is followed by the explorer's pages about it."""
 
     @property
     def guesses(self) -> list[str]:

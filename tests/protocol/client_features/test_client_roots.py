@@ -14,7 +14,6 @@ from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_features.client_roots import ClientRoots
 from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
 from resource_server.protocol.message import decode_message
-from resource_server.protocol.params import ClientCapabilities
 from resource_server.provider import ClientRoot
 from resource_server.runtime.timing import Timing
 from tests.cases import for_each
@@ -137,7 +136,7 @@ async def test_a_client_without_the_roots_capability_is_not_asked(can: Mapping[s
 def asking(
     offering: Offering, *, timeout_s: float = PATIENCE_S, interval_s: float = 0.0
 ) -> tuple[ClientRoots, ServerRequests]:
-    requests = ServerRequests(ClientCapabilities())
+    requests = ServerRequests(frozenset())
     timing = Timing(roots_timeout_s=timeout_s, roots_interval_s=interval_s)
     return ClientRoots(requests, offering.send, timing=timing), requests
 
