@@ -10,6 +10,7 @@ from resource_server.explorer.folder_page import show_folder
 from resource_server.explorer.page import Page
 from resource_server.explorer.results import ResourceMetadata
 from resource_server.explorer.table_page import ROWS, show_row, show_table
+from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply
 
 _CELL = "/~cell/"
@@ -37,7 +38,13 @@ async def show_resource(page: Page) -> Response:
     if found.format("columns") is not None:
         # A summary of a table has columns of its own.
         is_whole = table is not None and found.uri == f"{table.uri}/{ROWS}"
-        return await show_table(page, uri, found, table if is_whole else None)
+        try:
+            return await show_table(page, uri, found, table if is_whole else None)
+        except ErrorReply as error:
+            if error.code != revisions.INVALID_PARAMS or page.parameters:
+                raise
+            # A query that needs parameters: the form for them is on the page of all queries.
+            return await show_folder(page, above, await results.metadata(page.client, above))
     if table is not None and _CELL not in found.uri:
         (content, *_) = await results.contents(page.client, uri)
         return await show_row(page, uri, content, table)
