@@ -190,7 +190,9 @@ async def test_events_pass_through_nginx_without_delay(balanced: Balanced) -> No
     ):
         await subscribe(stateful, README)
         append(balanced.folder / "README.md")
-        await updated(told, README)
+        # The stream begins with the lists.
+        while not isinstance(await told.get(), ResourceUpdatedNotification):
+            pass
         assert await anext(stream) == ResourceUpdated(README)
 
 
@@ -243,7 +245,8 @@ def test_the_replicas_behind_nginx_get_the_client_address_and_host(balanced: Bal
     for replica in balanced.replicas:
         assert replica.end(signal.SIGTERM) == 0
         lines += replica.errors
-    assert [json.loads(line)["address"] for line in lines] == ["127.0.0.5"] * 2
+    logged = [json.loads(line)["address"] for line in lines if line.startswith("{")]
+    assert logged == ["127.0.0.5"] * 2
 
 
 # -- told of what others change

@@ -117,6 +117,7 @@ class FleetStore:
         self._slots = asyncio.Semaphore(_MAX_CALLS)
         self._paused_until = self._answered_at = self._logged_at = float("-inf")
         self._is_listening = True
+        self._is_closed = False
         self._seal = Seal(key.derived("fleet response"))
         self._prefix = f"resource-server:{key.derived('fleet name')[:_NAME_BYTES].hex()}:"
         # The types of redis-py are incomplete.
@@ -132,6 +133,7 @@ class FleetStore:
 
     async def close(self) -> None:
         """Close the connections."""
+        self._is_closed = True
         with suppress(Exception):  # the connections are gone in any case
             await self._redis.aclose()
 
@@ -432,7 +434,7 @@ class FleetStore:
 
     def _note_failure(self, error: BaseException) -> None:
         self._paused_until = now = time.monotonic() + self._timing.fleet_pause_s
-        if self.is_up and now - self._logged_at > _LOG_INTERVAL_S:
+        if self.is_up and not self._is_closed and now - self._logged_at > _LOG_INTERVAL_S:
             self._logged_at = now
             logger.warning(_AWAY, type(error).__name__)
         self.is_up = False
