@@ -461,7 +461,6 @@ class ClientConnection:
             self._subscriber = Subscriber(
                 self.server, self._push, self._push_room, self._read_states
             )
-            self._subscriber.own.shared = self.shared
         return self._subscriber
 
     def _note_read(self, reading: ReadResult) -> None:

@@ -28,7 +28,7 @@ class Session:
         self.id = ""
         """Empty until the session has begun."""
         self.is_continued = False
-        """Whether it has begun at another server, or before a restart: it has no stream here."""
+        """Whether it has begun at another server, or before a restart."""
         self.owner = owner
         """The key by which limits count the session."""
         self.caller = caller

@@ -57,11 +57,7 @@ T = TypeVar("T")
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer."""
-
-
-class StoreRefuses(StoreUnavailable):
-    """The store refuses a command: it is full or read-only, or a value is somebody else's."""
+    """The store does not answer, or refuses a command."""
 
 
 class SharedState(msgspec.Struct, frozen=True):
@@ -208,7 +204,7 @@ class FleetStore:
             counts.scard(f"{key}:uris")
             counts.scard(f"{key}:gone")
             if max(await counts.execute()) > _MAX_URIS:
-                raise StoreRefuses("the session has too many subscriptions")
+                raise StoreUnavailable("the session has too many subscriptions")
             members = self._redis.pipeline(transaction=False)
             members.smembers(f"{key}:uris")
             members.smembers(f"{key}:gone")
@@ -240,7 +236,7 @@ class FleetStore:
         if await self._call(lambda: self._redis.scard(f"{key}:uris")) > _MAX_URIS:
             for uri in named:
                 await self.unsubscribe(session, uri)
-            raise StoreRefuses("the session has too many subscriptions")
+            raise StoreUnavailable("the session has too many subscriptions")
 
     async def unsubscribe(self, session: bytes, uri: str) -> None:
         """Record the end of a subscription.
@@ -417,7 +413,7 @@ class FleetStore:
             raise
         except self._refused as error:
             self._note_refusal(str(error).partition(" ")[0][:40])
-            raise StoreRefuses("the store of the fleet refuses") from None
+            raise StoreUnavailable("the store of the fleet refuses") from None
         except Exception as error:  # redis-py raises any for a response that is none
             # One slow command is no reason to give up the others, which are answered.
             if is_sent and self._answered_at < started:
