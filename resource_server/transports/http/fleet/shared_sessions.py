@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -162,7 +161,7 @@ class SharedSession:
         if state is None or state.epoch is None:
             if is_opening and not self._own.uris:
                 raise HttpError(404, "the subscriptions of this session are lost; begin a new one")
-            await self._fleet.store.subscribe(self.key, self._own.uris, epoch=secrets.token_hex(8))
+            await self._fleet.store.subscribe(self.key, self._own.uris, is_new_record=True)
             self._seen = None
         elif (state.epoch, state.change) != self._seen or self._missing or is_opening:
             await self._take()

@@ -141,7 +141,7 @@ class FleetStore:
         Raises:
             StoreUnavailable: it is not recorded.
         """
-        epoch = secrets.token_hex(_EPOCH_BYTES)
+        epoch = _new_epoch()
         # Until something changes, the record is of no use to anybody for long.
         await self._change(session, lambda pipe, key: pipe.hset(key, "epoch", epoch), _DAY_S)
         return epoch
@@ -214,9 +214,9 @@ class FleetStore:
         return await self._call(ask)
 
     async def subscribe(
-        self, session: bytes, uris: Iterable[str], *, epoch: str | None = None
+        self, session: bytes, uris: Iterable[str], *, is_new_record: bool = False
     ) -> None:
-        """Record subscriptions; with `epoch`, as a new record of a session whose one was lost.
+        """Record subscriptions, or with `is_new_record` those of a session whose record was lost.
 
         Raises:
             StoreUnavailable: they are not recorded.
@@ -227,8 +227,8 @@ class FleetStore:
             if named:
                 pipe.sadd(f"{key}:uris", *named)
                 pipe.srem(f"{key}:gone", *named)
-            if epoch is not None:
-                pipe.hset(key, "epoch", epoch)
+            if is_new_record:
+                pipe.hset(key, "epoch", _new_epoch())
             pipe.hincrby(key, "change", 1)
 
         await self._change(session, add)
@@ -438,6 +438,10 @@ class FleetStore:
     def _key(self, session: bytes) -> str:
         # In braces: all keys of a session lie on one node of a cluster.
         return f"{self._prefix}{{{session.hex()}}}"
+
+
+def _new_epoch() -> str:
+    return secrets.token_hex(_EPOCH_BYTES)
 
 
 def _text(data: bytes | None) -> str | None:
