@@ -14,7 +14,7 @@ from resource_server.conversion import process
 from resource_server.conversion.pool import ConverterPool
 from tests.conversion.pools import LINUX, MODULES, PDF, converted
 from tests.conversion.portable import pdf
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, block_until
 
 _WORKER = "resource_server.conversion.worker"
 
@@ -26,6 +26,7 @@ def test_a_worker_has_nothing_but_its_socket(tmp_path: Path) -> None:
         channel, worker = process.start(_WORKER)
         with worker, channel:
             about = Path(f"/proc/{worker.pid}")
+            block_until((about / "cmdline").read_bytes)  # empty while the program is loaded
             number = (about / "cmdline").read_bytes().split(b"\0")[-2].decode()
             held: dict[str, str] = {}
             for each in (about / "fd").iterdir():

@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import functools
 import gc
+import hmac
 import itertools
 import json
 import os
@@ -31,7 +32,6 @@ from hypothesis import strategies as st
 from resource_server.catalog.cursor import ListCursor
 from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.client_features import request_state
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import CLIENT
@@ -398,7 +398,7 @@ def _accept_forgeries(patch: pytest.MonkeyPatch) -> None:
     def alike(_: bytes, __: bytes) -> bool:
         return True
 
-    patch.setattr(request_state, "compare_digest", alike)
+    patch.setattr(hmac, "compare_digest", alike)
 
 
 SABOTAGES = Sabotages(

@@ -51,6 +51,12 @@ def test_a_sabotage_is_found(name: str, sabotage: str) -> None:
     assert report.violation is not None, f"not found in {report.cases} cases: {report.tally}"
 
 
+@pytest.mark.parametrize(("name", "sabotage"), _SABOTAGES)
+def test_a_sabotage_names_what_the_server_has(name: str, sabotage: str) -> None:
+    with property_named(name).sabotages[sabotage]():
+        pass
+
+
 @pytest.mark.timeout(BUSY_S)
 @pytest.mark.parametrize(("name", "place"), _KEPT)
 def test_a_case_found_once_holds(name: str, place: int) -> None:
