@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from resource_server.conversion.pool import Conversion
 from resource_server.conversion.registry import PLAIN_TEXT
 from resource_server.conversion.text_window import TextWindow
+from resource_server.documents.ranges import wanted_range
 from resource_server.provider import Content
 from resource_server.provider.conversion import ConversionRequest, Part
 from resource_server.providers.filesystem import converted_range
 from resource_server.providers.filesystem.conversion_query import Wanted
-from resource_server.providers.filesystem.ranges import wanted_range
 from resource_server.runtime.document_range import Range
 
 PARTS = st.lists(st.text("a\n\0éx😀\ud800", max_size=60), min_size=1, max_size=5)

@@ -58,7 +58,7 @@ PROMISES = (
             "Secrets (.env, private keys, credentials, .git/ and so on) stay hidden even from "
             "include, unless secrets: {allow: [...]} names the pattern.",
         ),
-        ("providers/filesystem/exposure/secrets.py",),
+        ("documents/secrets.py",),
         "Secrets are recognised by their names. A password inside of a file of another name is "
         "served with it.",
     ),

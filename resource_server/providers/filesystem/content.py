@@ -7,21 +7,15 @@ binary media type (`image/png`), even if its bytes happen to be ASCII.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
-from resource_server import media_types
-from resource_server.errors import ResourceTooLarge
+from resource_server.documents.encoding import decoded_content
+from resource_server.documents.ranges import RangeReader, read_all, too_large
 from resource_server.provider import Content
-from resource_server.providers.filesystem.encoding import TextEncoding
-from resource_server.providers.filesystem.ranges import RangeReader, read_all
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.runtime.document_range import Range
 
 LOOP_BYTES = 512 * 1024
 """Maximum bytes read on the event loop, cached or not: copying and decoding more takes too long."""
-
-_FIRST_LINES: Mapping[str, str] = {"lines": "1-1000"}
-_FIRST_BYTES: Mapping[str, str] = {"bytes": "0-65535"}
 
 
 def read_content_now(
@@ -37,11 +31,11 @@ def read_content_now(
     """
     size = status.st_size
     if size > max_size:
-        raise _too_large(size, max_size, mime_type)
+        raise too_large(size, max_size, mime_type)
     if mime_type is None or size > LOOP_BYTES:
         return None
     data = read_cached(fd, size)
-    return None if data is None else _content(data, mime_type, encoding)
+    return None if data is None else decoded_content(data, mime_type, encoding)
 
 
 def read_content(
@@ -89,7 +83,7 @@ def read_exact(fd: int, mime_type: str | None, *, max_size: int) -> Content:
     """
     data = read_all(fd, max_size + 1)
     if len(data) > max_size:
-        raise _too_large(len(data), max_size, mime_type)
+        raise too_large(len(data), max_size, mime_type)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -99,28 +93,11 @@ def read_exact(fd: int, mime_type: str | None, *, max_size: int) -> Content:
 
 def _read_whole(fd: int, size: int, mime: str | None, encoding: str, max_size: int) -> Content:
     if size > max_size:
-        raise _too_large(size, max_size, mime)
+        raise too_large(size, max_size, mime)
     data = read_all(fd, max_size + 1)
     if len(data) > max_size:
-        raise _too_large(max(size, len(data)), max_size, mime)
-    return _content(data, mime, encoding)
-
-
-def _too_large(size: int, limit: int, mime_type: str | None) -> ResourceTooLarge:
-    is_text = mime_type is not None and media_types.is_text(mime_type)
-    return ResourceTooLarge(size=size, limit=limit, next=_FIRST_LINES if is_text else _FIRST_BYTES)
-
-
-def _content(data: bytes, promised: str | None, encoding: str) -> Content:
-    detected = TextEncoding.detect(data, encoding)
-    text = None
-    if promised is None or not media_types.is_binary(promised):
-        text = detected.decode(data)
-    mime = media_types.of_content(data, promised, decodes=text is not None)
-    known = None if mime == promised else mime
-    if text is None or media_types.is_binary(mime):
-        return Content(data, known)
-    return Content(text, known, size=None if detected.is_plain else len(data))
+        raise too_large(max(size, len(data)), max_size, mime)
+    return decoded_content(data, mime, encoding)
 
 
 def read_cached(fd: int, size: int) -> bytes | None:

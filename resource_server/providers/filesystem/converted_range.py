@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from resource_server.conversion.pool import Conversion
 from resource_server.conversion.text_window import MARGIN_BYTES, WindowPlace, between, encoded
+from resource_server.documents.encoding import TextEncoding
+from resource_server.documents.ranges import RangeReader, wanted_range
 from resource_server.provider import Content, Truncation
 from resource_server.providers.filesystem.conversion_query import ROWS, SHEET, Wanted
-from resource_server.providers.filesystem.encoding import TextEncoding
-from resource_server.providers.filesystem.ranges import RangeReader, wanted_range
 from resource_server.runtime.document_range import Range
 
 _ROW_STARTS = ("|", "[")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from resource_server.documents.worker_threads import Steps
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.file_tree import FileTree
-from resource_server.providers.filesystem.worker_threads import Steps
 from resource_server.runtime.near_name import as_typed
 
 _MANY_NAMES = 4096

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from resource_server import media_types
+from resource_server.documents.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
+from resource_server.documents.worker_threads import WorkerThreads
 from resource_server.errors import (
     ConversionError,
     InvalidParameter,
@@ -43,7 +45,6 @@ from resource_server.providers.filesystem.converted import (
     NotConvertedYet,
     PlacedText,
 )
-from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
     FileTree,
@@ -58,7 +59,6 @@ from resource_server.providers.filesystem.large_document import (
     next_data,
 )
 from resource_server.providers.filesystem.root import resource_error
-from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.option_types import short_size
 from resource_server.runtime.timing import Timing
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT

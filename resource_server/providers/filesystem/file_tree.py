@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from resource_server import uris
+from resource_server.documents.worker_threads import Steps, finish
 from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path, Resource, ResourceType
 from resource_server.providers.filesystem.directory import (
@@ -33,7 +34,6 @@ from resource_server.providers.filesystem.exposure.rules import DirectoryRules, 
 from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN
 from resource_server.providers.filesystem.lookahead import Lookahead
 from resource_server.providers.filesystem.root import Root, Status, resource_error
-from resource_server.providers.filesystem.worker_threads import Steps, finish
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_LINKS = 40

@@ -13,10 +13,10 @@ import zlib
 
 import msgspec
 
+from resource_server.documents.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
 from resource_server.provider.search import MatchedLine, SearchRequest
-from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
 from resource_server.search.text_match import MAX_COUNTED, NO_MATCHES, Check, LineQuery, Matches
 from resource_server.search.top_k import INVALID
 

@@ -2,75 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
 from resource_server import uris
 from resource_server.access import OPEN, Access
-from resource_server.conversion import registry
+from resource_server.documents.encoding import canonical_encoding
+from resource_server.documents.options import check_patterns
 from resource_server.provider import Annotations, ByteSize
-from resource_server.providers.filesystem.encoding import canonical_encoding
-from resource_server.providers.filesystem.exposure.patterns import Patterns
-from resource_server.runtime.near_name import as_typed, did_you_mean
+from resource_server.runtime.near_name import as_typed
 from resource_server.runtime.option_types import OptionChecks, check_options
-
-if TYPE_CHECKING:
-    from pydantic_core import CoreSchema
 
 WatchMode = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SkillMode = Literal["auto", "off"]
-ConvertMode = Literal["auto", "off", False]
-"""`off` is false where YAML 1.1 has written it."""
 SymlinkPolicy = Literal["deny", "within-root"]
 
 _WILDCARDS = frozenset("*?")
 """Without `[`: web frameworks use directories such as `[slug]` as routes."""
-_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
-
-
-class DocumentKind(str):
-    """A kind of document that can be converted, as an option type: `pdf` or a media type."""
-
-    @classmethod
-    def parse(cls, value: object) -> DocumentKind:
-        """Return a kind by its name.
-
-        Raises:
-            ValueError: there is no converter for it.
-        """
-        if isinstance(value, str) and registry.media_type_of(value):
-            return cls(value)
-        near = did_you_mean(value, registry.known_kinds()) if isinstance(value, str) else ""
-        raise ValueError(f"not a kind of document that can be converted, such as pdf{near}")
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        # Imported here: a folder served without a manifest never loads pydantic.
-        from pydantic_core import core_schema
-
-        names = core_schema.literal_schema([*registry.known_kinds()])
-        media_type = core_schema.str_schema(pattern="/")
-        return core_schema.no_info_plain_validator_function(
-            cls.parse, json_schema_input_schema=core_schema.union_schema([names, media_type])
-        )
-
-
-class Secrets(Struct, frozen=True):
-    """Exceptions from the secrets deny-list."""
-
-    allow: tuple[str, ...] = ()
-    """Patterns of the deny-list, as written there, or of harmless files. They also expose what no
-    root serves otherwise: its manifest, and databases that the manifest serves."""
-
-    option_checks: ClassVar[OptionChecks] = {
-        "allow": lambda allow: check_patterns("allow", allow),
-    }
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 class DirectoryOptions(Struct, frozen=True):
@@ -130,43 +80,6 @@ class DirectoryOptions(Struct, frozen=True):
             or False in (self.readable, self.hidden)
             or any(each is not None for each in narrowing)
         )
-
-
-def check_patterns(option: str, patterns: Sequence[str]) -> None:
-    """Validate patterns: each must be able to match something.
-
-    Raises:
-        ValueError: names the pattern, for the manifest's author.
-    """
-    parsed = Patterns(patterns)
-    for index, pattern in enumerate(patterns):
-        if index in parsed.unusable or index not in parsed.lines:
-            raise ValueError(f"{option}: {pattern!r} is no pattern that can match anything")
-
-
-def check_types(types: Mapping[str, str]) -> None:
-    """Validate media types.
-
-    Raises:
-        ValueError: names the pattern and its value, for the manifest's author.
-    """
-    for pattern, media_type in types.items():
-        if not _MEDIA_TYPE.fullmatch(media_type):
-            raise ValueError(f"types: {media_type!r} for {pattern!r} is no media type as text/html")
-
-
-def offered_converters(convert: ConvertMode | Sequence[str]) -> registry.Converters:
-    """Return the converters that the option `convert` allows.
-
-    Raises:
-        ValueError: there is no converter for a kind.
-    """
-    if convert == "auto":
-        return registry.Converters()
-    if isinstance(convert, str | bool):
-        return registry.Converters(())
-    kinds = [DocumentKind.parse(kind) for kind in convert]
-    return registry.Converters([registry.media_type_of(kind) or "" for kind in kinds])
 
 
 def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, DirectoryOptions]:

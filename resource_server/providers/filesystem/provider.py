@@ -31,6 +31,20 @@ import msgspec
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
 from resource_server.conversion import registry
+from resource_server.documents import ranges
+from resource_server.documents.encoding import canonical_encoding
+from resource_server.documents.options import (
+    ConvertMode,
+    DocumentKind,
+    Secrets,
+    check_patterns,
+    check_types,
+    offered_converters,
+    reading_fingerprint,
+)
+from resource_server.documents.path_selection import EVERYTHING, PathSelection, selection
+from resource_server.documents.ranges import wanted_range
+from resource_server.documents.worker_threads import Steps, WorkerThreads, finish
 from resource_server.errors import (
     ResourceError,
     ResourceNotFound,
@@ -52,18 +66,10 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.provider.skills import SKILL_FILE, Skill, SupportsSkills
-from resource_server.providers.filesystem import content, ranges
+from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.directory import WeightedLru
-from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure import explain
-from resource_server.providers.filesystem.exposure.rules import (
-    EVERYTHING,
-    DirectoryRules,
-    ExposureRules,
-    PathSelection,
-    reading_fingerprint,
-    selection,
-)
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.file_completion import completed_paths
 from resource_server.providers.filesystem.file_tree import (
@@ -72,21 +78,13 @@ from resource_server.providers.filesystem.file_tree import (
     TreeEntry,
 )
 from resource_server.providers.filesystem.options import (
-    ConvertMode,
     DirectoryOptions,
-    DocumentKind,
-    Secrets,
     SkillMode,
     SymlinkPolicy,
     WatchMode,
-    check_patterns,
-    check_types,
     directory_keys,
-    offered_converters,
 )
-from resource_server.providers.filesystem.ranges import wanted_range
 from resource_server.providers.filesystem.root import Root, Status
-from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime import extras
 from resource_server.runtime.document_range import Range
 from resource_server.runtime.option_types import OptionChecks, check_options

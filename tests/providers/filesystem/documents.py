@@ -7,9 +7,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from resource_server.documents.ranges import wanted_range
 from resource_server.provider import Content
 from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.ranges import wanted_range
 
 TEXT = "text/plain"
 

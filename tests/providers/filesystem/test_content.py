@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from resource_server.documents import ranges
+from resource_server.documents.ranges import wanted_range
 from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
 )
 from resource_server.provider import Content
-from resource_server.providers.filesystem import content, ranges
-from resource_server.providers.filesystem.ranges import wanted_range
+from resource_server.providers.filesystem import content
 from tests.providers.filesystem.documents import TEXT, opened, read, read_now
 
 

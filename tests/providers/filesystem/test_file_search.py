@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from resource_server import media_types
+from resource_server.documents.secrets import SECRETS
 from resource_server.errors import (
     ConversionError,
     DeadlineExceeded,
@@ -35,7 +36,6 @@ from resource_server.providers.filesystem.directory import (
     DirectoryCache,
     DirectoryListing,
 )
-from resource_server.providers.filesystem.exposure.secrets import SECRETS
 from resource_server.providers.filesystem.file_tree import WalkFrame
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle

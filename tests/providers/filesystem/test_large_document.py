@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from resource_server.documents.encoding import TextEncoding
 from resource_server.errors import InvalidParameter
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
 from resource_server.provider.search import SearchPage, SearchRequest, Unsearched
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.large_document import LargeSearch, Place
 from resource_server.runtime.timing import Timing
 from resource_server.search.text_match import LineQuery

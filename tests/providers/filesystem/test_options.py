@@ -5,16 +5,13 @@ from typing import Any
 
 import pytest
 
+from resource_server.documents.options import Secrets
 from resource_server.errors import (
     ManifestError,
 )
 from resource_server.manifest.load import load
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.options import (
-    DirectoryOptions,
-    Secrets,
-    directory_keys,
-)
+from resource_server.providers.filesystem.options import DirectoryOptions, directory_keys
 from tests.cases import for_each
 from tests.providers.filesystem.trees import (
     TREE,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from resource_server.documents import ranges
+from resource_server.documents.ranges import wanted_range
 from resource_server.errors import (
     InvalidParameter,
 )
 from resource_server.provider import Content, Truncation
-from resource_server.providers.filesystem import ranges
-from resource_server.providers.filesystem.ranges import wanted_range
 from resource_server.runtime.document_range import Range
 from tests.cases import for_each
 from tests.providers.filesystem.documents import TEXT, read

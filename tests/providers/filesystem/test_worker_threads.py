@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from resource_server.documents.worker_threads import WorkerThreads
 from resource_server.errors import DeadlineExceeded
 from resource_server.provider import (
     Content,
 )
 from resource_server.providers.filesystem import Filesystem, content
-from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.eager import settle
 from tests.waiting import PATIENCE_S, pause
 
@@ -66,7 +66,7 @@ async def test_a_hanging_folder_takes_a_limited_number_of_threads(
 def test_the_first_thread_of_a_process_needs_no_slow_import(tmp_path: Path) -> None:
     script = """
 import asyncio, sys
-from resource_server.providers.filesystem.worker_threads import WorkerThreads
+from resource_server.documents.worker_threads import WorkerThreads
 assert asyncio.run(WorkerThreads(1).run(lambda: 42)) == 42
 assert "anyio" not in sys.modules
 """

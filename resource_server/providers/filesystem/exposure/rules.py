@@ -18,79 +18,28 @@ directory, so nothing below it is served.
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
 
+from resource_server.documents.encoding import canonical_encoding
+from resource_server.documents.options import reading_fingerprint
+from resource_server.documents.path_selection import PathSelection, selection
+from resource_server.documents.patterns import bytewise
+from resource_server.documents.secrets import SecretDenyList, deny_list
 from resource_server.provider import Annotations
-from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
-from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
-from resource_server.providers.filesystem.exposure.secrets import SecretDenyList, deny_list
 from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.providers.filesystem.root import Status
 from resource_server.runtime.near_name import as_typed
 
-EVERYTHING = ("**",)
-
 _PRIORITY = 0.5
 """Priority of a directory that has none."""
 _BLOCK = 64
 """Names that are checked against the deny-list in one search."""
-
-
-class PathSelection:
-    """Patterns of `include` or `exclude`, relative to the directory `prefix`.
-
-    They match names as people type them (`as_typed`), which git's own files do not.
-    """
-
-    __slots__ = ("_base", "_leads", "_patterns")
-
-    def __init__(self, patterns: Iterable[str], prefix: str = "") -> None:
-        self._base = len(bytewise(as_typed(prefix)))
-        self._patterns = Patterns(map(as_typed, patterns))
-        self._leads = Patterns(_leads(self._patterns))
-
-    def match(self, path: str, name: str, *, is_directory: bool) -> Pattern | None:
-        """Return the pattern that decides for this exact path, or None."""
-        if not path.isascii():
-            path, name = _as_typed(path), _as_typed(name)
-        index = self._patterns.last_match(path[self._base :], name, is_directory=is_directory)
-        return self._patterns.lines.get(index)
-
-    def may_lead(self, path: str, name: str) -> bool:
-        """Return whether anything below this directory can match."""
-        if not path.isascii():
-            path, name = _as_typed(path), _as_typed(name)
-        return self._leads.last_match(path[self._base :], name, is_directory=True) >= 0
-
-
-def _as_typed(path: str) -> str:
-    """Return a `bytewise` path as people type it, `bytewise` as well."""
-    return bytewise(as_typed(_from_bytewise(path)))
-
-
-def _from_bytewise(path: str) -> str:
-    return os.fsdecode(path.encode("latin-1"))
-
-
-def _leads(patterns: Patterns) -> Iterable[str]:
-    """Yield patterns of the ancestor directories of everything that `patterns` can match."""
-    for pattern in patterns.lines.values():
-        if pattern.negated:
-            continue
-        segments = _from_bytewise(pattern.glob).split("/") if pattern.anchored else ["**", ""]
-        for depth in range(1, len(segments)):
-            way = "/".join(segments[:depth])
-            yield f"/{way}/"
-            if segments[depth - 1] == "**":
-                break
 
 
 class DirectoryRules(msgspec.Struct, frozen=True, eq=False):
@@ -296,24 +245,6 @@ def _is_included(rules: DirectoryRules, path: str, name: str, *, is_directory: b
     return not pattern.negated
 
 
-def selection(include: Sequence[str], prefix: str = "") -> PathSelection | None:
-    """Return the selection of `include`, or None if that is everything.
-
-    A directory such as `src/` is the one at the top: if one at any depth were meant, every other
-    directory would have to be listed, too. `**/src/` names those.
-    """
-    if tuple(include) == EVERYTHING:
-        return None
-    return PathSelection([f"/{each}" if _is_directory(each) else each for each in include], prefix)
-
-
-def _is_directory(line: str) -> bool:
-    pattern = Pattern.parse(line)
-    return (
-        pattern is not None and pattern.directory_only and not (pattern.negated or pattern.anchored)
-    )
-
-
 def _overlay(rules: DirectoryRules, options: DirectoryOptions, prefix: str) -> DirectoryRules:
     """Return the rules with the options of one directory applied."""
     if options.include is not None:
@@ -339,10 +270,3 @@ def _overlay(rules: DirectoryRules, options: DirectoryOptions, prefix: str) -> D
             options.readable, options.max_size, options.encoding, over=rules.reading
         ),
     )
-
-
-def reading_fingerprint(*options: object, over: int = 0) -> int:
-    """Return a checksum of options, on top of `over`; `over` itself if all options are None."""
-    if all(option is None for option in options):
-        return over
-    return zlib.crc32(repr(options).encode(), over)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from resource_server.documents.path_selection import EVERYTHING, PathSelection, selection
+from resource_server.documents.patterns import Pattern, bytewise
 from resource_server.errors import ResourceError, ResourceNotFound, RuleUnmatched
 from resource_server.provider import Path
 from resource_server.providers.filesystem.exposure.explain import (
@@ -16,8 +18,6 @@ from resource_server.providers.filesystem.exposure.explain import (
     hidden_by,
     shown_path,
 )
-from resource_server.providers.filesystem.exposure.patterns import Pattern, bytewise
-from resource_server.providers.filesystem.exposure.rules import EVERYTHING, PathSelection, selection
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.near_name import as_typed, near_name, sentences

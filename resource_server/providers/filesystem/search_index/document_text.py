@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from resource_server import media_types
+from resource_server.documents.encoding import PIECE_BYTES, TextEncoding
 from resource_server.errors import ConversionError, ResourceBusy
 from resource_server.providers.filesystem.converted import ConvertedText, NotConvertedYet
-from resource_server.providers.filesystem.encoding import PIECE_BYTES, TextEncoding
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.search_index.store import ALWAYS, ASCII, LETTERS
 from resource_server.search import trigrams

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from resource_server.documents.ranges import pread
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider.skills import SKILL_FILE, Skill, SkillFile
@@ -28,7 +29,6 @@ from resource_server.providers.filesystem.file_tree import (
     NameRun,
     ResourceFactory,
 )
-from resource_server.providers.filesystem.ranges import pread
 from resource_server.providers.filesystem.root import Status
 from resource_server.providers.filesystem.skills.frontmatter import (
     HEAD_BYTES,

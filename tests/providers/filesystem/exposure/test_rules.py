@@ -3,14 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resource_server.documents.path_selection import PathSelection, selection
 from resource_server.provider import Annotations
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
-from resource_server.providers.filesystem.exposure.rules import (
-    DirectoryRules,
-    ExposureRules,
-    PathSelection,
-    selection,
-)
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
 )

@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from resource_server.providers.filesystem.exposure.rules import (
-    DirectoryRules,
-    ExposureRules,
-    PathSelection,
-)
+from resource_server.documents.path_selection import PathSelection
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from tests.cases import for_each
 from tests.providers.filesystem.exposure.judging import SHOWN, hidden_by, shown
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from resource_server.access import Access
+from resource_server.documents.encoding import PIECE_BYTES
 from resource_server.errors import ResourceError
 from resource_server.provider.search import SearchPage, SearchRequest, Together
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.encoding import PIECE_BYTES
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.timing import Timing
 from tests.waiting import until

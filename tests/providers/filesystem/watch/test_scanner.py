@@ -13,13 +13,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from resource_server.documents.path_selection import PathSelection
 from resource_server.provider import Change
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.exposure.rules import (
-    DirectoryRules,
-    ExposureRules,
-    PathSelection,
-)
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from resource_server import media_types
-from resource_server.errors import InvalidParameter
+from resource_server.documents.encoding import TextEncoding
+from resource_server.errors import InvalidParameter, ResourceTooLarge
 from resource_server.provider import Content, Truncation
-from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.runtime.document_range import UNITS, Range, parse_range
 
 _BLOCK_BYTES = 256 * 1024
@@ -30,6 +30,14 @@ _COUNTED_BYTES = 4 * 1024 * 1024
 
 PARAMETERS: frozenset[str] = frozenset(UNITS)
 """URI parameters of ranges."""
+_FIRST_LINES: Mapping[str, str] = {"lines": "1-1000"}
+_FIRST_BYTES: Mapping[str, str] = {"bytes": "0-65535"}
+
+
+def too_large(size: int, limit: int, mime_type: str | None) -> ResourceTooLarge:
+    """Return the error for a document of `size` bytes, with the first range to read."""
+    is_text = mime_type is not None and media_types.is_text(mime_type)
+    return ResourceTooLarge(size=size, limit=limit, next=_FIRST_LINES if is_text else _FIRST_BYTES)
 
 
 def refuse_unknown(names: Iterable[str], others: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 
-from resource_server.providers.filesystem.exposure.patterns import Patterns, bytewise
+from resource_server.documents.patterns import Patterns, bytewise
 
 SECRETS = (
     # environment files

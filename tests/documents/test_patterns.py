@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
+from resource_server.documents.patterns import Pattern, Patterns, bytewise
 from tests.cases import for_each
 
 

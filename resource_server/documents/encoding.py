@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from resource_server import media_types
+from resource_server.provider import Content
 
 # `utf-7` and the escapes can spell lone surrogates, which no message can carry.
 _NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode")
@@ -129,6 +130,24 @@ class TextEncoding(Struct, frozen=True):
         except UnicodeError:
             return 0
         return len(decoder.getstate()[0])
+
+
+def decoded_content(data: bytes, promised: str | None, encoding: str) -> Content:
+    """Return the content of a whole document.
+
+    Nothing is guessed: bytes that do not decode or contain a NUL are a blob, and so is everything
+    of a binary media type. `promised` is the media type of its name, `encoding` that of text
+    without a mark.
+    """
+    detected = TextEncoding.detect(data, encoding)
+    text = None
+    if promised is None or not media_types.is_binary(promised):
+        text = detected.decode(data)
+    mime = media_types.of_content(data, promised, decodes=text is not None)
+    known = None if mime == promised else mime
+    if text is None or media_types.is_binary(mime):
+        return Content(data, known)
+    return Content(text, known, size=None if detected.is_plain else len(data))
 
 
 def decodes_as_utf8(data: bytes, check: Callable[[], None], *, is_part: bool = False) -> bool:

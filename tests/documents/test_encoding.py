@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.providers.filesystem.encoding import (
+from resource_server.documents.encoding import (
     PIECE_BYTES,
     canonical_encoding,
     decodes_as_utf8,
