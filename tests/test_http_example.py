@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from functools import partial
@@ -31,13 +30,10 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tests.ports import free_port
+from tests.nginx import EXAMPLES, balancing, needs_nginx
 from tests.transports.http.fleet.fleets import SECRET, Redis, redis_server
 from tests.transports.program import PATIENCE_S, Program, modern, request, running
-from tests.waiting import block_until
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 README = "file:///project/README.md"
 CLIENTS = 12
 
@@ -45,7 +41,6 @@ pytestmark = pytest.mark.anyio
 needs_addresses = pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere a machine has one address of its own"
 )
-needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 
 
 class Balanced(NamedTuple):
@@ -71,35 +66,17 @@ def written() -> list[list[str]]:
 
 
 @contextlib.contextmanager
-def balancing(place: Path, replicas: tuple[Program, Program]) -> Generator[int]:
+def balanced_by_nginx(place: Path, replicas: tuple[Program, Program]) -> Generator[int]:
     """Run nginx as the example has it, but for its ports and the places of its files."""
-    assert NGINX is not None
-    port = free_port()
-    text = (EXAMPLES / "http/nginx.conf").read_text("utf-8")
-    for known, actual in ((8001, replicas[0].port), (8002, replicas[1].port), (8080, port)):
-        assert text.count(f"127.0.0.1:{known}") == 1
-        text = text.replace(f"127.0.0.1:{known}", f"127.0.0.1:{actual}")
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     places = "".join(f"{kind}_temp_path {kind};\n" for kind in kinds)
-    config = place / "nginx.conf"
-    config.write_text(text.replace("http {\n", f"http {{\n{places}"))
-    log = place / "nginx.log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [NGINX, "-p", place, "-c", config, "-e", "stderr", "-g", "daemon off;"], stderr=errors
-        )
-    try:
-        block_until(lambda: process.poll() is not None or _listens(port))
-        assert process.poll() is None, log.read_text()
+    actual = {
+        "127.0.0.1:8001": f"127.0.0.1:{replicas[0].port}",
+        "127.0.0.1:8002": f"127.0.0.1:{replicas[1].port}",
+        "http {\n": f"http {{\n{places}",
+    }
+    with balancing(place, EXAMPLES / "http/nginx.conf", "127.0.0.1:8080", actual) as port:
         yield port
-    finally:
-        process.send_signal(signal.SIGQUIT)
-        process.wait(PATIENCE_S)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as line:
-        return line.connect_ex(("127.0.0.1", port)) == 0
 
 
 def variables(store: Redis) -> dict[str, str]:
@@ -117,7 +94,7 @@ def balanced(tmp_path: Path) -> Generator[Balanced]:
         redis_server(tmp_path) as store,
         running(manifest, *options_1, "--access-log", env=variables(store)) as one,
         running(manifest, *options_2, "--access-log", env=variables(store)) as two,
-        balancing(tmp_path, (one, two)) as port,
+        balanced_by_nginx(tmp_path, (one, two)) as port,
     ):
         url = f"http://127.0.0.1:{port}/mcp"
         yield Balanced(url, (one, two), tmp_path / "project")
