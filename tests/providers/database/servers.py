@@ -82,6 +82,8 @@ class Proxy(NamedTuple):
     """Set when the proxy holds the message back."""
     release: Callable[[], None]
     """Pass on that message and all later ones."""
+    sent: list[bytes]
+    """Messages of the clients, as they came: each client waits for the response to its last one."""
 
 
 @asynccontextmanager
@@ -89,13 +91,18 @@ async def proxy_to(host: str, port: int, *, hold: bytes | None = None) -> AsyncG
     """Forward to a server; a message that contains `hold` waits for `release`."""
     writers: set[asyncio.StreamWriter] = set()
     server: list[asyncio.Server] = []
+    sent: list[bytes] = []
     holding, released = asyncio.Event(), asyncio.Event()
 
     async def pump(
-        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: bytes | None = None
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        taken: list[bytes],
+        held: bytes | None = None,
     ) -> None:
         try:
             while data := await reader.read(65536):
+                taken.append(data)
                 if held is not None and held in data:
                     holding.set()
                     await released.wait()
@@ -109,7 +116,7 @@ async def proxy_to(host: str, port: int, *, hold: bytes | None = None) -> AsyncG
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(host, port)
         writers.update((writer, far_writer))
-        await asyncio.gather(pump(reader, far_writer, hold), pump(far_reader, writer))
+        await asyncio.gather(pump(reader, far_writer, sent, hold), pump(far_reader, writer, []))
         writers.difference_update((writer, far_writer))
 
     async def listen(at: int) -> int:
@@ -125,7 +132,7 @@ async def proxy_to(host: str, port: int, *, hold: bytes | None = None) -> AsyncG
 
     own = await listen(0)
     try:
-        yield Proxy(own, cut, lambda: _ignore(listen(own)), holding, released.set)
+        yield Proxy(own, cut, lambda: _ignore(listen(own)), holding, released.set, sent)
     finally:
         await cut()
 

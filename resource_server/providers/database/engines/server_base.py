@@ -1,8 +1,9 @@
 """Base class of the engines for database servers: pools, deadlines, the read-only envelope.
 
 Our own statements and the manifest author's queries run on different connections: nothing that a
-query leaves behind in its session reaches ours. A connection whose statement missed its deadline
-is cleaned up after the caller has been answered.
+query leaves behind in its session reaches ours. A connection is cleaned up after the caller has
+been answered, and the transaction of its next statement begins then, so that a read waits for
+nothing but its rows.
 """
 
 from __future__ import annotations
@@ -78,6 +79,25 @@ class ConnectionLost(Exception):
     """Every idle connection was dead, as after a restart of the server."""
 
 
+class PooledConnection:
+    """A connection of a pool, and the transaction that waits for its next statement."""
+
+    __slots__ = ("begun_s", "connection", "tidying")
+
+    def __init__(self, connection: DriverConnection) -> None:
+        self.connection = connection
+        """None once it is dropped."""
+        self.begun_s: float | None = None
+        """The timeout of the statements of that transaction; None if none has begun."""
+        self.tidying: asyncio.Task[None] | None = None
+        """What cleans up after the last statement."""
+
+    @property
+    def is_tidy(self) -> bool:
+        """Whether the next statement may run."""
+        return self.tidying is None or self.tidying.done()
+
+
 class ConnectionPool:
     """Idle connections of one kind. `slots` bounds how many exist."""
 
@@ -89,20 +109,36 @@ class ConnectionPool:
         self.for_author = for_author
         """Whether it serves the manifest's queries."""
         self._connect = connect
-        self._idle: list[DriverConnection] = []
+        self._idle: list[PooledConnection] = []
 
-    async def take(self) -> DriverConnection:
-        """Return the connection used last, or a new one. The caller holds a slot."""
-        return self._idle.pop() if self._idle else await self._connect()
+    async def take(self) -> PooledConnection:
+        """Return the tidy connection used last, or a new one. The caller holds a slot."""
+        while self._idle:
+            tidy = (each for each in reversed(self._idle) if each.is_tidy)
+            taken = next(tidy, self._idle[-1])
+            self._idle.remove(taken)
+            if taken.tidying is not None and not taken.is_tidy:
+                try:
+                    await asyncio.wait((taken.tidying,))
+                except asyncio.CancelledError:
+                    self._idle.append(taken)
+                    raise
+            if taken.connection is not None:
+                return taken
+        return PooledConnection(await self._connect())
 
-    def give_back(self, connection: DriverConnection) -> None:
-        """Keep a connection for the next statement."""
-        self._idle.append(connection)
+    def give_back(self, pooled: PooledConnection) -> None:
+        """Keep a connection for the next statement, which waits until it is tidy."""
+        self._idle.append(pooled)
+
+    def begun(self) -> list[PooledConnection]:
+        """Return the idle connections whose next transaction has begun."""
+        return [each for each in self._idle if each.begun_s is not None]
 
     def drain(self) -> list[DriverConnection]:
         """Empty the pool and return its connections, for closing."""
         idle, self._idle = self._idle, []
-        return idle
+        return [each.connection for each in idle if each.connection is not None]
 
 
 class ServerEngine(Engine, QueryEngine, ABC):
@@ -115,6 +151,8 @@ class ServerEngine(Engine, QueryEngine, ABC):
     statement_causes: Causes
     connect_causes: Causes
     """Causes of errors of statements, and of attempts to connect, by their codes."""
+    unused_s = 1.0
+    """Longest time in seconds that a transaction waits for its first statement."""
 
     def __init__(self, url: str, *, interval: float) -> None:
         self._given_url = url
@@ -128,6 +166,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         """All connections of the pools, idle or not."""
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unused_timer: asyncio.TimerHandle | None = None
         self._users = 0
         """Number of openers: the whole database, and each narrowed part of it."""
         self._is_closed = False
@@ -172,6 +211,9 @@ class ServerEngine(Engine, QueryEngine, ABC):
             idle = [*self._pool.drain(), *self._author_pool.drain()]
             await asyncio.gather(*map(self._close_politely, idle))
         finally:
+            if self._unused_timer is not None:
+                self._unused_timer.cancel()
+                self._unused_timer = None
             # Those that are left if this was cancelled, whoever uses them.
             for connection in tuple(self._opened):
                 self._drop(connection)
@@ -268,8 +310,27 @@ class ServerEngine(Engine, QueryEngine, ABC):
         """Begin a transaction that cannot become writable."""
 
     @abstractmethod
-    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
-        """Roll back; return whether the session is clean enough for another statement."""
+    async def _limit(self, connection: DriverConnection, within: float) -> None:
+        """Set the timeout of the statements of a transaction that has begun."""
+
+    @abstractmethod
+    async def _roll_back(self, connection: DriverConnection) -> None:
+        """End a transaction that ran no statement."""
+
+    @abstractmethod
+    async def _end(self, connection: DriverConnection, *, author: bool) -> None:
+        """Roll back, and undo what a statement left in its session."""
+
+    async def _renew(self, connection: DriverConnection, within: float, *, author: bool) -> bool:
+        """End a transaction whose statements succeeded; return whether the next one has begun."""
+        await self._end(connection, author=author)
+        await self._begin(connection, within)
+        return True
+
+    def _is_spent(self, connection: DriverConnection, *, author: bool) -> bool:
+        """Return whether a session cannot be made clean enough for another statement."""
+        del connection, author
+        return False
 
     @abstractmethod
     async def _stop(self, connection: DriverConnection) -> bool:
@@ -300,6 +361,10 @@ class ServerEngine(Engine, QueryEngine, ABC):
     @abstractmethod
     def _is_lost(self, error: BaseException) -> bool:
         """Whether the connection is gone."""
+
+    @abstractmethod
+    def _is_unsent(self, error: Exception) -> bool:
+        """Whether the connection was gone before the statement was sent."""
 
     @abstractmethod
     def _codes(self, error: Exception) -> Iterator[str]:
@@ -471,46 +536,94 @@ class ServerEngine(Engine, QueryEngine, ABC):
     async def _run_on_connection(
         self, pool: ConnectionPool, held: list[Slots], work: Work[T], within: float
     ) -> T:
-        """Run `work` on a pooled connection; release the held slots once it is clean."""
-        connection: DriverConnection = None
+        """Run `work` on a pooled connection; release the held slots when others may have it."""
+        pooled: PooledConnection | None = None
         try:
-            connection = await self._begun(pool, within)
-            result = await work(connection)
-            reusable = await self._end(connection, author=pool.for_author)
+            for _ in range(pool.size + 1):
+                pooled = await self._begun(pool, within)
+                try:
+                    result = await work(pooled.connection)
+                    break
+                except Exception as error:
+                    if pooled.begun_s is None or not self._is_unsent(error):
+                        raise
+                    self._drop(pooled.connection)
+                    pooled = None
+            else:
+                raise ConnectionLost
         except BaseException as error:
-            if connection is None:
+            if pooled is None:
                 _release_all(held)
             elif self._is_lost(error):
-                self._drop(connection)
+                self._drop(pooled.connection)
                 _release_all(held)
             else:
                 stopped = isinstance(error, asyncio.CancelledError)
-                self._start(self._recover(pool, connection, held, stopped=stopped))
+                self._start(self._recover(pool, pooled.connection, held, stopped=stopped))
             raise
-        if reusable:
-            pool.give_back(connection)
-            _release_all(held)
+        if self._is_spent(pooled.connection, author=pool.for_author):
+            self._start(self._retire(pooled.connection, held))
         else:
-            self._start(self._retire(connection, held))
+            pooled.begun_s = None
+            pooled.tidying = self._start(self._tidy(pool, pooled, within))
+            pool.give_back(pooled)
+            _release_all(held)
         return result
 
-    async def _begun(self, pool: ConnectionPool, within: float) -> DriverConnection:
-        """Return a connection in a new transaction, passing over those that died while idle."""
+    async def _begun(self, pool: ConnectionPool, within: float) -> PooledConnection:
+        """Return a connection in a transaction without statements.
+
+        Passes over those that died while idle, except where the transaction has already begun.
+        """
         for _ in range(pool.size + 1):
-            connection = await pool.take()
+            pooled = await pool.take()
             try:
-                await self._begin(connection, within)
+                if pooled.begun_s is None:
+                    await self._begin(pooled.connection, within)
+                elif pooled.begun_s != within:
+                    await self._limit(pooled.connection, within)
             except asyncio.CancelledError:
                 # Nothing to stop on the server: BEGIN is quick unless the server is gone.
-                self._drop(connection)
+                self._drop(pooled.connection)
                 raise
             except Exception as error:
-                self._drop(connection)
+                self._drop(pooled.connection)
                 if not self._is_lost(error):
                     raise
             else:
-                return connection
+                return pooled
         raise ConnectionLost
+
+    async def _tidy(
+        self, pool: ConnectionPool, pooled: PooledConnection, within: float | None
+    ) -> None:
+        """Clean up after a statement, or none if `within` is None; begin the next transaction.
+
+        A connection that cannot be cleaned up is dropped.
+        """
+        connection, pooled.connection, pooled.begun_s = pooled.connection, None, None
+        try:
+            async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
+                if within is None:
+                    await self._roll_back(connection)
+                elif await self._renew(connection, within, author=pool.for_author):
+                    pooled.begun_s = within
+            pooled.connection = connection
+        except Exception:
+            _log_dropped()
+        finally:
+            if pooled.connection is None:
+                self._drop(connection)
+        if pooled.begun_s is not None and self._unused_timer is None:
+            loop = asyncio.get_running_loop()
+            self._unused_timer = loop.call_later(self.unused_s, self._end_unused)
+
+    def _end_unused(self) -> None:
+        """End the transactions that wait, so that they keep nobody else waiting."""
+        self._unused_timer = None
+        for pool in (self._pool, self._author_pool):
+            for pooled in pool.begun():
+                pooled.tidying = self._start(self._tidy(pool, pooled, None))
 
     async def _recover(
         self,
@@ -525,15 +638,16 @@ class ServerEngine(Engine, QueryEngine, ABC):
         try:
             async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
                 if not stopped or await self._stop(connection):
-                    usable = await self._end(connection, author=pool.for_author)
-                    if not usable:
+                    if self._is_spent(connection, author=pool.for_author):
                         await self._disconnect(connection)
+                    else:
+                        await self._end(connection, author=pool.for_author)
+                        usable = True
         except Exception:
-            # Without the reason: drivers' messages hold names of users and hosts.
-            _log.info("dropped a database connection that could not be cleaned up")
+            _log_dropped()
         finally:
             if usable:
-                pool.give_back(connection)
+                pool.give_back(PooledConnection(connection))
             else:
                 self._drop(connection)
             _release_all(held)
@@ -544,10 +658,16 @@ class ServerEngine(Engine, QueryEngine, ABC):
         finally:
             _release_all(held)
 
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _log_dropped() -> None:
+    # Without the reason: drivers' messages hold names of users and hosts.
+    _log.info("dropped a database connection that could not be cleaned up")
 
 
 async def _acquire_all(needed: Sequence[Slots], held: list[Slots]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from itertools import combinations
 from typing import Any
@@ -17,7 +17,14 @@ from typing_extensions import override
 from resource_server.access import Access, Caller, acting
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import DeadlineExceeded, MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.server_base import POOL_SIZE, SharedCommits
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.mysql.engine import MysqlEngine
+from resource_server.providers.database.engines.postgres.engine import PostgresEngine
+from resource_server.providers.database.engines.server_base import (
+    POOL_SIZE,
+    ServerEngine,
+    SharedCommits,
+)
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
@@ -26,8 +33,8 @@ from resource_server.subscriptions.broker import Broker
 from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import timed_database
-from tests.providers.database.servers import PATIENCE_S, proxy_to, with_parts
-from tests.waiting import until
+from tests.providers.database.servers import PATIENCE_S, Proxy, proxy_to, with_parts
+from tests.waiting import quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -136,6 +143,129 @@ async def test_an_aborted_start_leaves_no_connections(
         async with database:
             await database.list((), after=None, limit=9)
         await until(are_closed)
+
+
+def engine_on(url: str, port: int, *, unused_s: float = PATIENCE_S) -> ServerEngine:
+    """Return the engine of a server behind a proxy; its transactions wait for their reads."""
+    make = PostgresEngine if url.startswith("postgresql") else MysqlEngine
+    engine = make(with_parts(url, port=port))
+    engine.unused_s = unused_s
+    return engine
+
+
+async def ids(engine: ServerEngine) -> list[object]:
+    rows = await engine.run_own(
+        Statement("select id from t order by id"), limit=99, within=PATIENCE_S
+    )
+    return [row[0] for row in rows.rows]
+
+
+NO_WAIT = {"postgresql": "set lock_timeout = 1", "mariadb": "set lock_wait_timeout = 0"}
+TIDYING = {"postgresql": [b"ROLLBACK"], "mariadb": [b"ROLLBACK", b"START TRANSACTION"]}
+"""Text that identifies the messages after a response, in their order."""
+
+
+@pytest.fixture
+async def proxy(url: str) -> AsyncIterator[Proxy]:
+    """A proxy to the server, which holds back what follows the next response."""
+    parts = urlsplit(url)
+    port = parts.port or PORTS["postgresql" if url.startswith("postgresql") else "mariadb"]
+    async with proxy_to(parts.hostname or "127.0.0.1", port, hold=b"ROLLBACK") as made:
+        yield made
+
+
+@pytest.fixture
+async def served(owner: Owner, url: str, proxy: Proxy) -> AsyncIterator[ServerEngine]:
+    """The engine of that database, with a table `t`, in a transaction that nothing was read in."""
+    await owner.run("create table t (id integer primary key)")
+    proxy.release()
+    engine = engine_on(url, proxy.port)
+    await engine.open()
+    assert await ids(engine) == []
+    await begun(proxy, owner.engine)
+    yield engine
+    await engine.close()
+
+
+async def begun(proxy: Proxy, engine: str) -> None:
+    """Wait until the next transaction has begun."""
+    await until(lambda: TIDYING[engine][-1] in proxy.sent[-1])
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_read_is_one_message_and_sees_what_was_committed_before_it(
+    served: ServerEngine, owner: Owner, proxy: Proxy
+) -> None:
+    for number in range(5):
+        await owner.insert("t", (number,))
+        await begun(proxy, owner.engine)
+        proxy.sent.clear()
+        assert await ids(served) == list(range(number + 1))
+        await begun(proxy, owner.engine)
+        read, *tidying = proxy.sent
+        assert not any(text in read for text in TIDYING[owner.engine])
+        expected = zip(tidying, TIDYING[owner.engine], strict=True)
+        assert all(text in message for message, text in expected)
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_response_does_not_wait_for_what_follows_it_but_the_next_statement_does(
+    owner: Owner, url: str, proxy: Proxy
+) -> None:
+    await owner.run("create table t (id integer primary key)")
+    engine = engine_on(url, proxy.port)
+    await engine.open()  # its statement is answered while the end of its transaction is held back
+    await proxy.holding.wait()
+    waiting = asyncio.create_task(ids(engine))
+    cancelled = asyncio.create_task(ids(engine))
+    await quiet_for(0.05)
+    assert not waiting.done()
+    cancelled.cancel()
+    proxy.release()
+    assert await waiting == []
+    await asyncio.wait((cancelled,))
+    assert await ids(engine) == []
+    await engine.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_definitions_do_not_wait_for_a_transaction_that_waits_for_its_read(
+    served: ServerEngine, owner: Owner, proxy: Proxy
+) -> None:
+    before = len(proxy.sent)
+    await owner.run(NO_WAIT[owner.engine], "alter table t add column name text", "drop table t")
+    await owner.run("create table t (id integer primary key, other integer)")
+    assert len(proxy.sent) == before
+    assert await ids(served) == []
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_transaction_without_a_read_is_ended_soon(
+    owner: Owner, url: str, proxy: Proxy
+) -> None:
+    await owner.run("create table t (id integer primary key)")
+    proxy.release()
+    engine = engine_on(url, proxy.port, unused_s=0.05)
+    await engine.open()
+
+    def is_ended() -> bool:
+        *_, begin, end = proxy.sent
+        return TIDYING[owner.engine][-1] in begin and end.rstrip(b"\0").endswith(b"ROLLBACK")
+
+    for _ in range(2):
+        await until(is_ended)
+        assert await ids(engine) == []
+    await engine.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_connection_lost_while_its_transaction_waits_is_replaced(
+    served: ServerEngine, proxy: Proxy
+) -> None:
+    for _ in range(3):
+        await proxy.cut()
+        await proxy.restore()
+        assert await ids(served) == []
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

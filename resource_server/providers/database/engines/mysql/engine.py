@@ -56,6 +56,7 @@ _MAX_MISSING = 100
 """Tables missing from a list that are asked for by name; of more, the list is believed."""
 
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
+_UNSENT = frozenset((0, 2006))
 _UNKNOWN_THREAD = 1094
 
 
@@ -336,27 +337,35 @@ class MysqlEngine(ServerEngine):
         connection.close()
 
     async def _begin(self, connection: DriverConnection, within: float) -> None:
-        limit = within + _GRACE_S
         if self._mariadb is None:
             self._mariadb = "mariadb" in str(connection.get_server_info()).lower()
             # The dialects differ in their reserved words.
             self._dialect = None
             self.title = "MariaDB" if self._mariadb else "MySQL"
+        await self._limit(connection, within)
+        await connection.query("START TRANSACTION READ ONLY")
+
+    async def _limit(self, connection: DriverConnection, within: float) -> None:
+        limit = within + _GRACE_S
         if getattr(connection, "limit_s", None) != limit:
             if self._mariadb:
                 await connection.query(f"SET SESSION max_statement_time = {limit:.3f}")
             else:
                 await connection.query(f"SET SESSION max_execution_time = {int(limit * 1000)}")
             connection.limit_s = limit
-        await connection.query("START TRANSACTION READ ONLY")
 
-    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
+    async def _roll_back(self, connection: DriverConnection) -> None:
+        await connection.query("ROLLBACK")
+
+    async def _end(self, connection: DriverConnection, *, author: bool) -> None:
+        del author
+        await self._roll_back(connection)
+
+    def _is_spent(self, connection: DriverConnection, *, author: bool) -> bool:
         # A query may leave variables, locks and settings in its session. asyncmy has no public
         # method that resets a session, so the next query gets a new one.
-        if author:
-            return False
-        await connection.query("ROLLBACK")
-        return True
+        del connection
+        return author
 
     async def _stop(self, connection: DriverConnection) -> bool:
         # asyncmy has closed its socket, which a computing server does not notice.
@@ -420,6 +429,9 @@ class MysqlEngine(ServerEngine):
         return (code is not None and code in _LOST) or (
             isinstance(error, OSError) and not isinstance(error, TimeoutError)
         )
+
+    def _is_unsent(self, error: Exception) -> bool:
+        return causes.number(error) in _UNSENT
 
     def _codes(self, error: Exception) -> Iterator[str]:
         return causes.codes(error)

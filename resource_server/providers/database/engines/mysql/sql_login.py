@@ -114,11 +114,10 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
         connection.is_spent = size >= MAX_RESULT_BYTES
         return Rows(columns, rows[:limit], connection.is_spent or len(rows) > limit)
 
-    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
+    def _is_spent(self, connection: DriverConnection, *, author: bool) -> bool:
         # Callers reach no variable, lock or setting, so nothing of a statement is left.
-        return not getattr(connection, "is_spent", False) and await super()._end(
-            connection, author=False
-        )
+        del author
+        return getattr(connection, "is_spent", False)
 
     def _failure(self, error: Exception, *, author: bool, binds: bool = True) -> Exception:
         code = causes.number(error)

@@ -296,14 +296,24 @@ class PostgresEngine(ServerEngine):
         connection.terminate()
 
     async def _begin(self, connection: DriverConnection, within: float) -> None:
-        # The first query pins the mode: afterwards the transaction cannot become read-write.
+        await connection.execute(self._beginning(within))
+
+    def _beginning(self, within: float) -> str:
         settings = _LOCAL_SETTINGS if self._is_pooled else ""
-        await connection.execute(
+        # The savepoint pins the mode: below it, the transaction cannot become read-write. A query
+        # would, too, and fix what is seen of others' commits, long before the read.
+        return (
             f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{settings}"
-            f" SET LOCAL statement_timeout = {int(within * 1000) + _GRACE_MS}; SELECT 1"
+            f" {_timeout(within)}; SAVEPOINT begun"
         )
 
-    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
+    async def _limit(self, connection: DriverConnection, within: float) -> None:
+        await connection.execute(_timeout(within))
+
+    async def _roll_back(self, connection: DriverConnection) -> None:
+        await connection.execute("ROLLBACK")
+
+    async def _end(self, connection: DriverConnection, *, author: bool) -> None:
         if self._is_pooled and not author:
             await connection.execute("ROLLBACK")  # locks of others may be on this session
         elif author and not self._is_pooled:
@@ -312,7 +322,18 @@ class PostgresEngine(ServerEngine):
         else:
             # In one message, which a pooler hands to one session.
             await connection.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
-        return True
+
+    async def _renew(self, connection: DriverConnection, within: float, *, author: bool) -> bool:
+        if self._is_pooled:  # a transaction takes a session of the pooler
+            await self._end(connection, author=author)
+        elif author:
+            await super()._renew(connection, within, author=True)
+        else:
+            # A SELECT right before BEGIN would be a part of the next transaction.
+            await connection.execute(
+                f"SELECT pg_catalog.pg_advisory_unlock_all(); ROLLBACK; {self._beginning(within)}"
+            )
+        return not self._is_pooled
 
     async def _stop(self, connection: DriverConnection) -> bool:
         # asyncpg has sent a cancel request; the next statement waits until it took effect.
@@ -385,12 +406,16 @@ class PostgresEngine(ServerEngine):
             severity = getattr(error, "severity_en", None)
             is_lost = severity != "ERROR" and (bool(severity) or _state(error).startswith("08"))
             return is_lost and causes.STATEMENT_MODE not in str(error)
-        if isinstance(error, asyncpg.InternalClientError):
-            # A message that asyncpg did not expect, such as the end of an idle session.
-            return True
-        if isinstance(error, asyncpg.InterfaceError):
-            return "closed" in str(error)
-        return isinstance(error, OSError) and not isinstance(error, TimeoutError)
+        is_os_error = isinstance(error, OSError) and not isinstance(error, TimeoutError)
+        return is_os_error or self._is_unsent(error)
+
+    def _is_unsent(self, error: BaseException) -> bool:
+        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+        # A message that asyncpg did not expect, such as the end of an idle session.
+        return isinstance(error, asyncpg.InternalClientError) or (
+            isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
+        )
 
     def _codes(self, error: Exception) -> Iterator[str]:
         return causes.codes(error)
@@ -464,6 +489,10 @@ def _decode_lsn(data: bytes) -> str:
 
 def _state(error: Exception) -> str:
     return str(getattr(error, "sqlstate", None) or "")
+
+
+def _timeout(within: float) -> str:
+    return f"SET LOCAL statement_timeout = {int(within * 1000) + _GRACE_MS}"
 
 
 def _setter(event: asyncio.Event) -> Callable[..., None]:

@@ -23,7 +23,7 @@ from tests.providers.database.engines.postgres.test_postgres_hostile import (
 from tests.providers.database.poolers import IGNORED, pgbouncer, settings_of_others
 from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import Commits, attempt
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +108,21 @@ async def test_statements_of_many_connections_share_the_sessions_of_a_pooler(
     finally:
         for other in others:
             await other.close()
+
+
+async def test_no_session_of_a_pooler_is_taken_between_two_reads(
+    pooled: str, database: Database
+) -> None:
+    engine = PostgresEngine(pooled)
+    engine.unused_s = PATIENCE_S
+    await engine.open()
+    await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.01)") for _ in range(4)))
+    are_idle = (
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() HAVING bool_and(state = 'idle')"
+    )
+    await until(lambda: database.run(are_idle))
+    await engine.close()
 
 
 async def test_options_of_a_session_are_refused_behind_a_pooler_by_name(pooled: str) -> None:
