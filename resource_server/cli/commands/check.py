@@ -25,6 +25,7 @@ from resource_server.cli import (
     source_arguments,
 )
 from resource_server.cli.http_options import access_warning
+from resource_server.cli.replicas import replica_notes
 from resource_server.conversion import registry
 from resource_server.errors import (
     ConversionError,
@@ -104,6 +105,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     mounts: Sequence[MountReport]
     prompts: Sequence[PromptReport]
     tools: ToolCost
+    replicas: Sequence[str]
+    """What a person knows who runs several servers with an `http` section."""
     converters: ConvertersReport | None
     libmagic_problem: str | None
 
@@ -123,6 +126,7 @@ async def _report(server: Server, manifest: Manifest) -> Report:
             for name, prompt in manifest.prompts.items()
         ]
         tools = await tool_cost(server.toolbox, LATEST_MODERN)
+        replicas = await replica_notes(manifest, catalog.mounts)
     mounts += _report_client_roots(manifest)
     for each in mounts:
         warning = access_warning(manifest.http, each.access)
@@ -132,7 +136,9 @@ async def _report(server: Server, manifest: Manifest) -> Report:
     if manifest.http.explorer and extras.missing("explorer"):
         warnings.append(f"http.explorer needs more packages: {extras.install_command('explorer')}")
     converters = await _report_converters(mounts)
-    return Report(warnings, mounts, prompts, tools, converters, media_types.magic_problem())
+    return Report(
+        warnings, mounts, prompts, tools, replicas, converters, media_types.magic_problem()
+    )
 
 
 def _print(report: Report) -> None:
@@ -145,6 +151,8 @@ def _print(report: Report) -> None:
     tools = report.tools
     if tools.count:
         console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
+    for note in report.replicas:
+        console.print_line(f"  replicas   {console.escaped(note)}")
     for warning in (*tools.warnings, *report.warnings):
         console.print_line(f"  warning    {console.escaped(warning)}")
     if report.libmagic_problem is not None:

@@ -1,0 +1,60 @@
+"""What `check` says to a person who runs several replicas of a server over HTTP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from resource_server import uris
+from resource_server.catalog.mount import Mount, log_failure
+from resource_server.cli import source_arguments
+from resource_server.manifest import Manifest
+from resource_server.manifest.http import Http
+
+_MAX_NAMED = 5
+_NO_KEY = (
+    "without 'key' in server, ids of sessions, masks of kind 'hash' and calls that wait for an "
+    "answer are valid in one process only: neither in another replica nor after a restart"
+)
+
+
+async def replica_notes(manifest: Manifest, mounts: Sequence[Mount]) -> Sequence[str]:
+    """Return what holds for each replica; nothing without an `http` section."""
+    if manifest.http == Http():
+        return ()
+    notes = [] if manifest.server.secret.is_lasting else [_NO_KEY]
+    watched = [each for each in mounts if each.problem is None and each.can_watch]
+    intervals = [(each.name, await _interval_s(each)) for each in watched]
+    polled = [(name, interval_s) for name, interval_s in intervals if interval_s is not None]
+    if watched:
+        events = len(watched) - len(polled)
+        notes.append(
+            "each replica observes the sources itself while clients listen: "
+            f"{events} by events, {len(polled)} polled{_cost(polled)}"
+        )
+    return notes
+
+
+async def _interval_s(mount: Mount) -> float | None:
+    """Return the shortest time between two polls; None for a mount with events."""
+    if (mount.provider.watched_by or "").startswith("poll"):
+        return source_arguments.current_timing().watch_poll_s
+    try:
+        details: Mapping[str, Any] = (await mount.provider.metadata(())).details or {}
+        interval_s = float(details["changes"]["interval"])
+    except (LookupError, TypeError, ValueError):  # a plugin's may be anything
+        return None
+    except Exception as error:  # the code of a plugin
+        log_failure(error, f"asking mount {mount.name} how it is observed")
+        return None
+    return interval_s if 0 < interval_s < math.inf else None
+
+
+def _cost(polled: Sequence[tuple[str, float]]) -> str:
+    if not polled:
+        return ""
+    polls = math.ceil(sum(60 / interval_s for _, interval_s in polled))
+    named = [f"{uris.display(name)} every {s:g} s" for name, s in polled[:_MAX_NAMED]]
+    more = ", …" if len(polled) > _MAX_NAMED else ""
+    return f", at most {polls:,} polls a minute ({', '.join(named)}{more})"
