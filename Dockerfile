@@ -10,7 +10,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY examples/shop examples/shop
 COPY resource_server resource_server
 RUN uv venv --no-python-downloads /opt/venv
-RUN uv pip install --python /opt/venv --compile-bytecode '.[auth,charts,documents,duckdb,explorer,fleet,http,mysql,postgres,regex]'
+RUN uv pip install --python /opt/venv --compile-bytecode '.[auth,charts,documents,duckdb,explorer,fleet,http,mysql,postgres,regex,s3]'
 
 FROM python:3.13-slim
 LABEL org.opencontainers.image.title="resource-server" \

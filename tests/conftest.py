@@ -31,6 +31,7 @@ _SERVICES = {
     "nginx": ("nginx",),
     "PgBouncer": ("test_pooler",),
     "Redis": ("http/fleet/",),
+    "moto": ("object_storage",),
     "Chromium": ("test_in_a_browser", "test_every_view", "test_hostile_pages"),
 }
 """Services and programs that tests need, with parts of the ids of these tests."""

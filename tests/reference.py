@@ -90,13 +90,15 @@ def _inner(
     for key, mark in (("additionalProperties", ".NAME"), ("items", "[]")):
         if isinstance(node.get(key), dict):
             for variant in _variants(root, node[key]):
-                yield from _section(root, f"{title}{mark}", option, variant)
+                of_kind = f" {variant['title']}" if "title" in variant else ""
+                yield from _section(root, f"{title}{mark}{of_kind}", option, variant)
 
 
 def _variants(root: dict[str, Any], option: dict[str, Any]) -> Iterator[dict[str, Any]]:
     resolved = _resolve(root, option)
     yield resolved
-    for each in resolved.get("anyOf", ()):
+    alternatives = [resolved[key] for key in ("else", "then") if key in resolved]
+    for each in (*alternatives, *resolved.get("anyOf", ())):
         yield from _variants(root, each)
 
 

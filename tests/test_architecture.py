@@ -21,7 +21,8 @@ BEGIN, END = "<!-- map -->\n", "<!-- end of map -->\n"
 
 # What a folder served without a manifest has no use for; each would be felt at every start.
 HEAVY = set(
-    "jsonschema magic mcp pathspec pydantic pydantic_core re2 referencing sqlalchemy yaml".split()
+    "botocore jsonschema magic mcp pathspec pydantic pydantic_core re2 referencing "
+    "sqlalchemy yaml".split()
 )
 
 LINT = "from importlinter.cli import lint_imports_command as lint; lint(['--no-cache'])"

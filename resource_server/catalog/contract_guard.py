@@ -147,6 +147,8 @@ class GuardedProvider:
             """The scopes that parts of the provider need, by option; empty without the ability."""
             self.is_watch_off = getattr(provider, "watch", None) == "off"
             """Whether the provider has an option `watch` with the value `off`."""
+            self.is_swept = bool(getattr(provider, "is_swept", True))
+            """False where comparisons cost money: its own watch alone asks for them."""
             self.parameters = self._parameters()
             """The URI parameters that tools offer; empty without the ability."""
             if "timeout" in self.abilities:

@@ -138,10 +138,12 @@ def folder_of(spec: MountSpec, manifest: Manifest) -> pathlib.Path | None:
     if spec.path[:1] != ("roots",):
         return None
     if not isinstance(spec.use, str):
-        return cast("Any", spec.use).path
+        path = cast("Any", spec.use).path
+        return path if isinstance(path, pathlib.Path) else None
     path = spec.options.get("path")
-    directory = (spec.origin or manifest).directory
-    return directory / path if isinstance(path, str) else None
+    if not isinstance(path, str) or sources.is_object_url(path):
+        return None
+    return (spec.origin or manifest).directory / path
 
 
 # -- the words of a command
@@ -161,7 +163,7 @@ def with_one_address(words: Sequence[str]) -> SourceArguments:
         click.UsageError: there is no address, or there are several.
     """
     found = _before_uris(words)
-    if not found.addresses and words and not is_database_url(words[-1]):
+    if not found.addresses and words and not _is_url(words[-1]):
         found = SourceArguments(words[:-1], words[-1:])
     if not found.addresses:
         raise console.usage_error("the URI or path of a resource is missing; `list` prints URIs")
@@ -188,7 +190,7 @@ def with_addresses(words: Sequence[str], *, several: bool = True) -> SourceArgum
 def _before_uris(words: Sequence[str]) -> SourceArguments:
     """Split arguments before the first URI."""
     for at, word in enumerate(words):
-        is_source = sources.is_source(word) if at == 0 else is_database_url(word)
+        is_source = sources.is_source(word) if at == 0 else _is_url(word)
         if is_uri(word) and not is_source:
             return SourceArguments(words[:at], words[at:])
     return SourceArguments(words, ())
@@ -206,7 +208,7 @@ def _is_address(word: str, before: Sequence[str]) -> bool:
     Raises:
         click.UsageError: it is also the name of another source.
     """
-    if is_database_url(word) or sources.is_database_file(word):
+    if _is_url(word) or sources.is_database_file(word):
         return False
     is_here = os.path.lexists(word)
     here = pathlib.Path(os.path.realpath(word))
@@ -220,4 +222,9 @@ def _is_address(word: str, before: Sequence[str]) -> bool:
 
 
 def _is_folder(source: str) -> bool:
-    return not is_database_url(source) and pathlib.Path(source).is_dir()
+    return not _is_url(source) and pathlib.Path(source).is_dir()
+
+
+def _is_url(word: str) -> bool:
+    """Return whether a word is the URL of a source: of a database, or in object storage."""
+    return is_database_url(word) or sources.is_object_url(word)

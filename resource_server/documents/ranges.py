@@ -6,7 +6,6 @@ consecutive ranges of lines make up the document.
 
 from __future__ import annotations
 
-import functools
 import os
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,22 +78,40 @@ class RangeReader(msgspec.Struct, frozen=True):
     max_size: int
     known: int | None = None
     """Bytes that may be read of a document that goes on; None for all."""
+    scan_bytes: int | None = None
+    """Maximum bytes scanned for the beginning of a range of lines; by default `SCAN_BYTES`."""
+    counted_bytes: int = _COUNTED_BYTES
 
     @staticmethod
     def of_document(
-        fd: int, size: int, promised: str | None, encoding: str, max_size: int
+        read: Callable[[int, int], bytes],
+        size: int,
+        promised: str | None,
+        encoding: str,
+        max_size: int,
+        *,
+        scan_bytes: int | None = None,
+        counted_bytes: int = _COUNTED_BYTES,
     ) -> RangeReader:
         """Return the reader of an open document, after a look at its head.
 
         `promised` is the media type of its name, `encoding` that of text without a mark.
         """
-        head = pread(fd, media_types.HEAD_BYTES, 0)
+        head = read(media_types.HEAD_BYTES, 0)
         detected = TextEncoding.detect(head, encoding)
         is_text = media_types.begins_as_text(head, detected.codec)
         mime_type = media_types.of_content(head, promised, decodes=is_text)
         # With a limit of 0, `next` would never get anywhere.
-        read = functools.partial(pread, fd)
-        return RangeReader(read, size, promised, mime_type, detected, max(max_size, 1))
+        return RangeReader(
+            read,
+            size,
+            promised,
+            mime_type,
+            detected,
+            max(max_size, 1),
+            scan_bytes=scan_bytes,
+            counted_bytes=counted_bytes,
+        )
 
     @property
     def is_binary(self) -> bool:
@@ -187,14 +204,15 @@ class RangeReader(msgspec.Struct, frozen=True):
         """Return the lines of a range that fit into `max_size`.
 
         Raises:
-            InvalidParameter: more than `SCAN_BYTES` into the document.
+            InvalidParameter: more than `scan_bytes` into the document.
         """
         skip = range.first - 1
-        begin, skipped = self._scan(0, skip, SCAN_BYTES)
+        scanned = self.scan_bytes or SCAN_BYTES
+        begin, skipped = self._scan(0, skip, scanned)
         if skipped < skip:
             if not self._ends_at(begin):
                 raise InvalidParameter(
-                    f"line {range.first} is not among the first {SCAN_BYTES} bytes; use bytes"
+                    f"line {range.first} is not among the first {scanned} bytes; use bytes"
                 )
             total = skipped + self._is_within_line(begin)
             return self._content("", Truncation("requested", "lines", total))
@@ -226,7 +244,7 @@ class RangeReader(msgspec.Struct, frozen=True):
 
     def _total(self, offset: int, lines: int) -> int | None:
         """Return the number of all lines, given those before `offset`; None if that takes long."""
-        end, found = self._scan(offset, None, offset + _COUNTED_BYTES)
+        end, found = self._scan(offset, None, offset + self.counted_bytes)
         if self.known is not None or not self._ends_at(end):
             return None
         return lines + found + self._is_within_line(end)

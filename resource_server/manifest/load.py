@@ -38,6 +38,7 @@ from resource_server.manifest.prompt_problems import PromptProblems
 from resource_server.manifest.prompts import Prompt
 from resource_server.manifest.typed_options import Option, options_of
 from resource_server.manifest.wording import one_line, printable, unknown_name
+from resource_server.providers.object_storage.location import is_object_url
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -222,6 +223,9 @@ class _ManifestLoader:
         common = {key: options.pop(key) for key in names}
         own: MountOptions | None = self._decoder.build(MountOptions, common, path)
         use = MOUNTS[section] or self._use(options, path)
+        if section == "roots" and is_object_url(str(options.get("path", ""))):
+            use = "object_storage"
+            self._refuse_of_folders(options, path)
         default = f"file:///{name}/" if section == "roots" else f"resource://{name}/"
         if use == "database" and isinstance(options.get("url"), str):
             url = self._database_url(str(options["url"]), (*path, "url"))
@@ -250,6 +254,17 @@ class _ManifestLoader:
             path=path,
             client=client,
         )
+
+    def _refuse_of_folders(self, options: dict[str, object], path: DataPath) -> None:
+        """Refuse and remove the options of folders that object storage does not have."""
+        own, others = (
+            options_of(cls) if (cls := provider_references.built_in(name)) else {}
+            for name in ("object_storage", "filesystem")
+        )
+        for name in [each for each in options if each in others and each not in own]:
+            reason = "is an option of folders on disk, and 'path' is in object storage; remove it"
+            self._decoder.refuse((*path, name), f"'{name}' {reason}", at_key=True)
+            del options[name]
 
     def _client_folders(self, options: dict[str, object], path: DataPath) -> ClientFolders | None:
         """Remove the options of client folders from `options`, and return them decoded."""

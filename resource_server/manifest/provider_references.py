@@ -22,6 +22,7 @@ FILE = re.compile(r"(.+\.py)(?::([A-Za-z_][A-Za-z0-9_]*))?", re.DOTALL)
 _BUILT_IN = {
     "filesystem": "resource_server.providers.filesystem:Filesystem",
     "database": "resource_server.providers.database.provider:Database",
+    "object_storage": "resource_server.providers.object_storage.provider:ObjectStorage",
 }
 
 

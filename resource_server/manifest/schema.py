@@ -39,7 +39,8 @@ from resource_server.manifest.typed_options import (
     unwrap_annotated,
 )
 from resource_server.provider import ByteSize
-from resource_server.runtime.option_types import Duration
+from resource_server.providers.object_storage.location import SCHEME
+from resource_server.runtime.option_types import Duration, Rate
 
 Schema = dict[str, Any]
 
@@ -51,6 +52,7 @@ def manifest_schema() -> Schema:
     """Return the JSON Schema of the manifest. Imports the classes of installed providers."""
     definitions: Schema = {
         "root": _root(),
+        "object-root": {"title": "in object storage", **_mount("object_storage", has_use=False)},
         "database": _mount("database", has_use=False),
     }
     names = [*provider_references.built_in_names(), *provider_references.installed()]
@@ -68,7 +70,7 @@ def manifest_schema() -> Schema:
             "version": {"const": VERSION, "description": "Version of the manifest format."},
             "server": {**_object(ServerOptions), "description": _summary(ServerOptions)},
             "http": {**_object(Http), "description": _summary(Http)},
-            "roots": _by_name("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
+            "roots": _by_name("Folder trees, by name.", MOUNT_NAME, _any_root()),
             "databases": _by_name(
                 "Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}
             ),
@@ -122,6 +124,16 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
 def _open(found: Schema) -> Schema:
     """Return a choice that allows other values too, since a provider may extend it."""
     return {**found, "anyOf": [*found["anyOf"], {}]}
+
+
+def _any_root() -> Schema:
+    """Return the schema of a root: its path says whether it is a folder."""
+    path: Schema = {"type": "string", "pattern": f"^(?:{SCHEME}|{SCHEME.upper()})"}
+    return {
+        "if": {"type": "object", "required": ["path"], "properties": {"path": path}},
+        "then": {"$ref": "#/$defs/object-root"},
+        "else": {"$ref": "#/$defs/root"},
+    }
 
 
 def _root() -> Schema:
@@ -178,6 +190,8 @@ def _written(default: object) -> object:
             return (
                 f"{default // 1024**power}{('', 'KiB', 'MiB', 'GiB')[power]}" if power else default
             )
+        case Rate():
+            return f"{default * 3600:g}/h"
         case Duration():
             return f"{default:g}s"
         case str() | int() | float():

@@ -24,6 +24,7 @@ from resource_server.manifest.sources import (
     unused_name,
 )
 from resource_server.manifest.wording import printable
+from resource_server.providers.object_storage.location import is_object_url, parse_location
 
 _Section: TypeAlias = Literal["server", "http", "tools"]
 _DEFAULTS: Mapping[_Section, object] = {
@@ -56,6 +57,8 @@ class NamedSource(NamedTuple):
         if self.manifest.file is not None:
             return os.path.realpath(self.manifest.file)
         spec = self.manifest.mounts[0]
+        if is_object_url(self.source):
+            return self.source.removesuffix("/")
         if spec.path[0] == "roots":
             return os.path.realpath(self.manifest.directory)
         return cast("Any", spec.use).url
@@ -118,7 +121,7 @@ def _withholding(spec: MountSpec, withheld: Mapping[str, str]) -> MountSpec:
     """Return the mount of a folder such that it does not serve these files."""
     if spec.use == "filesystem":
         return structs.replace(spec, withheld={**withheld, **spec.withheld})
-    if isinstance(spec.use, str) or spec.path[0] != "roots":
+    if isinstance(spec.use, str) or not hasattr(spec.use, "withhold"):
         return spec
     # A new provider: the one of an earlier manifest may be serving.
     provider = dataclasses.replace(cast("Any", spec.use))
@@ -217,6 +220,9 @@ def _with_segments(manifest: Manifest, depth: int) -> MountSpec:
 def _segments_above(manifest: Manifest) -> Sequence[str]:
     """Return the segments of the path above a folder or database file; none for a server's."""
     (spec,) = manifest.mounts
+    if is_object_url(str(getattr(spec.use, "path", ""))):
+        bucket, prefix = parse_location(cast("Any", spec.use).path)
+        return (bucket, *prefix.split("/")[:-1])[:-1]
     folder = pathlib.Path(os.path.abspath(manifest.directory))  # noqa: PTH100 - links stay as they are
     if spec.path[0] == "roots":
         folder = folder.parent

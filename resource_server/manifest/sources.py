@@ -23,6 +23,11 @@ from resource_server.manifest.databases.database_url import (
 )
 from resource_server.manifest.model import Manifest, MountSpec
 from resource_server.manifest.wording import printable
+from resource_server.providers.object_storage.location import (
+    SCHEME,
+    is_object_url,
+    parse_location,
+)
 from resource_server.uris import display
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ _NAMES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 
 def is_source(argument: str) -> bool:
     """Return whether the first argument of a command is a source and not a resource URI."""
-    return is_database_url(argument) or _exists(argument)
+    return is_database_url(argument) or is_object_url(argument) or _exists(argument)
 
 
 def is_database_file(argument: str) -> bool:
@@ -57,7 +62,7 @@ def manifest_file(source: str | None = None) -> pathlib.Path | None:
     Raises:
         ManifestError: a folder has several manifests.
     """
-    if source is not None and is_database_url(source, is_source=True):
+    if source is not None and (is_database_url(source, is_source=True) or is_object_url(source)):
         return None
     path = pathlib.Path(source or ".")
     if path.is_dir():
@@ -121,6 +126,8 @@ def find_manifest(source: str | None = None, *, find_class: FindClass | None = N
         source = "."
     if not source:
         _refuse("source", "empty; name a folder, a manifest or a database")
+    if is_object_url(source):
+        return _of_objects(source)
     if (url := database_of(source)) is not None:
         return _of_database(url)
     path = pathlib.Path(source)
@@ -215,6 +222,27 @@ def _without_manifest(path: pathlib.Path) -> Manifest:
         path=("roots", name),
     )
     return Manifest(file=None, directory=path, mounts=(spec,))
+
+
+def _of_objects(url: str) -> Manifest:
+    """Return the implied manifest of a bucket or a prefix, named after its last segment."""
+    # Imported here: a folder does without.
+    from resource_server.providers.object_storage.provider import ObjectStorage
+
+    try:
+        title = display(parse_location(url).name)
+        provider = ObjectStorage(path=url)
+    except ValueError as error:
+        _refuse(SCHEME + "…", str(error))
+    name = name_from_title(title)
+    spec = MountSpec(
+        name=name,
+        base=f"file:///{name}/",
+        use=provider,
+        title=title if title != name else None,
+        path=("roots", name),
+    )
+    return Manifest(file=None, directory=pathlib.Path.cwd(), mounts=(spec,))
 
 
 def _of_database(url: DatabaseUrl) -> Manifest:

@@ -28,6 +28,7 @@ Extra: TypeAlias = Literal[
     "mysql",
     "postgres",
     "regex",
+    "s3",
 ]
 
 PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
@@ -60,6 +61,7 @@ PACKAGES: Mapping[Extra, Mapping[str, str]] = MappingProxyType(
         "mysql": {"asyncmy": "asyncmy", "sqlglot": "sqlglot"},
         "postgres": {"asyncpg": "asyncpg", "sqlglot": "sqlglot"},
         "regex": {"google-re2": "re2"},
+        "s3": {"botocore": "botocore"},
     }
 )
 """The packages of each extra, and the module of each."""

@@ -417,7 +417,7 @@ class Broker:
             began = time.monotonic()
             for mount in self._topics.mounts:
                 # A mount that hangs does not delay the others.
-                if mount not in self._mount_sweeps:
+                if mount.provider.is_swept and mount not in self._mount_sweeps:
                     topics = self._topics.in_mount(mount)
                     sweep = _track(self._for_each(topics, Topic.sweep), self._tasks)
                     self._mount_sweeps[mount] = sweep

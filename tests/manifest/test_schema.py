@@ -17,6 +17,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 GOOD = [
     "version: 1\nroots: {a: {path: .}}",
+    "roots: {a: {path: 's3://lake/x', region: eu-1, watch: {interval: 5m, budget: 500/h}}}",
     '{"$schema": "mcp-resources.schema.json", "roots": {"a": {"path": "."}}}',
     "roots:\n  a:\n    path: .\n    title: A\n    include: ['**']\n    exclude: [dist/]\n"
     "    gitignore: false\n    hidden: true\n    symlinks: within-root\n    max_size: 10MiB\n"
@@ -42,6 +43,8 @@ BAD = [
     "version: 2",
     "rots: {}",
     "roots: {a: {}}",
+    "roots: {a: {path: 's3://lake/x', gitignore: false}}",
+    "roots: {a: {path: 's3://lake/x', watch: always}}",
     "roots: {a: {path: ., exlude: []}}",
     "roots: {a: {path: ., symlinks: maybe}}",
     "roots: {a: {path: ., from: client}}",

@@ -152,6 +152,8 @@ class _Source:
 
 
 def _source(word: str) -> _Source:
+    if sources.is_object_url(word):
+        return _Source(word, sources.find_manifest(word).mounts[0].name)
     if is_database_url(word, is_source=True):
         try:
             url = resolve_database_url(parse_database_url(word), pathlib.Path.cwd())

@@ -18,7 +18,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.cli.http_options import NO_TOKENS, HttpOptions, refuse_workers
 from resource_server.cli.reload import ReloadingServer
-from resource_server.manifest import Manifest
+from resource_server.manifest import Manifest, sources
 from resource_server.manifest.databases.database_url import (
     is_database_url,
     parse_database_url,
@@ -234,6 +234,8 @@ def _connecting(words: Sequence[str]) -> Sequence[str]:
 
 def _absolute(source: str) -> str:
     """Return a source as it is named from every folder, without a password."""
+    if sources.is_object_url(source):
+        return source
     if not is_database_url(source, is_source=True):
         return str(pathlib.Path(source).absolute())
     url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())

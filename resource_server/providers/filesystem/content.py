@@ -7,9 +7,10 @@ binary media type (`image/png`), even if its bytes happen to be ASCII.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from resource_server.documents.encoding import decoded_content
-from resource_server.documents.ranges import RangeReader, read_all, too_large
+from resource_server.documents.ranges import RangeReader, pread, read_all, too_large
 from resource_server.provider import Content
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.runtime.document_range import Range
@@ -67,7 +68,8 @@ def read_content(
     try:
         if range is None:
             return _read_whole(fd, status.st_size, mime_type, encoding, max_size)
-        reader = RangeReader.of_document(fd, status.st_size, mime_type, encoding, max_size)
+        read = partial(pread, fd)
+        reader = RangeReader.of_document(read, status.st_size, mime_type, encoding, max_size)
         return reader.read(range)
     except OSError as error:
         raise resource_error(error) from None

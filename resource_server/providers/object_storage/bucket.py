@@ -1,0 +1,279 @@
+"""A bucket as this server uses it: pages of keys, heads of objects, and ranges of their bytes.
+
+Every call blocks, and ends within its deadline. Keys are exact: they are decoded here, since
+botocore replaces bytes that are not UTF-8, and would let one object stand for another.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from resource_server.errors import DeadlineExceeded, MountUnavailable
+from resource_server.providers.object_storage import failures
+from resource_server.providers.object_storage.location import Location, refuse_link_local
+from resource_server.runtime.extras import require_packages
+
+MAX_KEYS = 1000
+"""Maximum keys of one page, by the protocol."""
+MAX_KEY_BYTES = 1024
+LAST = "\U0010ffff"
+"""After a slash: behind every key below a collection."""
+_CONNECT_S, _READ_S, _ATTEMPTS = 3.0, 6.0, 2
+"""Times of one attempt; two of them with their pause end before the server gives up the call."""
+_DEADLINE_S: Final = 18.0
+"""Seconds that the requests of one call may take in all."""
+_CHUNK_BYTES = 256 * 1024
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Variables by which botocore takes another endpoint."""
+
+
+class Body(Protocol):
+    """The bytes of an answer, as botocore streams them."""
+
+    def read(self, amt: int) -> bytes:
+        """Return up to `amt` bytes; none at the end."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connection, if bytes are left."""
+        ...
+
+
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
+    """What a listing or a head says of an object."""
+
+    size: int
+    etag: str
+    modified: float
+    """Seconds since the epoch."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some keys in the order of the storage: objects, and prefixes that end with a slash."""
+
+    entries: Sequence[tuple[str, StoredObject | None]]
+    """Keys of objects, and prefixes with None."""
+    undecodable: int
+    token: str | None
+    """Continues after this page; None at the end."""
+
+
+class Deadline:
+    """A point in time by which a call ends."""
+
+    def __init__(self, seconds: float = _DEADLINE_S) -> None:
+        self._until = time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise `DeadlineExceeded` after it."""
+        if time.monotonic() > self._until:
+            raise DeadlineExceeded("the storage service takes too long; ask for less, or again")
+
+
+class Bucket:
+    """One bucket, by a client that all threads share."""
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        endpoint: str | None,
+        region: str | None,
+        profile: str | None,
+        anonymous: bool,
+        connections: int,
+    ) -> None:
+        self.location = location
+        self._options = endpoint, region, profile, anonymous, connections
+        self._client: Any = None
+        self.requests = 0
+        """Number of requests so far."""
+
+    def open(self) -> None:
+        """Make the client, and see whether the bucket can be listed.
+
+        Raises:
+            MountUnavailable: no package, no credentials, no service, no bucket or no access.
+        """
+        require_packages("s3", "object storage")
+        endpoint, region, profile, anonymous, connections = self._options
+        # Imported here: it takes half a second, and most servers have no object storage.
+        session = importlib.import_module("botocore.session")
+        config = importlib.import_module("botocore.config")
+        unsigned = importlib.import_module("botocore").UNSIGNED
+        options: dict[str, Any] = {
+            "connect_timeout": _CONNECT_S,
+            "read_timeout": _READ_S,
+            "retries": {"mode": "standard", "total_max_attempts": _ATTEMPTS},
+            "max_pool_connections": connections,
+            # Services that are not Amazon's have one host for all buckets, and few checksums.
+            "s3": {"addressing_style": "path" if self._is_elsewhere else "auto"},
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        }
+        if anonymous:
+            options["signature_version"] = unsigned
+        try:
+            found = session.Session(profile=profile)
+            region = region or found.get_config_variable("region")
+            self._client = found.create_client(
+                "s3",
+                region_name=region or ("us-east-1" if self._is_elsewhere else None),
+                endpoint_url=endpoint,
+                config=config.Config(**options),
+            )
+        except Exception as error:
+            raise self._explained(error, "s3:ListBucket", is_object=False) from None
+        refuse_link_local(str(self._client.meta.endpoint_url))
+        self.page(self.location.prefix, limit=1)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether the manifest or the environment names a service that is not Amazon's."""
+        return bool(self._options[0]) or any(name in os.environ for name in _ENDPOINTS)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        if self._client is not None:
+            self._client.close()
+
+    def page(
+        self,
+        prefix: str,
+        *,
+        limit: int,
+        after: str = "",
+        token: str | None = None,
+        is_deep: bool = False,
+    ) -> Page:
+        """Return keys that begin with a prefix, after a key, at most `limit`: one request.
+
+        What follows the next slash is one entry, unless `is_deep`.
+        """
+        asked: dict[str, Any] = {"Prefix": prefix, "MaxKeys": min(limit, MAX_KEYS)}
+        if not is_deep:
+            asked["Delimiter"] = "/"
+        if token is not None:
+            asked["ContinuationToken"] = token
+        elif after:
+            asked["StartAfter"] = after
+        found = self._ask(
+            "list_objects_v2", "s3:ListBucket", is_object=False, EncodingType="url", **asked
+        )
+        is_encoded = found.get("EncodingType") == "url"
+        entries: list[tuple[str, StoredObject | None]] = []
+        undecodable = 0
+        named = [(each["Key"], _listed(each)) for each in found.get("Contents", ())]
+        named += [(each["Prefix"], None) for each in found.get("CommonPrefixes", ())]
+        for written, stored in named:
+            try:
+                entries.append((_decoded(written) if is_encoded else written, stored))
+            except UnicodeDecodeError:
+                undecodable += 1
+        entries.sort(key=lambda entry: entry[0])
+        token = found.get("NextContinuationToken") if found.get("IsTruncated") else None
+        return Page(entries, undecodable, token)
+
+    def head(self, key: str) -> StoredObject:
+        """Return what is known of an object: one request.
+
+        Raises:
+            ResourceNotFound: there is none.
+        """
+        return _headed(self._ask("head_object", "s3:GetObject", Key=key))
+
+    def get(
+        self, key: str, *, etag: str | None = None, first: int | None = None, last: int = 0
+    ) -> tuple[StoredObject, Body]:
+        """Return an object and its bytes, or those from `first` to `last`: one request.
+
+        The caller closes the body. With `etag`, it is that of the object.
+
+        Raises:
+            ResourceNotFound: there is none.
+            Replaced: it has another `etag`.
+            NoSuchRange: it ends before `first`.
+        """
+        asked: dict[str, Any] = {"Key": key}
+        if etag is not None:
+            asked["IfMatch"] = etag
+        if first is not None:
+            asked["Range"] = f"bytes={first}-{last}"
+        found = self._ask("get_object", "s3:GetObject", **asked)
+        stored, body = _headed(found), cast("Body", found["Body"])
+        # Not every service heeds the condition.
+        if etag is not None and stored.etag != etag:
+            body.close()
+            raise failures.Replaced
+        if first is not None and found.get("ResponseMetadata", {}).get("HTTPStatusCode") != 206:
+            body.close()
+            raise MountUnavailable("the storage service takes no ranges; use another one")
+        return stored, body
+
+    def read(self, body: Body, limit: int, deadline: Deadline) -> bytes:
+        """Return up to `limit` bytes of a body, and close it.
+
+        Raises:
+            DeadlineExceeded: they do not come in time, or the connection is cut.
+        """
+        blocks: list[bytes] = []
+        try:
+            while limit > 0:
+                deadline.check()
+                block = body.read(min(limit, _CHUNK_BYTES))
+                if not block:
+                    break
+                blocks.append(block)
+                limit -= len(block)
+        except DeadlineExceeded:
+            raise
+        except Exception as error:
+            raise self._explained(error, "s3:GetObject", is_object=True) from None
+        finally:
+            body.close()
+        return b"".join(blocks)
+
+    def _ask(
+        self, operation: str, action: str, *, is_object: bool = True, **asked: Any
+    ) -> Mapping[str, Any]:
+        if self._client is None:
+            self.open()
+        self.requests += 1
+        try:
+            return getattr(self._client, operation)(Bucket=self.location.bucket, **asked)
+        except Exception as error:
+            raise self._explained(error, action, is_object=is_object) from None
+
+    def _explained(self, error: Exception, action: str, *, is_object: bool) -> Exception:
+        return failures.explained(error, self.location.bucket, action, is_object=is_object)
+
+
+def _decoded(written: str) -> str:
+    return unquote_to_bytes(written.replace("+", " ")).decode()
+
+
+def _listed(found: Mapping[str, Any]) -> StoredObject:
+    return _stored(found, found.get("Size"))
+
+
+def _headed(found: Mapping[str, Any]) -> StoredObject:
+    _, slash, total = str(found.get("ContentRange", "")).rpartition("/")
+    return _stored(found, total if slash and total.isdigit() else found.get("ContentLength"))
+
+
+def _stored(found: Mapping[str, Any], size: Any) -> StoredObject:
+    try:
+        # Heads have no fractions of seconds.
+        modified = int(found["LastModified"].timestamp())
+        return StoredObject(int(size), str(found["ETag"]), float(modified))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise MountUnavailable(
+            "the storage service answers otherwise than S3 does; correct 'endpoint'"
+        ) from None

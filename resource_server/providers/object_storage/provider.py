@@ -1,0 +1,450 @@
+"""The `object_storage` provider: serves the objects below a prefix of a bucket.
+
+Names are exact, and in the order of the storage: `a-b` comes before what is below `a/`. A key that
+is no path (an empty segment, `.`, `..`, a control) does not exist. Where an object has the name of
+a collection, the collection wins.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Self, TypeVar
+
+from msgspec import Struct
+
+from resource_server import media_types, uris
+from resource_server.documents.encoding import canonical_encoding, decoded_content
+from resource_server.documents.options import (
+    Secrets,
+    check_patterns,
+    check_types,
+    reading_fingerprint,
+)
+from resource_server.documents.path_selection import EVERYTHING
+from resource_server.documents.ranges import PARAMETERS, too_large, wanted_range
+from resource_server.documents.worker_threads import WorkerThreads
+from resource_server.errors import (
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceUnreadable,
+)
+from resource_server.provider import (
+    ByteSize,
+    Change,
+    Content,
+    Interest,
+    Path,
+    Provider,
+    Resource,
+    Template,
+)
+from resource_server.providers.object_storage.bucket import (
+    LAST,
+    MAX_KEYS,
+    Bucket,
+    Deadline,
+    StoredObject,
+)
+from resource_server.providers.object_storage.failures import Replaced
+from resource_server.providers.object_storage.keys import KeySpace
+from resource_server.providers.object_storage.location import (
+    check_endpoint,
+    is_name,
+    parse_location,
+)
+from resource_server.providers.object_storage.object_reads import ObjectReader
+from resource_server.runtime.document_range import Range
+from resource_server.runtime.option_types import (
+    Duration,
+    OptionChecks,
+    Rate,
+    check_options,
+)
+
+T = TypeVar("T")
+
+_TYPE = "inode/directory"
+_MAX_THREADS = 16
+"""Maximum threads that wait for the storage service."""
+_KIND_S = 300.0
+"""How long a name is known to be no collection: the check takes a request."""
+_MAX_KINDS = 10_000
+_COST = 2
+"""Maximum requests of one comparison: a head and a check of the name, or two pages."""
+_SHORTEST_S = 0.1
+_ATTEMPTS = 3
+"""Reads of an object that is replaced meanwhile."""
+
+_TEMPLATES = (
+    Template(
+        "{+path}",
+        name="path",
+        title="Object or collection",
+        description="Any object or collection by its path, as in 2026/07/orders.csv",
+    ),
+    Template(
+        "{+path}?lines={lines}",
+        name="lines",
+        title="Lines of an object",
+        description="Lines of an object, as in 10-40 or 10-; ?bytes=0-65535 gives bytes, "
+        "?tail=100 the last lines",
+        type="document",
+        optional=("bytes", "tail"),
+    ),
+)
+
+
+class Polling(Struct, frozen=True):
+    """How often subscribed objects and prefixes are compared, and what that may cost."""
+
+    interval: Duration = Duration(60)
+    """Pause between two comparisons of each; longer where the budget demands it."""
+    budget: Rate = Rate(1000 / 3600)
+    """Maximum requests for comparisons, as in `1000/h`."""
+
+    def __post_init__(self) -> None:
+        if self.interval < _SHORTEST_S:
+            raise ValueError("interval: is too short; write 1s or more")
+
+
+_DEFAULT_POLLING = Polling()
+
+
+@dataclass
+class ObjectStorage:
+    """Serves the objects below a prefix of a bucket. Its fields are a root's options."""
+
+    path: str
+    """The bucket, and the prefix of the objects in it, as in `s3://bucket/prefix`."""
+    endpoint: str | None = None
+    """URL of a service that is not Amazon's."""
+    region: str | None = None
+    """Region of the bucket; by default, that of the environment or the profile."""
+    profile: str | None = None
+    """Profile of the configuration files of AWS, which have its keys."""
+    anonymous: bool = False
+    """Whether requests carry no credentials, for public buckets."""
+    include: tuple[str, ...] = EVERYTHING
+    """Patterns of the objects that are exposed, as for a folder. A collection is listed if anything
+    below it could match."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of hidden objects and collections, included or not."""
+    hidden: bool = False
+    """Whether names that begin with a dot are exposed."""
+    max_size: ByteSize = ByteSize(10 * 1024 * 1024)
+    """Maximum size of an object that is read whole; larger ones are read in ranges."""
+    encoding: str = "utf-8"
+    """Encoding of text without a byte order mark. Undecodable text is sent as bytes."""
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Media types by name pattern; they take precedence over the built-in table."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Exceptions from the secrets deny-list."""
+    watch: Literal["auto", "off"] | Polling = "auto"
+    """How subscribed objects and collections are compared, and nothing else is; `off` compares
+    none."""
+
+    parameters: ClassVar[frozenset[str]] = PARAMETERS
+    is_swept: ClassVar[bool] = False
+    """A sweep would compare beyond the budget."""
+    option_checks: ClassVar[OptionChecks] = {
+        "path": parse_location,
+        "endpoint": check_endpoint,
+        "include": lambda patterns: check_patterns("include", patterns),
+        "exclude": lambda patterns: check_patterns("exclude", patterns),
+        "encoding": canonical_encoding,
+        "types": check_types,
+    }
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        location = parse_location(self.path)
+        self._name = location.name
+        self._bucket = Bucket(
+            location,
+            endpoint=self.endpoint,
+            region=self.region,
+            profile=self.profile,
+            anonymous=self.anonymous,
+            connections=_MAX_THREADS,
+        )
+        self._keys = KeySpace(
+            location.prefix,
+            include=self.include,
+            exclude=self.exclude,
+            hidden=self.hidden,
+            allowed_secrets=self.secrets.allow,
+        )
+        self._types = tuple(self.types.items())
+        self._encoding = canonical_encoding(self.encoding)
+        self._reading = reading_fingerprint(self.max_size, self.encoding, *self._types)
+        self._polling = self.watch if isinstance(self.watch, Polling) else _DEFAULT_POLLING
+        self._threads = WorkerThreads(_MAX_THREADS)
+        self._documents: dict[str, float] = {}
+        """Keys that are no collections, until a time of `time.monotonic()`."""
+        self._collections: dict[str, None] = {}
+        """Prefixes of collections that were listed last."""
+
+    async def __aenter__(self) -> Self:
+        await self._run(lambda _: self._bucket.open())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._threads.close()
+        self._bucket.close()
+
+    async def _run(self, work: Callable[[Deadline], T]) -> T:
+        deadline = Deadline()
+        return await self._threads.run(lambda: work(deadline))
+
+    # -- the contract
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        """Templates of objects, whole and in ranges. See `Provider.templates`."""
+        return _TEMPLATES
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return children in the order of their keys. See `Provider.list`."""
+        return await self._run(lambda deadline: self._children(parent, after, limit, deadline))
+
+    async def metadata(self, path: Path) -> Resource:
+        """Return the metadata of an object, by its head, or of a collection."""
+        return await self._run(lambda _: self._described(path))
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        """Return an object, or a range of it, as one content: text if it decodes, else bytes."""
+        resource, contents = await self.fetch(path, query)
+        if resource.type == "collection":
+            raise ResourceNotFound
+        return contents
+
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Return an object's metadata and content, of the same object. See `SupportsFetch`."""
+        part = wanted_range(query)
+        return await self._run(lambda deadline: self._read(path, part, deadline))
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return the paths that begin with what is typed, of one page of the listing."""
+        if variable != "path":
+            return ()
+        return await self._run(lambda _: self._completed(value))
+
+    # -- listings
+
+    def _children(
+        self, parent: Path, after: Path | None, limit: int, deadline: Deadline
+    ) -> Sequence[Resource]:
+        prefix = self._keys.below(parent)
+        is_exposed = self._keys.exposes(parent, is_collection=True)
+        start = self._position(after) if after else ""
+        found: list[Resource] = []
+        token: str | None = None
+        is_begun = False
+        while is_exposed and len(found) < limit:
+            deadline.check()
+            # One more than wanted often tells whether the last object is a collection, too.
+            wanted = min(limit - len(found) + 1, MAX_KEYS)
+            page = self._bucket.page(prefix, limit=wanted, after=start, token=token)
+            is_begun = is_begun or bool(page.entries) or bool(page.undecodable)
+            last = page.entries[-1][0] if page.entries and page.token else None
+            found += self._exposed(parent, prefix, page.entries, start, last)
+            token = page.token
+            if token is None:
+                break
+        if not is_begun and parent:
+            self._check_collection(parent)
+        return found[:limit]
+
+    def _exposed(
+        self,
+        parent: Path,
+        prefix: str,
+        entries: Sequence[tuple[str, StoredObject | None]],
+        start: str,
+        last: str | None,
+    ) -> Sequence[Resource]:
+        """Return the exposed resources of a page; `last` is its last key if others follow it."""
+        found: list[Resource] = []
+        collections = {key for key, stored in entries if stored is None}
+        for key, stored in entries:
+            name = key[len(prefix) :].removesuffix("/" if stored is None else "")
+            path = (*parent, name)
+            if key <= start or not is_name(name):
+                continue
+            if not self._keys.exposes(path, is_collection=stored is None):
+                continue
+            if stored is None:
+                self._note(key, is_collection=True)
+                found.append(self._collection(path))
+            elif not self._is_shadowed(key, path, collections, last):
+                found.append(self._document(path, stored))
+        return found
+
+    def _is_shadowed(self, key: str, path: Path, collections: set[str], last: str | None) -> bool:
+        """Return whether an object has the name of an exposed collection."""
+        below = f"{key}/"
+        if below in collections:
+            return self._keys.exposes(path, is_collection=True)
+        if last is not None and last < below:
+            return self._is_collection(path)
+        self._note(key, is_collection=False)
+        return False
+
+    def _position(self, after: Path) -> str:
+        """Return the key after which the children go on that follow a path."""
+        key = self._keys.key(after)
+        return f"{key}/{LAST}" if self._is_collection(after) else key
+
+    def _is_collection(self, path: Path) -> bool:
+        """Return whether there is an exposed collection: none, or one request."""
+        if not path:
+            return True
+        if not self._keys.exposes(path, is_collection=True):
+            return False
+        below = self._keys.below(path)
+        if below in self._collections:
+            return True
+        if self._documents.get(below[:-1], 0.0) > time.monotonic():
+            return False
+        page = self._bucket.page(below, limit=1, is_deep=True)
+        is_collection = bool(page.entries) or bool(page.undecodable)
+        self._note(below if is_collection else below[:-1], is_collection=is_collection)
+        return is_collection
+
+    def _check_collection(self, path: Path) -> None:
+        """Raise what is right for a listing without entries, of something that is not the root."""
+        if self._keys.exposes(path, is_collection=True):
+            self._collections.pop(self._keys.below(path), None)
+            if self._is_collection(path):
+                return
+        if not self._keys.exposes(path, is_collection=False):
+            raise ResourceNotFound
+        self._bucket.head(self._keys.key(path))
+        raise NotACollection
+
+    def _note(self, key: str, *, is_collection: bool) -> None:
+        """Store whether a name is a collection."""
+        known = self._collections if is_collection else self._documents
+        if len(known) >= _MAX_KINDS:
+            known.clear()
+        if is_collection:
+            self._collections[key] = None
+        else:
+            self._documents[key] = time.monotonic() + _KIND_S
+            self._collections.pop(f"{key}/", None)
+
+    # -- one resource
+
+    def _described(self, path: Path) -> Resource:
+        self._collections.pop(self._keys.below(path), None)  # it may be gone
+        if self._is_collection(path):
+            return self._collection(path)
+        if not self._keys.exposes(path, is_collection=False):
+            raise ResourceNotFound
+        key = self._keys.key(path)
+        try:
+            return self._document(path, self._bucket.head(key))
+        except ResourceUnreadable:
+            # It may still be listed: only a read tells that it is refused.
+            page = self._bucket.page(key, limit=1, is_deep=True)
+            for found, stored in page.entries:
+                if found == key and stored is not None:
+                    return self._document(path, stored)
+            raise ResourceNotFound from None
+
+    def _read(
+        self, path: Path, part: Range | None, deadline: Deadline
+    ) -> tuple[Resource, Sequence[Content]]:
+        if self._is_collection(path):
+            return self._described(path), ()
+        if not self._keys.exposes(path, is_collection=False):
+            raise ResourceNotFound
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._read_once(path, part, deadline)
+            except Replaced:
+                deadline.check()
+        raise ResourceBusy("the object is replaced again and again; try again later")
+
+    def _read_once(
+        self, path: Path, part: Range | None, deadline: Deadline
+    ) -> tuple[Resource, Sequence[Content]]:
+        key, promised = self._keys.key(path), media_types.from_name(path[-1], self._types)
+        if part is not None:
+            reader = ObjectReader(self._bucket, key, deadline)
+            content = reader.read(promised, self._encoding, self.max_size, part)
+            return self._document(path, reader.stored), (content,)
+        stored, body = self._bucket.get(key)
+        if stored.size > self.max_size:
+            body.close()
+            raise too_large(stored.size, self.max_size, promised)
+        data = self._bucket.read(body, stored.size, deadline)
+        return self._document(path, stored), (decoded_content(data, promised, self._encoding),)
+
+    def _document(self, path: Path, stored: StoredObject) -> Resource:
+        version = zlib.crc32(stored.etag.encode(), self._reading)
+        return Resource(
+            path=path,
+            name=uris.without_controls(path[-1]),
+            mime_type=media_types.from_name(path[-1], self._types),
+            size=stored.size,
+            last_modified=stored.modified,
+            version=f"{stored.etag.strip(chr(34))}-{version:x}",
+        )
+
+    def _collection(self, path: Path) -> Resource:
+        name = path[-1] if path else self._name
+        return Resource(
+            path=path, name=uris.without_controls(name), type="collection", mime_type=_TYPE
+        )
+
+    # -- completion and changes
+
+    def _completed(self, typed: str) -> Sequence[str]:
+        parent, _, start = typed.rpartition("/")
+        path = tuple(parent.split("/")) if parent else ()
+        if typed.startswith("/") or not self._keys.exposes(path, is_collection=True):
+            return ()
+        try:
+            prefix = self._keys.below(path)
+        except ResourceNotFound:
+            return ()
+        if not start.isprintable() or not uris.is_unicode(start):
+            return ()
+        page = self._bucket.page(prefix + start, limit=MAX_KEYS)
+        last = page.entries[-1][0] if page.token else None
+        found = self._exposed(path, prefix, page.entries, "", last)
+        return ["/".join(each.path) + "/" * (each.type == "collection") for each in found]
+
+    @property
+    def watched_by(self) -> str:
+        """How changes are found, for the operator."""
+        per_hour = self._polling.budget * 3600
+        return (
+            f"poll every {self._polling.interval:g} s, at most {per_hour:.0f} requests an hour"
+            " (of what is subscribed to)"
+        )
+
+    async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
+        """Yield each subscribed path after each interval; the server compares it."""
+        due = 0.0
+        while True:
+            added, _ = await interest.next(within=max(0.0, due - time.monotonic()))
+            paths = list(added)
+            if time.monotonic() >= due:
+                paths = list(interest.paths)
+                pause = max(self._polling.interval, len(paths) * _COST / self._polling.budget)
+                due = time.monotonic() + pause
+            for path in paths:
+                yield Change(path)
+
+
+_: type[Provider] = ObjectStorage
