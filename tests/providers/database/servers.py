@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE_S, steady, until
 T = TypeVar("T")
 
 DEADLINE_S = 1.0
+PORTS = {"postgresql": 5432, "mariadb": 3306}
 
 
 def server_url(variable: str, default: str) -> str:

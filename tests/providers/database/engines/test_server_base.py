@@ -33,7 +33,7 @@ from resource_server.subscriptions.broker import Broker
 from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import timed_database
-from tests.providers.database.servers import PATIENCE_S, Proxy, proxy_to, with_parts
+from tests.providers.database.servers import PATIENCE_S, PORTS, Proxy, proxy_to, with_parts
 from tests.waiting import quiet_for, until
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,6 @@ CONNECTIONS = {
     "postgresql": "select count(*) from pg_stat_activity where datname = current_database()",
     "mariadb": "select count(*) from information_schema.processlist where db = database()",
 }
-PORTS = {"postgresql": 5432, "mariadb": 3306}
 QUESTIONS = {
     "server": {"postgresql": b"SELECT 1 FROM pg_catalog.pg_class", "mariadb": b"CHECK_CONSTRAINTS"},
     "privileges": {"postgresql": b"pg_has_role", "mariadb": b"SHOW GRANTS"},

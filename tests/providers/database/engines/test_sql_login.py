@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -44,6 +45,7 @@ from tests.providers.database.engines.server_attacks import (
 )
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.policy_logins import drop_statements, login_url, policy_statements
+from tests.providers.database.servers import PORTS, proxy_to, with_parts
 from tests.waiting import PATIENCE_S, until
 
 Raw: TypeAlias = Callable[[str], Awaitable[list[Any]]]
@@ -361,6 +363,33 @@ async def test_values_are_bound_by_the_type_that_they_are_compared_with(one: Wor
             assert (await callers.run(sql, {"status": "' or 1=1 --", "least": 1}, 5)).rows == []
             sql = "select id from orders where status = :s or :d > now() order by id"
             assert (await callers.run(sql, {"s": "paid", "d": "2001-01-01"}, 5)).rows == [(1,)]
+
+
+async def test_a_statement_that_comes_again_is_neither_explained_nor_confused_with_another(
+    one: World,
+) -> None:
+    place = urlsplit(one.sql_url)
+    shows = "select concat(:v, '')" if one.engine == "mariadb" else "select :v::text"
+    values = (1, "1"), (True, "1" if one.engine == "mariadb" else "true"), ("1", "1")
+    async with (
+        proxy_to(place.hostname or "", place.port or PORTS[one.engine]) as proxy,
+        _filled(one, *WORLDS[0]) as owner,
+    ):
+        behind = dataclasses.replace(one, sql_url=with_parts(one.sql_url, port=proxy.port))
+        await one.make_policy()
+        async with behind.asking() as callers:
+            for _ in range(2):
+                for value, text in values:
+                    assert (await callers.run(shows, {"v": value}, 5)).rows == [(text,)]
+            explained: list[bool] = []
+            for number in range(3, 6):
+                proxy.sent.clear()
+                sql = "select count(*) from products where id > :least"
+                found = await callers.run(sql, {"least": 0}, 5)
+                assert found.rows == [(number - 1,)]
+                explained.append(any(b"EXPLAIN" in message for message in proxy.sent))
+                await owner.insert("products", (number, "cup"))
+            assert explained == [one.engine == "postgresql", False, False]
 
 
 async def test_a_costly_statement_ends_and_its_result_is_not_kept_whole(one: World) -> None:

@@ -31,8 +31,8 @@ from resource_server.providers.database.engines.sql_login import (
     too_large,
 )
 
-_CHUNK: Final = 16
-"""Rows per fetch; each may have the maximum size of a row."""
+_MAX_KEPT: Final = 256
+"""Statements that are not explained again."""
 _COST_PER_S: Final = 1e7
 """Estimated cost of a statement that no server reaches in a second; a page read costs 1."""
 _TOO_LARGE: Final = "a row of more than 1 MB"
@@ -53,6 +53,12 @@ _UNREACHABLE: Final = frozenset(("3F000", "42501", "42P01"))
 
 class PostgresSqlLogin(SqlLogin, PostgresEngine):
     """A login of PostgreSQL. Its search path is the schema of the views."""
+
+    def __init__(self, url: str, digest: str) -> None:
+        super().__init__(url, digest)
+        self._affordable = set[tuple[Statement, int, float]]()
+        """Statements whose cost was checked since the views of `_affordable_in` were proved."""
+        self._affordable_in = self._visible
 
     async def _excess(self) -> str | None:
         for query in (catalog.PRIVILEGES, catalog.BEYOND_POLICY):
@@ -79,7 +85,11 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
             for value, type in zip(statement.parameters, prepared.get_parameters(), strict=True)
         ]
         columns = prepared.get_attributes()
-        if self._reads_whole_tables(statement.sql):
+        if self._affordable_in is not self._visible or len(self._affordable) >= _MAX_KEPT:
+            self._affordable.clear()
+            self._affordable_in = self._visible
+        cost = (statement, limit, within)
+        if cost not in self._affordable and self._reads_whole_tables(statement.sql):
             # With names of its own: EXPLAIN takes seconds to tell equal names apart.
             names = ", ".join(f"c{place}" for place in range(len(columns)))
             named = f"AS q ({names})" if names else "AS q"
@@ -87,6 +97,7 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
             await _check_cost(connection, explained, given, within)
             # The check took the place of the unnamed statement.
             prepared = await connection.prepare(sql, name="")
+            self._affordable.add(cost)
         rows, is_cut = await _read(await prepared.cursor(*given), columns)
         return Rows(tuple(each.name for each in columns), rows[:limit], is_cut or len(rows) > limit)
 
@@ -107,11 +118,12 @@ class PostgresSqlLogin(SqlLogin, PostgresEngine):
 
 async def _read(cursor: Any, columns: Sequence[Any]) -> tuple[list[tuple[Any, ...]], bool]:
     """Return the rows that fit into memory, and whether there may be more."""
-    # Values of other kinds may take many times the memory of their text.
-    chunk = _CHUNK if all(each.type.kind == "scalar" for each in columns) else 1
+    are_scalar = all(each.type.kind == "scalar" for each in columns)
     rows: list[tuple[Any, ...]] = []
     size = 0
     while size < MAX_RESULT_BYTES:
+        # Each may have the maximum size, and values of other kinds many times that of their text.
+        chunk = max((MAX_RESULT_BYTES - size) // MAX_ROW_BYTES, 1) if are_scalar else 1
         more = [tuple(record) for record in await cursor.fetch(chunk)]
         rows += more
         size += sum(map(size_of, more))

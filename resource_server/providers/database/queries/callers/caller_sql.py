@@ -139,6 +139,9 @@ class CallerSql:
         self._link = link
         self._parsed: dict[str, tuple[str, Sequence[str]]] = {}
         """Statements as `_parse` returned them."""
+        self._written: dict[tuple[str, str, int], Statement] = {}
+        """Statements as `_confined` returned them for `_written_for`, by its other arguments."""
+        self._written_for: VisibleTables | None = None
         self._rates = RateLimiter(1 / timing.statement_interval_s, _BURST)
         self._parsing = Slots(_PARSERS)
 
@@ -183,7 +186,7 @@ class CallerSql:
         if self._name in _MAX_CHARACTERS:
             return self._as_written(sql, given)
         if len(sql) <= _MAX_INLINE:
-            return self._confined(sql, given, visible, most)
+            return self._kept(sql, given, visible, most)
         await self._parsing.acquire()
         try:
             return await asyncio.to_thread(self._confined, sql, given, visible, most)
@@ -214,6 +217,22 @@ class CallerSql:
                 self._parsed.clear()
             self._parsed[sql] = parsed
         return parsed
+
+    def _kept(
+        self, sql: str, given: Mapping[str, Any], visible: VisibleTables, most: int
+    ) -> Statement:
+        """Return what `_confined` returns, which takes a millisecond unless it was kept."""
+        if visible is not self._written_for or len(self._written) >= _MAX_KEPT:
+            self._written.clear()
+            self._written_for = visible
+        # Text tells values apart that are equal in different types.
+        key = (sql, repr(given), most)
+        if key not in self._written:
+            statement = self._confined(sql, given, visible, most)
+            if len(key[1]) > _MAX_INLINE:
+                return statement
+            self._written[key] = statement
+        return self._written[key]
 
     def _confined(
         self, sql: str, given: Mapping[str, Any], visible: VisibleTables, most: int
