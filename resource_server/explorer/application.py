@@ -233,7 +233,9 @@ class Explorer:
         message = _MESSAGES.get(status, message)
         async with self._client(request) as client:
             page = self._asked(request, client)
-            why = page.uri if status == 404 and page.is_of_mount else None
+            mount = None if isinstance(error, HTTPException) else page.mount
+            has_reason = status == 404 or (status == 503 and mount and not mount.is_available)
+            why = page.uri if mount and has_reason else None
             return _secured(page.render("error.html", status=status, message=message, why=why))
 
 

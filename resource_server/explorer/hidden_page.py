@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from resource_server import uris
-from resource_server.errors import ResourceServerError
+from resource_server.errors import MountUnavailable, ResourceBusy, ResourceServerError
 from resource_server.explorer.page import Page
 
 _MAX_PATHS = 10_000
@@ -17,7 +17,8 @@ async def show_hidden(page: Page) -> Response:
     """Return the page that explains a URI, with the hidden paths below it; for operators only.
 
     Raises:
-        HTTPException: the caller is no operator, or the URI is outside all mounts.
+        HTTPException: the caller is no operator, or the URI is outside all mounts that the caller
+            sees, or its mount is unavailable.
     """
     if not page.visit.is_operator:
         raise HTTPException(404)
@@ -30,7 +31,10 @@ async def show_hidden(page: Page) -> Response:
             if "check" in mount.provider.abilities
             else ()
         )
-    except ResourceServerError:
+    except ResourceServerError as error:
+        if isinstance(error, ResourceBusy | MountUnavailable) and page.mount is not None:
+            reason = page.mount.problem or str(error)
+            raise HTTPException(503, f"{page.mount.name} is unavailable: {reason}") from None
         raise HTTPException(404) from None
     below = [(hidden, rule) for hidden, rule in found if hidden[: len(path)] == path]
     return page.render(

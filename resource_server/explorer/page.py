@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 
 from resource_server import __version__, uris
 from resource_server.access import Caller
+from resource_server.catalog.mount import Mount
 from resource_server.explorer.addresses import (
     breadcrumbs,
     page_address,
@@ -156,10 +157,10 @@ class Page(NamedTuple):
         return self.uri[len(self.path) :]
 
     @property
-    def is_of_mount(self) -> bool:
-        """Whether the page is about a resource of a mount, which may not exist."""
+    def mount(self) -> Mount | None:
+        """The visible mount of the resource that the page is about, which may not exist."""
         mounts = self.server.catalog.visibility.current().mounts
-        return any(f"{self.path}/".startswith(each.base) for each in mounts)
+        return next((each for each in mounts if f"{self.path}/".startswith(each.base)), None)
 
     def parameter(self, name: str) -> str | None:
         """Return a parameter of the page that is no resource's."""

@@ -57,3 +57,43 @@ def test_the_way_to_what_is_hidden_has_links_to_what_is_there_only(program: Prog
             links = [each for each in Elements(page).links() if each.startswith("/explore/file:")]
             assert {fetched(program, each).status for each in links} <= {200}, uri
             assert "/explore/file:%2F%2F/project" in links or uri == "file:///no"
+
+
+UNAVAILABLE = """
+databases:
+  gone: {url: sqlite:///gone.db}
+  secret: {url: sqlite:///secret.db, access: {scopes: [boss:read]}}
+"""
+CAUSE = "create it, or correct"
+
+
+def test_an_operator_is_told_that_a_mount_is_unavailable_and_why(tmp_path: Path) -> None:
+    manifest = make_shop(tmp_path)
+    manifest.write_text(manifest.read_text("utf-8").replace("databases:", UNAVAILABLE.strip(), 1))
+    tokens = f"[{{token: {CLERK}}}, {{token: {BOSS}, scopes: [explorer.operator]}}]"
+    http = f"http: {{auth: {{tokens: {tokens}}}}}\n"
+    manifest.write_text(manifest.read_text("utf-8") + http, encoding="utf-8")
+    with running(manifest) as program:
+        clerk, boss = (cookie(sign_in(program, token)) for token in (CLERK, BOSS))
+        for uri in ("sqlite:%2F%2Fgone", "sqlite:%2F%2Fgone/orders"):
+            page = fetched(program, f"/explore/{uri}", cookie=boss)
+            assert page.status == 503
+            reason = f"/explore/hidden/{uri}"
+            assert reason in page.body.decode()
+            why = fetched(program, reason, cookie=boss)
+            assert why.status == 503
+            assert "gone is unavailable: " in text_of(why)
+            assert CAUSE in text_of(why)
+            # Others learn what every client does, and no reason.
+            page = fetched(program, f"/explore/{uri}", cookie=clerk)
+            assert (page.status, CAUSE in page.body.decode()) == (503, False)
+            assert fetched(program, reason, cookie=clerk).status == 404
+        # What is hidden from the operator, too, is like what is not there.
+        for kind in ("", "hidden/"):
+            answers = [
+                fetched(program, f"/explore/{kind}sqlite:%2F%2F{name}", cookie=boss)
+                for name in ("secret", "no_such")
+            ]
+            hidden, missing = (each.body.decode() for each in answers)
+            assert hidden.replace("secret", "no_such") == missing
+            assert [each.status for each in answers] == [404, 404]
