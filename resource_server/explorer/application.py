@@ -33,7 +33,7 @@ from resource_server.explorer.raw_documents import raw_document
 from resource_server.explorer.resource_page import show_resource, show_source
 from resource_server.explorer.search_page import show_search
 from resource_server.explorer.start_page import Surveys, show_start
-from resource_server.explorer.table_page import OPERATORS, with_filter
+from resource_server.explorer.table_page import OPERATORS, listed, with_filter
 from resource_server.explorer.tool_pages import show_prompt, show_tool, show_tools
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
@@ -203,7 +203,7 @@ class Explorer:
 
     async def _columns(self, request: Request) -> Response:
         """Redirect to the page of a table with the chosen columns; all without one."""
-        names = ",".join(request.query_params.getlist("column")) or None
+        names = listed(request.query_params.getlist("column")) or None
         uri = request.query_params.get("uri", "")
         return self._redirect(with_parameters(uri, {"columns": names}))
 

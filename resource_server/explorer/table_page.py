@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -77,6 +77,8 @@ class TableColumn(NamedTuple):
     """The column of that table; None for its key."""
     can_sort: bool = True
     """Whether rows may be ordered by it."""
+    can_filter: bool = True
+    """Whether they may be filtered by it: not by a masked column."""
 
     @property
     def is_number(self) -> bool:
@@ -144,8 +146,7 @@ async def show_table(
         asked = with_parameters(uri, {"limit": str(_PAGE)})
     schema = await _schema(page, table)
     if "columns" not in query and len(schema.columns) > _MAX_COLUMNS:
-        listed = filter(_is_listed, schema.columns)
-        asked = with_parameters(asked, {"columns": ",".join(islice(listed, _MAX_COLUMNS))})
+        asked = with_parameters(asked, {"columns": listed(islice(schema.columns, _MAX_COLUMNS))})
     (content, *_) = await results.contents(page.client, _as_columns(asked, is_rows=is_rows))
     data = msgspec.json.decode(content.text or "{}")
     names: list[str] = data["columns"][:_MAX_COLUMNS]
@@ -176,7 +177,7 @@ async def show_table(
         operators=OPERATORS,
         can_sort=table is not None,
         all_columns=list(schema.columns.values()),
-        choices=list(filter(_is_listed, schema.columns)),
+        masked=[each.name for each in schema.columns.values() if not each.can_filter],
         shown_columns=names,
         has_more_columns=len(names) < max(len(data["columns"]), len(schema.columns)),
         other_columns=_other_columns(uri, names, schema),
@@ -195,8 +196,7 @@ def _other_columns(uri: str, names: Sequence[str], schema: _Schema) -> str | Non
     if at == len(known):
         return None
     following = [*schema.key, *(each for each in known[at:] if each not in schema.key)]
-    following = list(filter(_is_listed, following))
-    return with_parameters(uri, {"columns": ",".join(following[:_MAX_COLUMNS])})
+    return with_parameters(uri, {"columns": listed(following[:_MAX_COLUMNS])})
 
 
 async def show_row(
@@ -252,10 +252,11 @@ async def _schema(page: Page, table: ResourceMetadata | None) -> _Schema:
             each.get("kind", "text"),
             each["name"] in key,
             *referred.get(each["name"], (None, None)),
-            # In a list, a name has no comma and does not begin with the sign of the order.
+            # In an order, a name has no comma and does not begin with its sign.
             can_sort=each.get("sortable", True)
-            and _is_listed(each["name"])
-            and each["name"][0] != "-",
+            and "," not in each["name"]
+            and each["name"][:1] not in ("", "-"),
+            can_filter=each.get("filterable", True),
         )
         for each in schema.get("columns", ())
     }
@@ -286,9 +287,12 @@ def _sorting(uri: str, query: Mapping[str, str], name: str) -> tuple[str, str]:
     return order, with_parameters(uri, {"sort": then, **_FIRST})
 
 
-def _is_listed(name: str) -> bool:
-    """Return whether a list of columns in a URI can have a name."""
-    return "," not in name and name != ""
+def listed(values: Iterable[str]) -> str:
+    """Return a list as a parameter of a URI has it: a line of CSV."""
+    return ",".join(
+        '"' + each.replace('"', '""') + '"' if set(each) & set(',"\r\n') or not each else each
+        for each in values
+    )
 
 
 def with_filter(uri: str, column: str, operator: str, value: str) -> str:
@@ -402,8 +406,8 @@ async def _referred(page: Page, column: TableColumn, keys: set[str]) -> _Referre
         if not is_key or not keys or len(schema.key) != 1 or name in (None, schema.key[0]):
             return _Referred(is_key, {})
         asked = {
-            f"{_WHERE}{schema.key[0]}.in": ",".join(map(_quoted, sorted(keys)[:_MAX_LABELS])),
-            "columns": f"{schema.key[0]},{name}",
+            f"{_WHERE}{schema.key[0]}.in": listed(sorted(keys)[:_MAX_LABELS]),
+            "columns": listed([schema.key[0], name or ""]),
             "limit": str(_MAX_LABELS),
             "format": "columns",
             "cell": "60",
@@ -417,11 +421,6 @@ async def _referred(page: Page, column: TableColumn, keys: set[str]) -> _Referre
     return _Referred(
         True, {str(key): _cell(label).text for key, label in rows if label is not None}
     )
-
-
-def _quoted(value: str) -> str:
-    """Return a value of a list, as CSV has it."""
-    return '"' + value.replace('"', '""') + '"' if set(value) & set(',"') else value
 
 
 def _rows_html(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from pathlib import Path
+from urllib.parse import urlencode
 
 from tests.cases import for_each
 from tests.explorer.shop import SCRIPT, Elements, fetched, opened, text_of
-from tests.transports.program import Answer, Program
+from tests.transports.program import Answer, Program, running
 
 ORDERS = "sqlite://shop/orders"
 ROWS = f"{ORDERS}/~rows"
@@ -207,3 +210,43 @@ def test_only_headings_of_columns_with_an_order_sort(program: Program) -> None:
         assert columns <= {*sorting}
         assert "email" not in sorting  # masked
         assert {fetched(program, each).status for each in sorting.values()} == {200}
+
+
+def test_the_form_of_filters_offers_what_can_be_filtered_and_names_what_cannot(
+    program: Program,
+) -> None:
+    for table, masked in (("customers", {"email"}), ("orders", set[str]())):
+        page = opened(program, f"sqlite://shop/{table}")
+        form = re.findall(r'<select name="column">(.*?)</select>', page.body.decode(), re.DOTALL)
+        offered = set(re.findall(r'value="(\w+)"', form[0]))
+        assert not offered & masked
+        for name in offered:
+            address = f"/explore/filter?uri=sqlite%3A%2F%2Fshop%2F{table}&column={name}"
+            moved = fetched(program, f"{address}&operator=null&value=false")
+            assert fetched(program, moved.headers["location"]).status == 200, name
+        assert ("Not by masked columns: email" in text_of(page)) == bool(masked)
+
+
+def test_columns_of_any_name_can_be_chosen(tmp_path: Path) -> None:
+    names = ["id", "a,b", 'say "hi"', '"', "-x", " y ", "two\nlines", "\r", "é,", ","]
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute(f"create table odd ({columns}, primary key (id))")
+        database.execute("insert into odd default values")
+    database.close()
+    (tmp_path / "mcp-resources.yaml").write_text(
+        'databases: {shop: {url: "sqlite:///shop.db"}}', encoding="utf-8"
+    )
+    with running(tmp_path / "mcp-resources.yaml") as program:
+        page = opened(program, "sqlite://shop/odd")
+        boxes = [each for each in Elements(page).named("input") if each.get("type") == "checkbox"]
+        assert len(boxes) == len(names)
+        for chosen in (names, ["a,b"], ['"', "two\nlines"], [","]):
+            query = urlencode(
+                [("uri", "sqlite://shop/odd"), *(("column", each) for each in chosen)]
+            )
+            moved = fetched(program, f"/explore/columns?{query}")
+            shown = fetched(program, moved.headers["location"])
+            assert shown.status == 200, chosen
+            headings = Elements(shown).named("th")
+            assert len(headings) == len(chosen), chosen

@@ -49,6 +49,7 @@ class _ColumnJson(msgspec.Struct, omit_defaults=True, kw_only=True):
     comment: str | None = None
     values: tuple[str, ...] = ()
     sortable: bool = True
+    filterable: bool = True
 
 
 class _KeyJson(msgspec.Struct):
@@ -95,11 +96,13 @@ def schema_json(
     title: str | None = None,
     description: str | None = None,
     unsortable: Collection[str] = (),
+    masked: Collection[str] = (),
 ) -> str:
     """Return one JSON object; `links` are the URIs of the tables that foreign keys reference.
 
-    Null, false and empty members are omitted, except `nullable` and `unique`; `sortable` is given
-    if false: `unsortable` are the columns that rows cannot be ordered by. `kind` is one of
+    Null, false and empty members are omitted, except `nullable` and `unique`; `sortable` and
+    `filterable` are given if false: `unsortable` are the columns that rows cannot be ordered by,
+    `masked` those that they are not filtered by. `kind` is one of
     `table.ColumnKind`, and `json` has the JSON types of numbers (`json_numbers.RULE`); an index on
     an expression has null for its column. Title and description come from the manifest; the table's
     comment is the default description. Bytes that are not Unicode are replaced by U+FFFD.
@@ -112,7 +115,10 @@ def schema_json(
         title=_text(title),
         description=_text(description or table.comment),
         strict=table.strict,
-        columns=[_column(each, sortable=each.name not in unsortable) for each in table.columns],
+        columns=[
+            _column(each, sortable=each.name not in unsortable, filterable=each.name not in masked)
+            for each in table.columns
+        ],
         key=_KeyJson(table.key_kind, _names(table.key_names)),
         foreign_keys=[_foreign_key(key, links.get(key.table)) for key in table.foreign_keys],
         indexes=[_index(index) for index in _named(table)],
@@ -129,7 +135,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(uris.display, names))
 
 
-def _column(column: Column, *, sortable: bool) -> _ColumnJson:
+def _column(column: Column, *, sortable: bool, filterable: bool) -> _ColumnJson:
     return _ColumnJson(
         name=uris.display(column.name),
         type=uris.display(column.type),
@@ -141,6 +147,7 @@ def _column(column: Column, *, sortable: bool) -> _ColumnJson:
         comment=_text(column.comment),
         values=_names(column.values),
         sortable=sortable,
+        filterable=filterable,
     )
 
 

@@ -47,6 +47,7 @@ from resource_server.providers.database.reading.selection import (
     WHERE,
     is_filter,
     is_sortable,
+    parse_list,
     parse_selection,
 )
 from resource_server.providers.database.reading.summary import AGGREGATES, parse_summary
@@ -462,7 +463,8 @@ class Documents:
         described = {"title": options.title, "description": options.description}
         columns = exposed.table.columns
         unsortable = [each.name for each in columns if not is_sortable(exposed.view, each)]
-        text = schema_json(exposed.table, links, unsortable=unsortable, **described)
+        masked = exposed.view.masked
+        text = schema_json(exposed.table, links, unsortable=unsortable, masked=masked, **described)
         # Its version is that of all of it: Markdown leaves out the DDL.
         resource = self.definition_resource(address.table, version_of(text))
         if format == "json":
@@ -720,10 +722,12 @@ def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
     given = query.get("columns")
     if given is None:
         return names
-    wanted = tuple(dict.fromkeys(given.split(",")))
+    wanted = tuple(dict.fromkeys(parse_list(given, "columns")))
     for name in wanted:
         if name not in names:
-            raise InvalidParameter(f"no column {name[:40]!r}; columns are separated by commas")
+            raise InvalidParameter(
+                f"no column {name[:40]!r}; columns are separated by commas, as in CSV"
+            )
     return wanted
 
 

@@ -200,20 +200,25 @@ def _filter(view: TableView, name: str, value: str) -> Filter:
         raise InvalidParameter(
             f"values of type {found.type or 'any'} are only compared by {others} ({_echo(name)})"
         )
-    texts = _listed(value) if operator == "in" else [value]
+    texts = parse_list(value, _echo(name)) if operator == "in" else [value]
     if not 0 < len(texts) <= _MAX_VALUES:
         raise InvalidParameter(f"{_echo(name)} must have 1 to {_MAX_VALUES} values")
     read = [_values(found, type, each) for each in texts]
     return Filter(column, operator, tuple([value for values in read for value in values]))
 
 
-def _listed(value: str) -> Sequence[str]:
-    import csv  # here: few filters have lists
+def parse_list(value: str, use: str) -> Sequence[str]:
+    """Return the values of a list, which is written as a line of CSV.
+
+    Raises:
+        InvalidParameter: it is none; `use` begins the message.
+    """
+    import csv  # here: few requests have lists
 
     try:
         rows = list(csv.reader([value], strict=True))
     except csv.Error:
-        raise InvalidParameter("in: the values are not separated by commas as in CSV") from None
+        raise InvalidParameter(f"{use}: the values are not separated by commas as in CSV") from None
     return rows[0] if rows else [""]
 
 

@@ -224,6 +224,7 @@ def test_text_that_is_not_unicode_does_not_break_the_document() -> None:
     assert json.loads(schema_json(table))["columns"][0]["name"] == "b\ufffd"
 
 
-def test_a_column_that_rows_cannot_be_ordered_by_says_so() -> None:
-    columns = json.loads(schema_json(ORDERS, unsortable=("total",)))["columns"]
-    assert [each.get("sortable") for each in columns] == [None, None, None, False]
+def test_a_column_that_rows_cannot_be_ordered_or_filtered_by_says_so() -> None:
+    columns = json.loads(schema_json(ORDERS, unsortable=("total",), masked=("total",)))["columns"]
+    for fact in ("sortable", "filterable"):
+        assert [each.get(fact) for each in columns] == [None, None, None, False]
