@@ -57,6 +57,7 @@ from resource_server.provider.search import (
     SearchRequest,
     SupportsSearch,
     Unsearched,
+    Where,
 )
 from resource_server.provider.skills import Skill, SupportsSkills
 from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
@@ -403,6 +404,11 @@ class GuardedProvider:
     ) -> Sequence[str]:
         """See `SupportsComplete.complete`."""
         return _all("complete()", str, await self._call("complete", variable, value, given=given))
+
+    def searches(self, where: Where) -> bool:
+        """Return whether the provider itself searches names, or text."""
+        searches_text = getattr(self._provider, "searches_text", True)
+        return "search" in self.abilities and (where == "names" or bool(searches_text))
 
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float

@@ -701,7 +701,7 @@ class _PageSearch:
             walk_page=self._walk_page,
             read_s=self._timing.search_read_s,
         )
-        if "search" in mount.provider.abilities:
+        if mount.provider.searches(request.where):
             search = mount.provider.search
         below = self._below or ()
         try:

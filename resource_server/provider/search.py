@@ -136,7 +136,7 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class SupportsSearch(Protocol):
-    """Searches its mount."""
+    """Searches its mount; with `searches_text = False`, names only: the server reads documents."""
 
     def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float

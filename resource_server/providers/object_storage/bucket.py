@@ -207,14 +207,17 @@ class Bucket:
         if first is not None:
             asked["Range"] = f"bytes={first}-{last}"
         found = self._ask("get_object", "s3:GetObject", **asked)
-        stored, body = _headed(found), cast("Body", found["Body"])
-        # Not every service heeds the condition.
-        if etag is not None and stored.etag != etag:
+        body = cast("Body", found["Body"])
+        try:
+            stored = _headed(found)
+            # Not every service heeds the condition, or takes ranges.
+            if etag is not None and stored.etag != etag:
+                raise failures.Replaced
+            if first is not None and found["ResponseMetadata"]["HTTPStatusCode"] != 206:
+                raise MountUnavailable("the storage service takes no ranges; use another one")
+        except BaseException:
             body.close()
-            raise failures.Replaced
-        if first is not None and found.get("ResponseMetadata", {}).get("HTTPStatusCode") != 206:
-            body.close()
-            raise MountUnavailable("the storage service takes no ranges; use another one")
+            raise
         return stored, body
 
     def read(self, body: Body, limit: int, deadline: Deadline) -> bytes:

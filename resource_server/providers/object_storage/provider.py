@@ -27,7 +27,6 @@ from resource_server.documents.path_selection import EVERYTHING
 from resource_server.documents.ranges import PARAMETERS, too_large, wanted_range
 from resource_server.documents.worker_threads import WorkerThreads
 from resource_server.errors import (
-    NotACollection,
     ResourceBusy,
     ResourceNotFound,
     ResourceUnreadable,
@@ -42,9 +41,8 @@ from resource_server.provider import (
     Resource,
     Template,
 )
+from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.providers.object_storage.bucket import (
-    LAST,
-    MAX_KEYS,
     Bucket,
     Deadline,
     StoredObject,
@@ -57,6 +55,7 @@ from resource_server.providers.object_storage.location import (
     parse_location,
 )
 from resource_server.providers.object_storage.object_reads import ObjectReader
+from resource_server.providers.object_storage.object_tree import Entry, ObjectTree
 from resource_server.runtime.document_range import Range
 from resource_server.runtime.option_types import (
     Duration,
@@ -70,9 +69,6 @@ T = TypeVar("T")
 _TYPE = "inode/directory"
 _MAX_THREADS = 16
 """Maximum threads that wait for the storage service."""
-_KIND_S = 300.0
-"""How long a name is known to be no collection: the check takes a request."""
-_MAX_KINDS = 10_000
 _COST = 2
 """Maximum requests of one comparison: a head and a check of the name, or two pages."""
 _SHORTEST_S = 0.1
@@ -148,6 +144,7 @@ class ObjectStorage:
     none."""
 
     parameters: ClassVar[frozenset[str]] = PARAMETERS
+    searches_text: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     """A sweep would compare beyond the budget."""
     option_checks: ClassVar[OptionChecks] = {
@@ -183,10 +180,7 @@ class ObjectStorage:
         self._reading = reading_fingerprint(self.max_size, self.encoding, *self._types)
         self._polling = self.watch if isinstance(self.watch, Polling) else _DEFAULT_POLLING
         self._threads = WorkerThreads(_MAX_THREADS)
-        self._documents: dict[str, float] = {}
-        """Keys that are no collections, until a time of `time.monotonic()`."""
-        self._collections: dict[str, None] = {}
-        """Prefixes of collections that were listed last."""
+        self._tree = ObjectTree(self._bucket, self._keys)
 
     async def __aenter__(self) -> Self:
         await self._run(lambda _: self._bucket.open())
@@ -209,7 +203,9 @@ class ObjectStorage:
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
         """Return children in the order of their keys. See `Provider.list`."""
-        return await self._run(lambda deadline: self._children(parent, after, limit, deadline))
+        return await self._run(
+            lambda deadline: self._resources(self._tree.children(parent, after, limit, deadline))
+        )
 
     async def metadata(self, path: Path) -> Resource:
         """Return the metadata of an object, by its head, or of a collection."""
@@ -237,115 +233,51 @@ class ObjectStorage:
             return ()
         return await self._run(lambda _: self._completed(value))
 
-    # -- listings
+    # -- searches and surveys
 
-    def _children(
-        self, parent: Path, after: Path | None, limit: int, deadline: Deadline
-    ) -> Sequence[Resource]:
-        prefix = self._keys.below(parent)
-        is_exposed = self._keys.exposes(parent, is_collection=True)
-        start = self._position(after) if after else ""
-        found: list[Resource] = []
-        token: str | None = None
-        is_begun = False
-        while is_exposed and len(found) < limit:
-            deadline.check()
-            # One more than wanted often tells whether the last object is a collection, too.
-            wanted = min(limit - len(found) + 1, MAX_KEYS)
-            page = self._bucket.page(prefix, limit=wanted, after=start, token=token)
-            is_begun = is_begun or bool(page.entries) or bool(page.undecodable)
-            last = page.entries[-1][0] if page.entries and page.token else None
-            found += self._exposed(parent, prefix, page.entries, start, last)
-            token = page.token
-            if token is None:
-                break
-        if not is_begun and parent:
-            self._check_collection(parent)
-        return found[:limit]
+    async def search(
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
+        """Search names; see `SupportsSearch.search`. The server itself searches text."""
+        # Imported here: most mounts are never searched.
+        from resource_server.providers.object_storage import survey
 
-    def _exposed(
-        self,
-        parent: Path,
-        prefix: str,
-        entries: Sequence[tuple[str, StoredObject | None]],
-        start: str,
-        last: str | None,
-    ) -> Sequence[Resource]:
-        """Return the exposed resources of a page; `last` is its last key if others follow it."""
-        found: list[Resource] = []
-        collections = {key for key, stored in entries if stored is None}
-        for key, stored in entries:
-            name = key[len(prefix) :].removesuffix("/" if stored is None else "")
-            path = (*parent, name)
-            if key <= start or not is_name(name):
-                continue
-            if not self._keys.exposes(path, is_collection=stored is None):
-                continue
-            if stored is None:
-                self._note(key, is_collection=True)
-                found.append(self._collection(path))
-            elif not self._is_shadowed(key, path, collections, last):
-                found.append(self._document(path, stored))
-        return found
+        return await self._run(
+            lambda give_up: survey.search_names(
+                self._tree,
+                request,
+                self._described(below),
+                lambda entry: self._resources([entry])[0],
+                after=after,
+                limit=limit,
+                deadline=deadline,
+                give_up=give_up,
+            )
+        )
 
-    def _is_shadowed(self, key: str, path: Path, collections: set[str], last: str | None) -> bool:
-        """Return whether an object has the name of an exposed collection."""
-        below = f"{key}/"
-        if below in collections:
-            return self._keys.exposes(path, is_collection=True)
-        if last is not None and last < below:
-            return self._is_collection(path)
-        self._note(key, is_collection=False)
-        return False
+    def explain(self, path: Path) -> str:
+        """Return the rule that hides a path, or `exposed`."""
+        if not all(map(is_name, path)):
+            return "no path: it has an empty segment, '.', '..' or a control"
+        rules = [self._keys.hidden_by(path, is_collection=each) for each in (False, True)]
+        return "exposed by the rules, if it exists" if None in rules else rules[0] or ""
 
-    def _position(self, after: Path) -> str:
-        """Return the key after which the children go on that follow a path."""
-        key = self._keys.key(after)
-        return f"{key}/{LAST}" if self._is_collection(after) else key
+    async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        """Return hidden paths among the first keys. See `SupportsCheck`."""
+        from resource_server.providers.object_storage import survey
 
-    def _is_collection(self, path: Path) -> bool:
-        """Return whether there is an exposed collection: none, or one request."""
-        if not path:
-            return True
-        if not self._keys.exposes(path, is_collection=True):
-            return False
-        below = self._keys.below(path)
-        if below in self._collections:
-            return True
-        if self._documents.get(below[:-1], 0.0) > time.monotonic():
-            return False
-        page = self._bucket.page(below, limit=1, is_deep=True)
-        is_collection = bool(page.entries) or bool(page.undecodable)
-        self._note(below if is_collection else below[:-1], is_collection=is_collection)
-        return is_collection
+        return await self._run(lambda _: survey.hidden(self._tree, limit))
 
-    def _check_collection(self, path: Path) -> None:
-        """Raise what is right for a listing without entries, of something that is not the root."""
-        if self._keys.exposes(path, is_collection=True):
-            self._collections.pop(self._keys.below(path), None)
-            if self._is_collection(path):
-                return
-        if not self._keys.exposes(path, is_collection=False):
-            raise ResourceNotFound
-        self._bucket.head(self._keys.key(path))
-        raise NotACollection
+    async def warnings(self, *, thorough: bool) -> Sequence[tuple[str, str]]:
+        """Return what is not served of the first keys, if asked thoroughly."""
+        from resource_server.providers.object_storage import survey
 
-    def _note(self, key: str, *, is_collection: bool) -> None:
-        """Store whether a name is a collection."""
-        known = self._collections if is_collection else self._documents
-        if len(known) >= _MAX_KINDS:
-            known.clear()
-        if is_collection:
-            self._collections[key] = None
-        else:
-            self._documents[key] = time.monotonic() + _KIND_S
-            self._collections.pop(f"{key}/", None)
+        return await self._run(lambda _: survey.problems(self._tree)) if thorough else ()
 
     # -- one resource
 
     def _described(self, path: Path) -> Resource:
-        self._collections.pop(self._keys.below(path), None)  # it may be gone
-        if self._is_collection(path):
+        if self._tree.is_collection(path, is_new=True):
             return self._collection(path)
         if not self._keys.exposes(path, is_collection=False):
             raise ResourceNotFound
@@ -363,7 +295,7 @@ class ObjectStorage:
     def _read(
         self, path: Path, part: Range | None, deadline: Deadline
     ) -> tuple[Resource, Sequence[Content]]:
-        if self._is_collection(path):
+        if self._tree.is_collection(path):
             return self._described(path), ()
         if not self._keys.exposes(path, is_collection=False):
             raise ResourceNotFound
@@ -389,6 +321,12 @@ class ObjectStorage:
         data = self._bucket.read(body, stored.size, deadline)
         return self._document(path, stored), (decoded_content(data, promised, self._encoding),)
 
+    def _resources(self, entries: Sequence[Entry]) -> Sequence[Resource]:
+        return [
+            self._collection(path) if stored is None else self._document(path, stored)
+            for path, stored in entries
+        ]
+
     def _document(self, path: Path, stored: StoredObject) -> Resource:
         version = zlib.crc32(stored.etag.encode(), self._reading)
         return Resource(
@@ -413,16 +351,10 @@ class ObjectStorage:
         path = tuple(parent.split("/")) if parent else ()
         if typed.startswith("/") or not self._keys.exposes(path, is_collection=True):
             return ()
-        try:
-            prefix = self._keys.below(path)
-        except ResourceNotFound:
+        if not all(map(is_name, path)) or (start and not is_name(start)):
             return ()
-        if not start.isprintable() or not uris.is_unicode(start):
-            return ()
-        page = self._bucket.page(prefix + start, limit=MAX_KEYS)
-        last = page.entries[-1][0] if page.token else None
-        found = self._exposed(path, prefix, page.entries, "", last)
-        return ["/".join(each.path) + "/" * (each.type == "collection") for each in found]
+        found = self._tree.beginning(path, start)
+        return ["/".join(each.path) + "/" * (each.stored is None) for each in found]
 
     @property
     def watched_by(self) -> str:
@@ -448,3 +380,4 @@ class ObjectStorage:
 
 
 _: type[Provider] = ObjectStorage
+_searches: type[SupportsSearch] = ObjectStorage

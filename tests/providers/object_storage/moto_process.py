@@ -10,7 +10,7 @@ import importlib
 import sys
 from typing import Any
 
-MANY = 10_000
+MANY, DEEP = 10_000, 3_000
 
 
 def main(port: str) -> None:
@@ -19,8 +19,10 @@ def main(port: str) -> None:
     backend = backends[importlib.import_module("moto.core").DEFAULT_ACCOUNT_ID]["aws"]
     backend.create_bucket("many", "us-east-1")
     for number in range(MANY):
-        backend.put_object("many", f"flat/{number:05}.txt", b"x")
-        backend.put_object("many", f"deep/{number // 10:04}/{number % 10}.txt", b"x")
+        backend.put_object("many", f"{number:05}.txt", b"x")
+    backend.create_bucket("deep", "us-east-1")
+    for number in range(DEEP):
+        backend.put_object("deep", f"{number // 10:04}/{number:05}.txt", b"x")
     importlib.import_module("moto.server").main(["-H", "127.0.0.1", "-p", port])
 
 

@@ -1,0 +1,125 @@
+"""Searches by name, and surveys for the operator: walks of a bucket that are bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from resource_server.errors import InvalidParameter
+from resource_server.provider import Path, Resource
+from resource_server.provider.search import Hit, SearchPage, SearchRequest
+from resource_server.providers.object_storage.bucket import MAX_KEYS, Deadline
+from resource_server.providers.object_storage.object_tree import Entry, ObjectTree
+from resource_server.search.name_match import NameQuery
+from resource_server.search.top_k import INVALID, TopK
+
+_MAX_PAGES = 20
+"""Maximum requests of one page of a search, or of a survey: 20,000 keys."""
+_SHOWN = 3
+
+
+def search_names(
+    tree: ObjectTree,
+    request: SearchRequest,
+    below: Resource,
+    resource: Callable[[Entry], Resource],
+    *,
+    after: str | None,
+    limit: int,
+    deadline: float,
+    give_up: Deadline,
+) -> SearchPage:
+    """Return the hits below a collection, or a document itself; see `SupportsSearch.search`.
+
+    A page looks through so many keys at most; the next one goes on there.
+    """
+    if request.where == "text":
+        raise InvalidParameter("the text of objects is searched by reading each")
+    query = NameQuery.of(request)
+    top_k = TopK[Resource](query.key, after, limit, has_windows=False)
+    start = top_k.start
+    if start and start[: len(below.path)] != below.path:
+        raise InvalidParameter(INVALID)
+    looked_at = 0
+    last: Path | None = None
+    is_whole = True
+    if below.type == "document":
+        rank = None if start else query.rank(below.path)
+        if rank is not None:
+            top_k.add(below.path, rank, lambda: below)
+        looked_at = 1
+    else:
+        for number, page in enumerate(tree.walk(below.path, start), 1):
+            for entry in page.entries:
+                rank = query.rank(entry.path)
+                if rank is not None:
+                    top_k.add(entry.path, rank, lambda entry=entry: resource(entry))
+                last = entry.path
+            looked_at += len(page.entries)
+            request.report_progress(len(page.entries))
+            give_up.check()
+            is_whole = page.is_last
+            # A place to go on from must be one that the caller may see.
+            if last is not None and (number >= _MAX_PAGES or time.monotonic() >= deadline):
+                break
+    found, following, beyond = top_k.page(None if is_whole else last)
+    return SearchPage(
+        hits=[Hit(each) for each in found],
+        next=following,
+        looked_at=0 if top_k.is_continued else looked_at,
+        total=looked_at if is_whole and after is None else None,
+        beyond=beyond,
+        is_counted=is_whole,
+    )
+
+
+def problems(tree: ObjectTree) -> Sequence[tuple[str, str]]:
+    """Return what is not served of the first keys, and why, for the operator."""
+    odd: list[str] = []
+    shadowed: list[Path] = []
+    looked_at = undecodable = 0
+    is_whole = False
+    for number, page in enumerate(tree.walk((), ()), 1):
+        odd += [key for key in page.seen if _is_odd(tree, key)]
+        shadowed += page.shadowed
+        undecodable += page.undecodable
+        looked_at += len(page.seen) + page.undecodable
+        is_whole = page.is_last
+        if number >= _MAX_PAGES:
+            break
+    found: list[str] = []
+    if odd or undecodable:
+        names = ", ".join(f"{key!r:.60}" for key in odd[:_SHOWN]) or "not UTF-8"
+        found.append(f"{len(odd) + undecodable} keys are no paths, and not served: {names}")
+    if shadowed:
+        names = ", ".join(f"{'/'.join(path)!r:.60}" for path in shadowed[:_SHOWN])
+        found.append(f"{len(shadowed)} objects have names of collections, and are hidden: {names}")
+    if not is_whole:
+        found.append(
+            f"only the first {looked_at:,} keys were looked through, at {MAX_KEYS:,} a request"
+        )
+    return [("", each) for each in found]
+
+
+def _is_odd(tree: ObjectTree, key: str) -> bool:
+    """Return whether a key is no path; a marker of a collection is one with a slash at its end."""
+    rest = key.removesuffix("/")
+    return rest != tree.keys.prefix.removesuffix("/") and tree.keys.path(rest) is None
+
+
+def hidden(tree: ObjectTree, limit: int) -> Sequence[tuple[Path, str]]:
+    """Return hidden paths among the first keys, each with its rule; see `SupportsCheck.hides`."""
+    found: dict[Path, str] = {}
+    for number, page in enumerate(tree.walk((), ()), 1):
+        for key in page.seen:
+            path = tree.keys.path(key.removesuffix("/"))
+            for depth in range(1, len(path or ()) + 1):
+                is_collection = depth < len(path or ()) or key.endswith("/")
+                part = (path or ())[:depth]
+                rule = tree.keys.hidden_by(part, is_collection=is_collection)
+                if rule is not None:
+                    found.setdefault(part, rule)
+                    break
+        if len(found) >= limit or number >= _MAX_PAGES:
+            break
+    return list(found.items())[:limit]
