@@ -12,6 +12,7 @@ from resource_server.cli import console
 from resource_server.manifest import Manifest
 from resource_server.manifest.http import Http
 
+MAX_WORKERS = 64
 NO_TOKENS = "'access' has no effect: without 'http.auth', everybody can read everything"
 
 
@@ -43,6 +44,7 @@ class HttpOptions(NamedTuple):
     proxies: str | None
     logs_access: bool
     is_legacy: bool
+    workers: int
 
     def check(self) -> None:
         """Check that the options are consistent.
@@ -79,16 +81,3 @@ class HttpOptions(NamedTuple):
                 "write http.url in the manifest"
             )
         return None
-
-
-def refuse_workers(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
-    """Reject `--workers`, an option of other servers.
-
-    Raises:
-        click.UsageError: it is given.
-    """
-    if given is not None:
-        raise click.UsageError(
-            "--workers does not exist: a session lives in one process, and its requests would "
-            "reach others; run several servers behind a load balancer, as in examples/http"
-        )

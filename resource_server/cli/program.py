@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import click
@@ -127,10 +127,15 @@ def program() -> None:
 
 def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIMING) -> NoReturn:
     """Run one command and exit with its status."""
-    others = set(threading.enumerate())
     console.prepare_streams()
+    leave_after(lambda: _run(arguments, timing))
+
+
+def leave_after(work: Callable[[], int]) -> NoReturn:
+    """Do the work of a command or of a worker, report its failure, and exit with its status."""
+    others = set(threading.enumerate())
     try:
-        status = _run(arguments, timing)
+        status = work()
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the output has gone.

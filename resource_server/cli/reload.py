@@ -89,6 +89,8 @@ class ReloadingServer:
         self._built = _Built(manifest, manifest, self.server)
         self.takes_samples = True
         """Whether a manifest with published secrets is served, as on this machine alone."""
+        self.reports = True
+        """Whether it tells of reloads: of several workers, one does."""
         self._http = manifest.http if over_http else None
         """The HTTP options in force, fixed at start; None over stdio."""
         self._building = threading.Lock()
@@ -224,14 +226,15 @@ class ReloadingServer:
 
     def _report_http(self, http: Http) -> None:
         """Warn once about a change of `http`, which needs a restart."""
-        if self._http is not None and http not in (self._http, self.manifest.http):
+        is_new = self._http is not None and http not in (self._http, self.manifest.http)
+        if is_new and self.reports:
             logger.warning("http has changed in the manifest; restart to apply it")
 
     def _report(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Report the problems of the manifest, unless they are the same as before."""
         if diagnostics and diagnostics == self._reported:
             logger.debug("the manifest is still invalid")
-        elif diagnostics:
+        elif diagnostics and self.reports:
             logger.warning("the manifest is invalid; its last version stays in force")
             for diagnostic in diagnostics:
                 console.note(str(diagnostic), prefix=False)
@@ -246,7 +249,7 @@ class ReloadingServer:
         before, after = self.server.catalog.mounts, server.catalog.mounts
         self.server.adopt(server)
         self.server.broker.replace_catalog(server.catalog, relist=before != after)
-        if why == _LOADED:
+        if why == _LOADED and self.reports:
             console.note(f"{why}: {_difference(before, after)}")
         else:
             logger.info("%s: %s", why, _difference(before, after))

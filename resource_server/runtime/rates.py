@@ -22,23 +22,28 @@ class RateLimiter:
     def take(self, caller: str | None) -> float:
         """Count one request and return 0, or count nothing and return the seconds to wait."""
         now = time.monotonic()
-        full_at = max(self._full_at.get(caller, now), now) + 1 / self._rate
+        full_at = max(self.full_at(caller), now) + 1 / self._rate
         wait = full_at - now - self._burst / self._rate
         if wait > _ROUNDING_S:
             return wait
-        self._remember(caller, full_at)
+        self.remember(caller, full_at)
         return 0.0
 
     def charge(self, caller: str | None, requests: int) -> None:
         """Count requests after the fact; the caller's next `take` waits the longer."""
         now = time.monotonic()
-        self._remember(caller, max(self._full_at.get(caller, now), now) + requests / self._rate)
+        self.remember(caller, max(self.full_at(caller), now) + requests / self._rate)
 
     def learn(self, caller: str | None, wait_s: float) -> None:
         """Take over from others in how many seconds a caller's bucket is full again."""
-        self._remember(caller, time.monotonic() + wait_s)
+        self.remember(caller, time.monotonic() + wait_s)
 
-    def _remember(self, caller: str | None, full_at: float) -> None:
+    def full_at(self, caller: str | None) -> float:
+        """Return when a caller's bucket is full again, by `time.monotonic`; 0 if it is unknown."""
+        return self._full_at.get(caller, 0.0)
+
+    def remember(self, caller: str | None, full_at: float) -> None:
+        """Note when a caller's bucket is full again."""
         self._full_at[caller] = full_at
         self._full_at.move_to_end(caller)
         if len(self._full_at) > MAX_CALLERS:

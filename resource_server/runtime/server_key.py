@@ -14,12 +14,14 @@ class ServerKey:
     Its `repr` and `str` do not reveal it.
     """
 
-    __slots__ = ("_secret", "is_lasting")
+    __slots__ = ("_secret", "is_lasting", "is_shared")
 
     def __init__(self, secret: bytes, *, is_lasting: bool = True) -> None:
         self._secret = secret
         self.is_lasting = is_lasting
         """Whether it is the same after a restart."""
+        self.is_shared = is_lasting
+        """Whether another process may have it."""
 
     def derived(self, purpose: str) -> bytes:
         """Return 32 bytes for one purpose (at most 16 bytes), which tell nothing of other ones."""

@@ -138,6 +138,12 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     lost."""
     fleet_save_s: float = 1.0
     """Delay before what could not be recorded in the store is tried again."""
+    worker_retry_s: float = 0.5
+    """Delay before a worker that has died is started again; doubles up to `worker_retry_max_s`."""
+    worker_retry_max_s: float = 30.0
+    """Longest delay before a worker is started again; one that lives longer has begun well."""
+    worker_answer_s: float = 5.0
+    """Timeout for the worker that has a session to take a request."""
     token_cache_s: float = 60.0
     """A verified token is verified again after this time: its key may have been withdrawn."""
     clock_skew_s: float = 30.0

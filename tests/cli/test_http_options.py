@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.cases import for_each
 from tests.cli.conftest import PATIENCE_S, Lines, Run, started
 from tests.protocol.wire import ENVELOPE
 
@@ -256,14 +257,15 @@ def test_incompatible_options_are_refused(
     assert reason in found.err
 
 
-def test_several_workers_are_refused_with_the_reason_and_an_alternative(
-    folder: Path, run: Run
-) -> None:
-    for count in ("1", "4", "auto"):
-        refused = run("serve", folder, "--http", "127.0.0.1:0", "--workers", count)
-        assert refused.status == 2
-        assert "a session lives in one process" in refused.err
-        assert "run several servers behind a load balancer, as in examples/http" in refused.err
+@for_each("count", ["0", "-1", "65", "1000000000000", "auto", "1.5", ""])
+def test_a_number_of_workers_that_is_none_is_refused(folder: Path, run: Run, count: str) -> None:
+    refused = run("serve", folder, "--http", "127.0.0.1:0", "--workers", count)
+    assert (refused.status, "'--workers'" in refused.err) == (2, True)
+
+
+def test_workers_require_http(folder: Path, run: Run) -> None:
+    refused = run("serve", folder, "--workers", "2")
+    assert (refused.status, "these options need --http" in refused.err) == (2, True)
 
 
 def test_an_access_log_requires_http(folder: Path, run: Run) -> None:

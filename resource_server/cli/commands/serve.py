@@ -8,15 +8,15 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import console, log_output, runner, source_arguments
-from resource_server.cli.http_options import NO_TOKENS, HttpOptions, refuse_workers
+from resource_server.cli import console, log_output, program, runner, source_arguments
+from resource_server.cli.http_options import MAX_WORKERS, NO_TOKENS, HttpOptions
 from resource_server.cli.reload import ReloadingServer
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.databases.database_url import (
@@ -27,6 +27,10 @@ from resource_server.manifest.databases.database_url import (
 )
 from resource_server.runtime import extras
 from resource_server.transports import stdio
+
+if TYPE_CHECKING:
+    from resource_server.transports.http.server.uvicorn_server import Address, Certificate
+    from resource_server.transports.http.workers.worker import Worker
 
 
 @click.command("serve", short_help="Serve sources to an MCP client.")
@@ -49,7 +53,12 @@ from resource_server.transports import stdio
     is_flag=True,
     help="Also serve clients of 2024-11-05, at /sse.",
 )
-@click.option("--workers", hidden=True, expose_value=False, callback=refuse_workers)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    default=1,
+    help="Serve by so many processes, which one more starts again if they die.",
+)
 @click.option("--demo", "is_demo", is_flag=True, help="Serve an example, made for the occasion.")
 @click.option(
     "--strict", is_flag=True, help="Refuse unless every mount starts and no option is a mistake."
@@ -65,6 +74,7 @@ def command(
     proxies: str | None,
     access_log: bool,
     legacy: bool,
+    workers: int,
     is_demo: bool,
     strict: bool,
     no_plugins: bool,
@@ -81,8 +91,10 @@ def command(
         raise console.usage_error("--demo takes the place of SOURCE")
     options = None
     if address is not None:
-        options = HttpOptions(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
-    elif insecure or tls_cert or tls_key or proxies or access_log or legacy:
+        options = HttpOptions(
+            address, insecure, tls_cert, tls_key, proxies, access_log, legacy, workers
+        )
+    elif insecure or tls_cert or tls_key or proxies or access_log or legacy or workers > 1:
         raise console.usage_error("these options need --http")
     serving = _over_stdio if options is None else partial(_over_http, options=options)
     if not is_demo:
@@ -136,20 +148,63 @@ def _over_http(arguments: _ServeArguments, *, options: HttpOptions) -> int:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
     options.check()
-    timing = source_arguments.current_timing()
     certificate = (
         uvicorn_server.Certificate(options.tls_cert, options.tls_key) if options.tls_cert else None
     )
-    log_output.log_to_stderr(arguments.verbose, blocking=False)
+    serve = partial(_serve_address, arguments, options, address, certificate)
+    if options.workers == 1:
+        return serve(None)
+    # Imported here: most servers are one process.
+    from resource_server.transports.http.workers.parent import Parent
+
+    try:
+        if certificate is not None:
+            certificate.check()
+        listening = uvicorn_server.listen(address)
+    except OSError as error:
+        return console.fail(f"cannot listen on {options.address}: {error.strerror}")
+    except ValueError as error:
+        return console.fail(str(error))
+    actual = address.bound_to(listening, has_tls=certificate is not None)
+    return Parent(
+        options.workers,
+        listening,
+        lambda worker: program.leave_after(partial(serve, worker)),
+        started=lambda: _announce(actual.url, arguments.hints),
+        report=console.note,
+        timing=source_arguments.current_timing(),
+    ).run()
+
+
+def _serve_address(
+    arguments: _ServeArguments,
+    options: HttpOptions,
+    address: Address,
+    certificate: Certificate | None,
+    worker: Worker | None,
+) -> int:
+    """Serve at an address, alone or as one of several workers."""
+    from resource_server.transports.http.server import uvicorn_server
+
+    reports = worker is None or worker.reports
+    timing = source_arguments.current_timing()
+    log_output.log_to_stderr(arguments.verbose, blocking=False, reports=not reports)
     if options.logs_access:
         log_output.enable_access_log()
     served = arguments.server(over_http=True)
+    served.reports = reports
     http = served.manifest.http
     if reason := options.refusal(served.manifest, is_loopback=address.is_loopback):
         return console.fail(reason)
     served.takes_samples = address.is_loopback
-    if served.server.catalog.visibility.scopes and not http.auth:
+    if served.server.catalog.visibility.scopes and not http.auth and reports:
         console.note(NO_TOKENS)
+
+    def started(actual: Address) -> None:
+        if worker is None:
+            _announce(actual.url, arguments.hints)
+        else:
+            worker.ready()
 
     async def serve() -> int:
         _prepare_soon(served.manifest)
@@ -161,12 +216,13 @@ def _over_http(arguments: _ServeArguments, *, options: HttpOptions) -> int:
                     server,
                     http,
                     address,
-                    started=lambda actual: _announce(actual.url, arguments.hints),
+                    started=started,
                     certificate=certificate,
                     proxies=options.proxies,
                     logs_access=options.logs_access,
                     legacy=options.is_legacy,
                     key=served.manifest.server.secret,
+                    worker=worker,
                     timing=timing,
                 )
             except OSError as error:

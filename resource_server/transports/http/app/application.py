@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from resource_server.transports.http.app.explorer_requests import ExplorerRequests
     from resource_server.transports.http.auth.page_sign_in import PageSignIn
     from resource_server.transports.http.fleet.store import FleetStore
+    from resource_server.transports.http.workers.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -90,14 +91,16 @@ class Application:
         is_loopback: bool = False,
         observers: Sequence[RequestObserver] = (),
         store: FleetStore | None = None,
+        worker: Worker | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         limits = options.limits
+        is_home = _everything if worker is None else worker.is_home
         self._authenticate = authenticate
         allowlist = HostAllowlist((*hosts, *options.allowed_hosts), options.allowed_origins)
         # Most requests have the same headers; refusals are not remembered.
         self._allow = lru_cache(maxsize=256)(allowlist.check)
-        self._rates = rate_limiter(limits, store, "requests")
+        self._rates = rate_limiter(limits, store, worker, "requests")
         self._bodies = Bodies(limits.body)
         self._streams = streams = StreamLimiter(limits.streams)
         self._sessions = Sessions(
@@ -105,6 +108,7 @@ class Application:
             max_sessions=limits.sessions,
             idle_s=limits.session_idle,
             store=store,
+            is_home=is_home,
             timing=timing,
         )
         self._session_requests = SessionRequests(self._sessions, streams, self._bodies, timing)
@@ -116,6 +120,7 @@ class Application:
             check=self._cors_headers,
             authenticate=authenticate or _everybody,
             public_metrics=options.metrics,
+            worker=worker,
         )
         self._metrics = self._operators.requests
         self._observers = observers
@@ -127,7 +132,9 @@ class Application:
         }
         self._pages: ExplorerRequests | None = None
         self._prefix = public_prefix(options.url)
-        self._legacy = LegacyTransport(server, streams, self._bodies, timing, self._prefix)
+        self._legacy = LegacyTransport(
+            server, streams, self._bodies, timing, self._prefix, is_home=is_home
+        )
         if legacy:
             self._routes[STREAM_PATH] = partial(self._admit, self._legacy.stream)
             self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
@@ -198,6 +205,10 @@ class Application:
             raise HttpError(404, "not found")
         return route
 
+    async def publish(self) -> None:
+        """Show other workers what this one has counted."""
+        self._operators.publish()
+
     async def close(self) -> None:
         """End all streams and sessions; requests in flight have a moment to be answered."""
         self._bodies.close()
@@ -247,6 +258,10 @@ class Application:
             await self._session_requests.handle(request, caller)
 
 
+def _everything(_: str) -> bool:
+    return True
+
+
 async def _everybody(_: HttpRequest) -> Caller:
     return EVERYBODY
 
@@ -267,10 +282,14 @@ async def _lifespan(receive: AsgiReceive, send: AsgiSend) -> None:
             return
 
 
-def rate_limiter(limits: HttpLimits, store: FleetStore | None, name: str) -> RateLimiter | None:
-    """Return the limiter of these limits, shared if there is a store; None without a limit."""
+def rate_limiter(
+    limits: HttpLimits, store: FleetStore | None, worker: Worker | None, name: str
+) -> RateLimiter | None:
+    """Return the limiter of these limits, shared if there are others; None without a limit."""
     if limits.rate is None:
         return None
+    if store is None and worker is not None:
+        return worker.workers.memory.rate_limiter(name, limits.rate, limits.burst)
     if store is None:
         return RateLimiter(limits.rate, limits.burst)
     # Imported here: most servers are alone.

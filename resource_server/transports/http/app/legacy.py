@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from urllib.parse import parse_qs, quote
 
 from resource_server.access import Caller, acting
@@ -28,7 +29,7 @@ class LegacyClient:
     """One client: its connection and its stream."""
 
     def __init__(self, server: Server, caller: Caller, owner: str) -> None:
-        self.id = secrets.token_urlsafe(16)
+        self.id = ""
         self.caller = caller
         """The caller that opened the stream; see `is_same_caller`."""
         self.stream = EventStream()
@@ -56,8 +57,12 @@ class LegacyTransport:
         bodies: Bodies,
         timing: Timing,
         prefix: str,
+        *,
+        is_home: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._server = server
+        self._is_home = is_home
+        """Returns whether a client with this id is one of this process."""
         self._streams = streams
         self._bodies = bodies
         self._timing = timing
@@ -75,6 +80,8 @@ class LegacyTransport:
         if not request.accepts(EVENT_STREAM):
             raise HttpError(406, "the response is text/event-stream")
         client = LegacyClient(self._server, caller, request.owner(caller))
+        while not client.id or not self._is_home(client.id):
+            client.id = secrets.token_urlsafe(16)
         with self._streams.slot(request.owner(caller), client.stream.disconnect):
             self._clients[client.id] = client
             prefix = quote(request.scope.get("root_path", "")) or self._prefix

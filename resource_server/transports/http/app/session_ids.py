@@ -65,7 +65,7 @@ class SessionIds:
 
     def __init__(self, key: ServerKey, scopes: Callable[[], Iterable[str]] = tuple) -> None:
         self._seal = Seal(key.derived(_PURPOSE), tag_bytes=_TAG_BYTES)
-        self._is_lasting = key.is_lasting
+        self._is_shared = key.is_shared
         self._scopes = scopes
         """Returns the scopes on which it depends what a caller sees."""
         self._ended = OrderedDict[bytes, None]()
@@ -105,7 +105,7 @@ class SessionIds:
                 self._ended.popitem(last=False)
 
     def _start(self, session_id: str) -> _Start | None:
-        if not self._is_lasting or len(session_id) > _MAX_CHARACTERS:
+        if not self._is_shared or len(session_id) > _MAX_CHARACTERS:
             return None
         try:
             return _decode(self._seal.opened(session_id))

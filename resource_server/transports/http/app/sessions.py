@@ -55,9 +55,12 @@ class Sessions:
         max_sessions: int,
         idle_s: float,
         store: FleetStore | None = None,
+        is_home: Callable[[str], bool] = lambda _: True,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._server = server
+        self._is_home = is_home
+        """Returns whether a session with this id is one of this process."""
         self._ids = SessionIds(server.key, lambda: server.catalog.visibility.scopes)
         self._store = store
         self.fleet = None if store is None else _shared_sessions(store, self.delete, timing)
@@ -89,7 +92,10 @@ class Sessions:
 
     def begin(self, session: Session, revision: Revision) -> None:
         """Begin a session whose client has initialized it."""
-        self._add(session, self._ids.issued(session.connection, revision, session.caller))
+        issued = self._ids.issued(session.connection, revision, session.caller)
+        while not self._is_home(issued.text):
+            issued = self._ids.issued(session.connection, revision, session.caller)
+        self._add(session, issued)
 
     def _add(self, session: Session, session_id: SessionId) -> None:
         session.id = session_id.text

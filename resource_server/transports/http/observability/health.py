@@ -14,11 +14,15 @@ from resource_server.protocol.server import Server
 from resource_server.transports.http.app.request import HttpError, HttpRequest
 from resource_server.transports.http.app.sessions import Sessions
 from resource_server.transports.http.observability.metrics import (
+    Counts,
     MetricsSource,
     RequestMetrics,
+    conversion_counts,
     encode_metrics,
 )
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
+from resource_server.transports.http.workers.other_workers import OtherWorkers
+from resource_server.transports.http.workers.worker import Worker
 
 Authenticate: TypeAlias = Callable[[HttpRequest], Awaitable[Caller]]
 """Returns the caller, by the token of a request; raises `HttpError` without a valid one."""
@@ -38,8 +42,10 @@ class OperatorEndpoints:
         check: Callable[[HttpRequest], object],
         authenticate: Authenticate,
         public_metrics: bool,
+        worker: Worker | None = None,
     ) -> None:
         self.requests = RequestMetrics()
+        self._others = None if worker is None else OtherWorkers(worker, self.requests)
         self._server = server
         self._sessions = sessions
         self._streams = streams
@@ -63,6 +69,8 @@ class OperatorEndpoints:
         down = [mount for mount in mounts if mount.problem is not None]
         for mount in down:
             mount.start_in_background()  # no other request may come until the server is ready
+        elsewhere = set(self._counts().down)
+        down = [mount for mount in mounts if mount.name in elsewhere]
         # Without a valid token: only numbers, of the mounts visible to everybody.
         caller = None
         with suppress(HttpError):
@@ -105,12 +113,33 @@ class OperatorEndpoints:
             for mount in mounts
             if (state := mount.provider.index_state) is not None and caller.may(mount.inner_access)
         ]
-        sessions, streams = len(self._sessions), len(self._streams)
         fleet = self._sessions.fleet
         health = None if fleet is None else (fleet.store.is_up, fleet.store.replicas)
-        source = MetricsSource(self.requests, sessions, streams, mounts, health, indexes)
+        source = MetricsSource(
+            self._counts(), mounts, health, indexes, is_alone=self._others is None
+        )
         data, media_type = encode_metrics(source, request.header(b"accept") or "")
         await request.exchange.respond(200, data, media_type=media_type.encode())
+
+    def publish(self) -> None:
+        """Show other workers what this one has counted, and what it cannot serve."""
+        if self._others is not None:
+            for mount in self._server.catalog.mounts:
+                if mount.problem is not None:
+                    mount.start_in_background()  # the others say that it is missing
+            self._counts()
+
+    def _counts(self) -> Counts:
+        own = Counts(
+            requests=list(self.requests.by_labels.items()),
+            sent_bytes=self.requests.sent.bytes,
+            events=self.requests.sent.events,
+            sessions=len(self._sessions),
+            streams=len(self._streams),
+            conversions=conversion_counts(),
+            down=[mount.name for mount in self._server.catalog.mounts if mount.problem is not None],
+        )
+        return own if self._others is None else self._others.added(own)
 
 
 def _check_method(request: HttpRequest) -> None:

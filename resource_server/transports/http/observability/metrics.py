@@ -8,10 +8,13 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+import msgspec
 
 from resource_server import __version__
 from resource_server.catalog.mount import Mount
+from resource_server.conversion.pool import PoolCounts
 from resource_server.search.indexes import IndexState
 from resource_server.transports.http.app.request import Exchange, SentTotals
 
@@ -39,20 +42,26 @@ class RequestLabels(NamedTuple):
     """The JSON-RPC error code of the response."""
 
 
-class LatencyHistogram:
+class LatencyHistogram(msgspec.Struct, array_like=True):
     """Latency histogram: requests per bucket."""
 
-    __slots__ = ("buckets", "total_s")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BUCKETS_S) + 1)
-        """Requests per bucket; the last has no upper bound."""
-        self.total_s = 0.0
+    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    """Requests per bucket; the last has no upper bound."""
+    total_s: float = 0.0
 
     @property
     def count(self) -> int:
         """The number of requests."""
         return sum(self.buckets)
+
+    def add(self, other: LatencyHistogram) -> None:
+        """Count the requests of another one, too."""
+        self.buckets = [sum(pair) for pair in zip(self.buckets, other.buckets, strict=True)]
+        self.total_s += other.total_s
+
+
+LabelValues: TypeAlias = tuple[bool, bool, str, int, int | None]
+"""The members of `RequestLabels`: creating one takes longer than counting."""
 
 
 class RequestMetrics:
@@ -64,11 +73,7 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.sent = SentTotals()
-        # By the members of `RequestLabels`: creating one takes longer than counting.
-        self._histograms: dict[tuple[bool, bool, str, int, int | None], LatencyHistogram] = {}
-
-    def __iter__(self) -> Iterator[tuple[RequestLabels, LatencyHistogram]]:
-        return ((RequestLabels(*each), found) for each, found in self._histograms.items())
+        self.by_labels: dict[LabelValues, LatencyHistogram] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Count a request whose response has ended."""
@@ -76,25 +81,50 @@ class RequestMetrics:
         status = exchange.status if exchange.is_complete else 0
         code = exchange.error_code
         labels = exchange.is_mcp, exchange.is_stateless, exchange.method, status, code
-        histogram = self._histograms.get(labels)
+        histogram = self.by_labels.get(labels)
         if histogram is None:
-            histogram = self._histograms[labels] = LatencyHistogram()
+            histogram = self.by_labels[labels] = LatencyHistogram()
         histogram.buckets[bisect_left(BUCKETS_S, seconds)] += 1
         histogram.total_s += seconds
+
+
+class Counts(msgspec.Struct, array_like=True):
+    """What a server counts, or all workers of one together."""
+
+    requests: list[tuple[LabelValues, LatencyHistogram]]
+    sent_bytes: int
+    events: int
+    sessions: int
+    streams: int
+    conversions: PoolCounts
+    down: list[str]
+    """Names of the mounts that do not serve."""
+
+    def by_labels(self) -> Iterable[tuple[RequestLabels, LatencyHistogram]]:
+        """Return the latencies of requests, by their labels."""
+        return ((RequestLabels(*each), found) for each, found in self.requests)
 
 
 class MetricsSource(NamedTuple):
     """The numbers that `/metrics` shows to one caller."""
 
-    requests: RequestMetrics
-    sessions: int
-    streams: int
+    counts: Counts
     mounts: Sequence[Mount]
     """The mounts visible to the caller."""
     fleet: tuple[bool, int] | None
     """Whether the store of the fleet answers, and the number of its servers; None without one."""
     indexes: Sequence[IndexState]
     """The search indexes of mounts in which the caller sees everything: they count documents."""
+    is_alone: bool
+    """Whether this process is the whole server."""
+
+
+def conversion_counts() -> PoolCounts:
+    """Return the numbers of this process's converters."""
+    # Imported here: the metrics may be the first that need it.
+    from resource_server.conversion import pool
+
+    return pool.shared().counts
 
 
 def encode_metrics(source: MetricsSource, accept: str) -> tuple[bytes, str]:
@@ -106,7 +136,8 @@ def encode_metrics(source: MetricsSource, accept: str) -> tuple[bytes, str]:
     # For this one response: nothing is registered with the process.
     registry = CollectorRegistry()
     registry.register(cast("Any", _Collector(source)))
-    ProcessCollector(registry=registry)
+    if source.is_alone:
+        ProcessCollector(registry=registry)
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
 
@@ -121,7 +152,8 @@ class _Collector:
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        core, requests = self._core, self._source.requests
+        core, counts = self._core, self._source.counts
+        requests = list(counts.by_labels())
         build = {"version": __version__, "python": platform.python_version()}
         yield core.InfoMetricFamily(f"{_PREFIX}_build", "What is running.", value=build)
         yield self._requests()
@@ -134,15 +166,14 @@ class _Collector:
         yield core.CounterMetricFamily(
             f"{_PREFIX}_sent_bytes",
             "Bytes of answers, without their headers.",
-            requests.sent.bytes,
+            counts.sent_bytes,
         )
         yield core.CounterMetricFamily(
-            f"{_PREFIX}_events", "Messages sent on streams.", requests.sent.events
+            f"{_PREFIX}_events", "Messages sent on streams.", counts.events
         )
-        sessions, streams = self._source.sessions, self._source.streams
-        yield core.GaugeMetricFamily(f"{_PREFIX}_sessions", "Sessions at present.", sessions)
+        yield core.GaugeMetricFamily(f"{_PREFIX}_sessions", "Sessions at present.", counts.sessions)
         yield core.GaugeMetricFamily(
-            f"{_PREFIX}_streams", "Clients that wait to be told of changes.", streams
+            f"{_PREFIX}_streams", "Clients that wait to be told of changes.", counts.streams
         )
         if self._source.fleet is not None:
             is_up, servers = self._source.fleet
@@ -156,7 +187,7 @@ class _Collector:
 
     def _requests(self) -> Metric:
         counts = Counter[tuple[str, str, str]]()
-        for labels, found in self._source.requests:
+        for labels, found in self._source.counts.by_labels():
             if labels.is_mcp:
                 era = "stateless" if labels.is_stateless else "handshake"
                 counts[era, labels.method, _outcome(labels)] += found.count
@@ -175,17 +206,13 @@ class _Collector:
             "From a request to the end of its answer; without streams that wait for changes.",
             labels=("method",),
         )
-        buckets: dict[str, list[int]] = {}
-        totals_s: defaultdict[str, float] = defaultdict(float)
-        for labels, found in self._source.requests:
+        sums = defaultdict[str, LatencyHistogram](LatencyHistogram)
+        for labels, found in self._source.counts.by_labels():
             if labels.is_mcp and labels.method not in _LASTING:
-                known = buckets.get(labels.method, [0] * len(_BOUNDS))
-                sums = [sum(pair) for pair in zip(known, found.buckets, strict=True)]
-                buckets[labels.method] = sums
-                totals_s[labels.method] += found.total_s
-        for method, counts in buckets.items():
-            cumulative = list(zip(_BOUNDS, accumulate(counts), strict=True))
-            metric.add_metric((method,), cumulative, totals_s[method])
+                sums[labels.method].add(found)
+        for method, each in sums.items():
+            cumulative = list(zip(_BOUNDS, accumulate(each.buckets), strict=True))
+            metric.add_metric((method,), cumulative, each.total_s)
         return metric
 
     def _counted(
@@ -210,16 +237,13 @@ class _Collector:
             labels=("mount", "back_end"),
         )
         for mount in self._source.mounts:
-            up.add_metric((mount.name,), mount.problem is None)
+            up.add_metric((mount.name,), mount.name not in self._source.counts.down)
             watch.add_metric((mount.name, _watch_back_end(mount)), 1)
         yield up
         yield watch
 
     def _conversions(self) -> Iterator[Metric]:
-        # Imported here: the metrics may be the first that need it.
-        from resource_server.conversion import pool
-
-        counts = pool.shared().counts
+        counts = self._source.counts.conversions
         done = self._core.CounterMetricFamily(
             f"{_PREFIX}_conversions", "Documents by outcome.", labels=("outcome",)
         )

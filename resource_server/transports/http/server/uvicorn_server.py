@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import uvicorn
+from msgspec import structs
 
 from resource_server.errors import Interrupted
 from resource_server.manifest.http import Http
@@ -35,6 +36,8 @@ from resource_server.transports.http.server.http_connection import (
     HttpConnection,
     WriteBacklog,
 )
+from resource_server.transports.http.workers.forwarding import Forwarding
+from resource_server.transports.http.workers.worker import Worker
 
 if TYPE_CHECKING:
     from resource_server.explorer.application import Explorer
@@ -44,6 +47,8 @@ _KEEP_ALIVE_S = 75
 _LISTEN_BACKLOG = 2048
 """Maximum connections in the accept queue of the system."""
 _MAX_OPEN_FILES = 65536
+_PUBLISH_S = 1
+"""Interval at which a worker shows the others what it has counted."""
 _OTHER_FILES = 512
 """Open files other than connections: files read or watched, and connections to databases."""
 
@@ -69,6 +74,11 @@ class Address(NamedTuple):
     def url(self) -> str:
         """The endpoint's URL for clients on this machine."""
         return f"{self.scheme}://{self._url_host}:{self.port}{PATH}"
+
+    def bound_to(self, listening: socket.socket, *, has_tls: bool) -> Address:
+        """Return the address with the port of a socket, and its scheme."""
+        scheme = "https" if has_tls else "http"
+        return Address(self.host, listening.getsockname()[1], scheme)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -133,6 +143,7 @@ async def serve_http(
     logs_access: bool = False,
     key: ServerKey | None = None,
     link_code: str | None = None,
+    worker: Worker | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then accept no connections, and finish what runs.
@@ -140,18 +151,25 @@ async def serve_http(
     `proxies` are trusted to name their clients in `X-Forwarded-For`: addresses and networks
     separated by commas, or `*`. `legacy` adds the transport of 2024-11-05, `logs_access` the
     access log. `key` signs the cookies of the explorer, by default one of the process; `link_code`
-    signs one browser in to it, as an operator.
+    signs one browser in to it, as an operator. A `worker` serves on the socket of all, with its
+    share of the limits.
 
     Raises:
         OSError: the address cannot be listened on.
-        ValueError: the certificate cannot be used, or what `http.auth` needs is not installed.
+        ValueError: the certificate cannot be used, what `http.auth` needs is not installed, or a
+            limit is too small to share.
     """
     if certificate is not None:
         certificate.check()
-    listening = _listen(address)
+    if worker is not None:
+        options = _shared(options, worker)
+        limits = server.limits
+        server.tool_rates = worker.workers.memory.rate_limiter(
+            "tools", limits.tool_calls_per_s, limits.tool_call_burst
+        )
+    listening = listen(address) if worker is None else worker.workers.listening
     with contextlib.closing(listening):
-        scheme = "http" if certificate is None else "https"
-        actual = Address(address.host, listening.getsockname()[1], scheme)
+        actual = address.bound_to(listening, has_tls=certificate is not None)
         application = application_of(
             server,
             options,
@@ -160,11 +178,23 @@ async def serve_http(
             logs_access=logs_access,
             key=key,
             link_code=link_code,
+            worker=worker,
             timing=timing,
         )
-        config = _config(application, certificate, proxies, timing)
-        runner = _UvicornServer(config, application, lambda: started(actual), timing)
+        forwarding = None if worker is None else Forwarding(application, worker, timing)
+        config = _config(application, forwarding, certificate, proxies, timing)
+        runner = _UvicornServer(config, application, lambda: started(actual), forwarding, timing)
         await runner.serve(sockets=[listening])
+
+
+def _shared(options: Http, worker: Worker) -> Http:
+    """Return the options with this worker's share of the limits."""
+    limits = structs.replace(
+        options.limits,
+        sessions=worker.share(options.limits.sessions, "http.limits.sessions"),
+        streams=worker.share(options.limits.streams, "http.limits.streams"),
+    )
+    return structs.replace(options, limits=limits)
 
 
 def application_of(
@@ -176,6 +206,7 @@ def application_of(
     logs_access: bool = False,
     key: ServerKey | None = None,
     link_code: str | None = None,
+    worker: Worker | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> Application:
     """Return the application for an address, with the authentication of the manifest.
@@ -195,7 +226,7 @@ def application_of(
             options.auth.scopes,
             mount_scopes=lambda: server.catalog.visibility.scopes,
         )
-        rates = rate_limiter(options.limits, store, "refusals")
+        rates = rate_limiter(options.limits, store, worker, "refusals")
         authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
         sign_in = page_sign_in(
             options,
@@ -218,6 +249,7 @@ def application_of(
         is_loopback=address.is_loopback,
         observers=observers,
         store=store,
+        worker=worker,
         timing=timing,
     )
 
@@ -256,10 +288,15 @@ def _explorer(server: Server, options: Http, address: Address) -> Explorer | Non
 
 
 def _config(
-    application: Application, certificate: Certificate | None, proxies: str | None, timing: Timing
+    application: Application,
+    forwarding: Forwarding | None,
+    certificate: Certificate | None,
+    proxies: str | None,
+    timing: Timing,
 ) -> ConnectionConfig:
+    is_alone = forwarding is None
     config = ConnectionConfig(
-        application,
+        forwarding or application,
         http=HttpConnection,
         ws="none",
         log_config=None,
@@ -269,7 +306,10 @@ def _config(
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=math.ceil(timing.shutdown_timeout_s),
-        backlog=_LISTEN_BACKLOG,
+        # Connections accepted at a time, too: a worker leaves the others theirs.
+        backlog=_LISTEN_BACKLOG if is_alone else 1,
+        callback_notify=None if is_alone else application.publish,
+        timeout_notify=_PUBLISH_S,
         limit_concurrency=_max_connections(),
         lifespan="off",
         # By default uvicorn trusts every program on this machine as a proxy.
@@ -291,9 +331,11 @@ class _UvicornServer(uvicorn.Server):
         config: uvicorn.Config,
         application: Application,
         started: Callable[[], None],
+        forwarding: Forwarding | None,
         timing: Timing,
     ) -> None:
         super().__init__(config)
+        self._forwarding = forwarding
         self._application = application
         self._started = started
         self._timing = timing
@@ -301,8 +343,15 @@ class _UvicornServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._forwarding is not None:
+            for each in sockets or ():
+                each.listen(_LISTEN_BACKLOG)
+            self._forwarding.open(self.server_state.tasks, self._orphaned)
         # Not before: from here on a signal stops the server, and nothing is lost.
         self._started()
+
+    def _orphaned(self) -> None:
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         until = time.monotonic() + self._timing.shutdown_timeout_s
@@ -330,7 +379,8 @@ class _UvicornServer(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """Handle signals; uvicorn would raise them again once it has shut down."""
         loop = asyncio.get_running_loop()
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        # The parent of workers ends them by the first.
+        numbers = (signal.SIGTERM, signal.SIGINT)[: 1 if self._forwarding else 2]
         for number in numbers:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
@@ -354,7 +404,12 @@ def _max_connections() -> int:
     return most - min(_OTHER_FILES, most // 2)
 
 
-def _listen(address: Address) -> socket.socket:
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises:
+        OSError: it cannot be listened on.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets that name their protocol.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,0 +1,88 @@
+"""Memory that the workers of one server share: what each has counted, and the callers' rates."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+from typing_extensions import override
+
+from resource_server.runtime.rates import RateLimiter
+
+_STATE_BYTES: Final = 1 << 20
+"""Room for one state; memory that is never written takes no space."""
+_WORD: Final = 8
+_RATES: Final = ("requests", "refusals", "tools")
+_CALLERS: Final = 1 << 15
+"""Room for callers of one limit; one that others have displaced starts with a full bucket."""
+_PROBES: Final = 8
+_HASHES: Final = 1 << 64
+
+
+class SharedMemory:
+    """Memory of a process and those that it forks later; it holds no content and no secret.
+
+    A worker that dies leaves its state, with which the next one of its number begins.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._memory = memoryview(mmap.mmap(-1, workers * 2 * (_STATE_BYTES + _WORD)))
+        # For each worker, which of its two states is valid.
+        self._valid = memoryview(mmap.mmap(-1, workers))
+        self._rates = {name: mmap.mmap(-1, _CALLERS * 2 * _WORD) for name in _RATES}
+
+    def publish(self, worker: int, state: bytes) -> bool:
+        """Show the others a state; return False if it is too long, and the last one stays."""
+        if len(state) > _STATE_BYTES:
+            return False
+        # The other place: a worker that dies here leaves the last state whole.
+        other = 1 - self._valid[worker]
+        place = self._place(worker, other)
+        place[:_WORD] = len(state).to_bytes(_WORD, "big")
+        place[_WORD : _WORD + len(state)] = state
+        self._valid[worker] = other
+        return True
+
+    def state(self, worker: int) -> bytes:
+        """Return the last state of a worker; empty if it has shown none."""
+        place = self._place(worker, self._valid[worker])
+        return bytes(place[_WORD : _WORD + int.from_bytes(place[:_WORD], "big")])
+
+    def _place(self, worker: int, which: int) -> memoryview:
+        size = _STATE_BYTES + _WORD
+        start = (2 * worker + which) * size
+        return self._memory[start : start + size]
+
+    def rate_limiter(self, name: str, rate: float, burst: int) -> RateLimiter:
+        """Return the limiter that counts the requests of a caller at all workers."""
+        return _SharedRateLimiter(rate, burst, memoryview(self._rates[name]))
+
+
+class _SharedRateLimiter(RateLimiter):
+    """Counts in shared memory, without a lock: of two requests at once, one may go uncounted."""
+
+    def __init__(self, rate: float, burst: int, memory: memoryview) -> None:
+        super().__init__(rate, burst)
+        self._names = memory.cast("Q")
+        self._times = memory.cast("d")
+
+    @override
+    def full_at(self, caller: str | None) -> float:
+        name, place = self._found(caller)
+        return self._times[place + 1] if self._names[place] == name else 0.0
+
+    @override
+    def remember(self, caller: str | None, full_at: float) -> None:
+        name, place = self._found(caller)
+        self._names[place], self._times[place + 1] = name, full_at
+
+    def _found(self, caller: str | None) -> tuple[int, int]:
+        """Return the name of a caller, and the place of it or of one that may be forgotten."""
+        # Secret, and the same in all processes that are forked from one.
+        name = hash(caller) % _HASHES or 1
+        places = [(name + probe) % _CALLERS * 2 for probe in range(_PROBES)]
+        for place in places:
+            if self._names[place] == name:
+                return name, place
+        return name, min(places, key=lambda place: self._times[place + 1])

@@ -1,0 +1,159 @@
+"""Sessions of several workers: each request reaches the worker that has the session."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.protocol.wire import HANDSHAKE
+from tests.transports.http.app.test_legacy import opened, post
+from tests.transports.http.workers.crews import crew, is_alive, line_to_each, workers
+from tests.transports.phone import callee
+from tests.transports.program import (
+    README,
+    Program,
+    RawConnection,
+    Session,
+    message,
+    notification,
+    read,
+)
+from tests.waiting import block_until
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+def test_a_session_continues_at_each_worker(tmp_path: Path, revision: str) -> None:
+    with crew(tmp_path, count=3) as program, line_to_each(program, 3) as lines:
+        session = program.session(revision)
+        for line in lines.values():
+            asked = session.request("POST", read(README), mcp_protocol_version=revision)
+            assert "result" in line.ask(asked).json
+            twice = session.request("POST", message("initialize"))
+            assert "error" in line.ask(twice).json
+        first, *others = lines.values()
+        assert first.ask(session.request("DELETE")).status == 204
+        for line in (first, *others):
+            assert line.ask(session.request("POST", read(README))).status == 404
+
+
+def test_subscriptions_are_notified_whichever_worker_takes_the_request(tmp_path: Path) -> None:
+    with crew(tmp_path) as program, line_to_each(program) as lines, ExitStack() as stack:
+        for number, line in enumerate(lines.values()):
+            name = f"{number}.md"
+            (program.folder / name).write_text("one")
+            sessions = [program.session() for _ in range(4)]
+            streams = [stack.enter_context(session.stream()) for session in sessions]
+            uri = f"file:///project/{name}"
+            for session in sessions:
+                subscribe = session.request("POST", message("resources/subscribe", {"uri": uri}))
+                assert line.ask(subscribe).json["result"] == {}
+            (program.folder / name).write_text("two")
+            for stream in streams:
+                assert updated(stream) == uri
+            for session in sessions:
+                end = session.request("POST", message("resources/unsubscribe", {"uri": uri}))
+                assert line.ask(end).json["result"] == {}
+
+
+def updated(stream: RawConnection) -> str:
+    while (found := stream.event().json)["method"] != "notifications/resources/updated":
+        pass
+    return str(found["params"]["uri"])
+
+
+def test_a_request_is_cancelled_whichever_worker_is_told(tmp_path: Path) -> None:
+    with crew(tmp_path) as program, line_to_each(program) as lines, callee() as called:
+        session = program.session()
+        for number, line in enumerate(lines.values()):
+            with program.line() as asking:
+                asking.send(session.request("POST", read(called.uri, id=number)))
+                called.wait()
+                cancel = notification("notifications/cancelled", {"requestId": number})
+                assert line.ask(session.request("POST", cancel)).status == 202
+                assert asking.answer().status == 202
+
+
+def test_a_client_that_leaves_is_missed_by_the_worker_that_has_its_stream(tmp_path: Path) -> None:
+    with crew(tmp_path) as program, line_to_each(program) as lines:
+        session = program.session()
+        for _ in lines:
+            for _ in range(8):
+                with session.stream():
+                    pass
+        with session.stream():  # at most one is open at a time
+            assert session.post(message("ping")).status == 200
+
+
+def test_a_body_over_the_limit_is_refused_by_the_worker_that_has_the_session(
+    tmp_path: Path,
+) -> None:
+    with crew(tmp_path) as program, line_to_each(program) as lines:
+        session = program.session()
+        for _ in range(3):
+            for _ in lines:
+                huge = message("ping", {"padding": "x" * 5_000_000})
+                assert session.post(huge).status == 413
+        for line in lines.values():
+            assert line.ask(session.request("POST", message("ping"))).status == 200
+
+
+def test_clients_of_the_oldest_revision_post_to_any_worker(tmp_path: Path) -> None:
+    with crew(tmp_path, "--legacy-sse") as program:
+        for _ in range(6):
+            with program.line() as line:
+                path = opened(line)
+                assert post(program, path, message("ping", id=7)) == 202
+                assert line.event().json == {"jsonrpc": "2.0", "id": 7, "result": {}}
+
+
+def test_ids_that_no_worker_has_given_are_refused_as_by_one_process(tmp_path: Path) -> None:
+    with crew(tmp_path) as program, line_to_each(program) as lines:
+        for guess in ("", "x", "guessed", "é", "%00", "A" * 8_000):
+            for line in lines.values():
+                session = Session(program, guess, "2025-06-18")
+                assert line.ask(session.request("POST", message("ping"))).status == 404
+
+
+def test_a_session_outlives_its_worker_but_for_its_subscriptions(tmp_path: Path) -> None:
+    with crew(tmp_path) as program, ExitStack() as stack, callee() as called:
+        session = program.session()
+        subscribe = message("resources/subscribe", {"uri": README})
+        assert session.post(subscribe).json["result"] == {}
+        lines = list(stack.enter_context(line_to_each(program)).values())
+        home = _home_of(program, session)
+        for number, line in enumerate(lines):
+            line.send(session.request("POST", read(called.uri, id=number)))
+        called.wait(2)
+        os.kill(home, signal.SIGKILL)
+        # One was accepted by the worker that has died, the other by one that goes on.
+        assert sorted(map(_outcome, lines)) == ["503", "ended"]
+        block_until(lambda: session.post(read(README)).status == 200)
+        refused = session.post(subscribe).json["error"]["message"]
+        assert "begin a new one with initialize to subscribe" in refused
+        assert program.ask(session.request("GET")).status == 404
+        assert is_alive(program.process.pid)
+
+
+def _home_of(program: Program, session: Session) -> int:
+    """Return the worker that has the stream of a session: a new socket tells."""
+    before = {pid: _sockets(pid) for pid in workers(program)}
+    with session.stream():
+        found = {pid: _sockets(pid) - count for pid, count in before.items()}
+    # The one that has accepted it has two sockets more if it passes the request on.
+    passing = [pid for pid, more in found.items() if more == 2]
+    return next(pid for pid in found if pid not in passing and found[pid] == 1)
+
+
+def _sockets(pid: int) -> int:
+    return sum("socket:" in str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _outcome(line: RawConnection) -> str:
+    try:
+        return str(line.answer().status)
+    except ConnectionResetError:
+        return "ended"
