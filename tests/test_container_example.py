@@ -36,6 +36,8 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 DOCUMENT = "file:///project/README.md"
 PORT = 8000
 STORE = "redis://store:6379/0"
+OWN: Mapping[str, None] = dict.fromkeys(("networks", "build", "pull_policy"))
+"""What the servers of Compose do not have in common."""
 MARGIN_S = 5
 
 COMPOSE: Mapping[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
@@ -203,7 +205,7 @@ def test_kubernetes_accepts_every_object(version: str) -> None:
 def test_the_same_is_served_everywhere() -> None:
     assert OBJECTS["ConfigMap", "resource-server"]["data"] == {"mcp-resources.yaml": MANIFEST}
     one, two = SERVICES["server-1"], SERVICES["server-2"]
-    assert {**one, "networks": None} == {**two, "networks": None}
+    assert {**one, **OWN} == {**two, **OWN}
     assert OBJECTS["Deployment", "resource-server"]["spec"]["replicas"] > 1
 
 
@@ -405,8 +407,12 @@ def test_the_containers_use_the_image_as_it_is() -> None:
     assert f"{user['runAsUser']}:{user['runAsGroup']}" == DOCKERFILE["USER"]
     for name in ("server-1", "server-2"):
         assert SERVICES[name]["user"] == DOCKERFILE["USER"]
-        assert (FOLDER / SERVICES[name]["build"] / "Dockerfile").samefile(ROOT / "Dockerfile")
         assert "entrypoint" not in SERVICES[name]
+    # One service builds the image, and nobody asks a registry for it.
+    builds = {name: each["build"] for name, each in SERVICES.items() if "build" in each}
+    assert list(builds) == ["server-1"]
+    assert (FOLDER / builds["server-1"] / "Dockerfile").samefile(ROOT / "Dockerfile")
+    assert [SERVICES[f"server-{n}"]["pull_policy"] for n in (1, 2)] == ["build", "never"]
     assert "command" not in contained("resource-server")
 
 
