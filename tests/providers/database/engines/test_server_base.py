@@ -160,7 +160,10 @@ async def ids(engine: ServerEngine) -> list[object]:
 
 
 NO_WAIT = {"postgresql": "set lock_timeout = 1", "mariadb": "set lock_wait_timeout = 0"}
-TIDYING = {"postgresql": [b"ROLLBACK"], "mariadb": [b"ROLLBACK", b"START TRANSACTION"]}
+TIDYING = {
+    "postgresql": [b"ROLLBACK"],
+    "mariadb": [b"ROLLBACK", b"SET NAMES", b"START TRANSACTION"],
+}
 """Text that identifies the messages after a response, in their order."""
 
 
@@ -215,14 +218,17 @@ async def test_a_response_does_not_wait_for_what_follows_it_but_the_next_stateme
     engine = engine_on(url, proxy.port)
     await engine.open()  # its statement is answered while the end of its transaction is held back
     await proxy.holding.wait()
-    waiting = asyncio.create_task(ids(engine))
-    cancelled = asyncio.create_task(ids(engine))
-    await quiet_for(0.05)
-    assert not waiting.done()
-    cancelled.cancel()
+    for is_cancelled in (True, False):
+        waiting = asyncio.create_task(ids(engine))
+        await quiet_for(0.05)
+        assert not waiting.done()
+        if is_cancelled:
+            waiting.cancel()
     proxy.release()
     assert await waiting == []
-    await asyncio.wait((cancelled,))
+    await begun(proxy, owner.engine)
+    # Of one connection: when it was made, and each time that a transaction began.
+    assert sum(b"READ ONLY" in message for message in proxy.sent) == 4
     assert await ids(engine) == []
     await engine.close()
 
@@ -290,22 +296,27 @@ async def is_cancelled_in(step: str, callback: int, url: str) -> bool:
     assert isinstance(loop, CountingLoop)
     sleep = "select pg_sleep(30)" if url.startswith("postgresql") else "select sleep(30) as s"
     queries = {"quick": Query(sql="select 1 as one"), "slow": Query(sql=sleep)}
-    database = Database(url=url, queries=queries)
+    database = timed_database(Timing(schema_cache_s=0.0), url=url, queries=queries)
     running: list[asyncio.Task[object]] = []
     if step != "start":
         await database.__aenter__()
+    if step == "list":
+        await database.list((), after=None, limit=9)
     if step == "close":
         running.append(asyncio.create_task(database.read(("~query", "slow"), {})))
         await database.list((), after=None, limit=9)
     steps: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
         "start": database.__aenter__,
         "read": lambda: database.read(("~query", "quick"), {}),
+        "list": lambda: database.list((), after=None, limit=9),
         "close": database.__aexit__,
     }
     task = asyncio.create_task(steps[step]())
     loop.cancel_before(callback, task)
     await asyncio.wait([task])
-    if step == "read" or (step == "start" and not task.cancelled()):
+    if step == "list":
+        await database.list((), after=None, limit=9)
+    if step in ("read", "list") or (step == "start" and not task.cancelled()):
         await database.__aexit__()
     for error in await asyncio.gather(*running, return_exceptions=True):
         assert isinstance(error, DeadlineExceeded | ResourceBusy)
@@ -313,7 +324,7 @@ async def is_cancelled_in(step: str, callback: int, url: str) -> bool:
     return task.cancelled()
 
 
-@pytest.mark.parametrize("step", ["start", "read", "close"])
+@pytest.mark.parametrize("step", ["start", "read", "list", "close"])
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
 def test_a_cancellation_leaves_no_connection_wherever_it_comes(
     url: str, step: str, monkeypatch: pytest.MonkeyPatch

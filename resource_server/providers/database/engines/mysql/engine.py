@@ -47,6 +47,14 @@ _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_check_hostname", "ssl_cipher", 
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
 """Capability flags: several statements in one text; uploads that the server may request."""
+# Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
+# UTC, as for bound parameters, whatever the server's time zone is.
+# Keys are ordered by their whole values.
+_SETTINGS = (
+    "SET NAMES utf8mb4, sql_mode = '', time_zone = '+00:00',"
+    f" max_sort_length = {catalog.MAX_SORT_BYTES}"
+)
+"""Sets what every transaction finds."""
 _GRACE_S = 0.5
 """Time beyond a deadline after which the server stops the statement by itself."""
 _COMMIT_COUNTER_INTERVAL_S = 5.0
@@ -321,13 +329,7 @@ class MysqlEngine(ServerEngine):
         connecting.result()
 
     async def _prepare_session(self, connection: DriverConnection) -> None:
-        # Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
-        # UTC, as for bound parameters, whatever the server's time zone is.
-        # Keys are ordered by their whole values.
-        await connection.query(
-            "SET NAMES utf8mb4, sql_mode = '', time_zone = '+00:00',"
-            f" max_sort_length = {catalog.MAX_SORT_BYTES}"
-        )
+        await connection.query(_SETTINGS)
         await connection.query("SET SESSION TRANSACTION READ ONLY")
 
     async def _disconnect(self, connection: DriverConnection) -> None:
@@ -349,9 +351,9 @@ class MysqlEngine(ServerEngine):
         limit = within + _GRACE_S
         if getattr(connection, "limit_s", None) != limit:
             if self._mariadb:
-                await connection.query(f"SET SESSION max_statement_time = {limit:.3f}")
+                await connection.query(f"{_SETTINGS}, max_statement_time = {limit:.3f}")
             else:
-                await connection.query(f"SET SESSION max_execution_time = {int(limit * 1000)}")
+                await connection.query(f"{_SETTINGS}, max_execution_time = {int(limit * 1000)}")
             connection.limit_s = limit
 
     async def _roll_back(self, connection: DriverConnection) -> None:
@@ -359,6 +361,7 @@ class MysqlEngine(ServerEngine):
 
     async def _end(self, connection: DriverConnection, *, author: bool) -> None:
         del author
+        connection.limit_s = None  # a function may have changed any setting
         await self._roll_back(connection)
 
     def _is_spent(self, connection: DriverConnection, *, author: bool) -> bool:

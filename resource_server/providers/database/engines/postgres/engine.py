@@ -68,6 +68,8 @@ _GRACE_MS = 500
 """Time beyond a deadline after which the server stops the statement by itself."""
 _READ_ONLY = "25006"
 """Refused in a read-only transaction, or by a standby."""
+_UNPREPARED = "26000"
+"""A function, or a pooler that was not noticed, has taken the statements of a session."""
 _MAX_KNOWN_COLUMNS = 1024
 """Maximum statements whose column names are kept."""
 _IDLE_AFTER_S = 60.0
@@ -403,6 +405,8 @@ class PostgresEngine(ServerEngine):
 
         if isinstance(error, asyncpg.PostgresError):
             # After an ERROR of the server, the connection goes on; asyncpg's own have no severity.
+            if _state(error) == _UNPREPARED:
+                return True
             severity = getattr(error, "severity_en", None)
             is_lost = severity != "ERROR" and (bool(severity) or _state(error).startswith("08"))
             return is_lost and causes.STATEMENT_MODE not in str(error)

@@ -110,6 +110,20 @@ async def test_internal_statements_cannot_write(engine: MysqlEngine, database: D
     assert await database.checksum() == before
 
 
+async def test_settings_of_a_function_hold_for_no_other_statement(
+    engine: MysqlEngine, database: Database
+) -> None:
+    limit = "max_statement_time" if engine.name == "mariadb" else "max_execution_time"
+    await database.run(
+        f"CREATE FUNCTION sets() RETURNS int BEGIN SET SESSION {limit} = 0;"
+        " SET SESSION time_zone = '+05:00'; SET SESSION max_sort_length = 8; RETURN 1; END"
+    )
+    shown = f"SELECT @@{limit}, @@time_zone, @@max_sort_length, CONNECTION_ID()"
+    before = await rows(engine, shown)
+    await rows(engine, "SELECT sets()")
+    assert await rows(engine, shown) == before
+
+
 async def test_a_dropped_table_is_reported_as_changed(
     engine: MysqlEngine, database: Database
 ) -> None:

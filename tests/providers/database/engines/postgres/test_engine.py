@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -74,6 +75,18 @@ async def test_a_table_altered_after_its_statement_was_prepared_is_read_again(
     await database.execute("DROP TABLE alters")
     with pytest.raises(ResourceBusy):
         await rows(engine, select)
+
+
+async def test_a_session_whose_prepared_statements_a_function_dropped_is_replaced(
+    engine: PostgresEngine,
+) -> None:
+    select = "SELECT count(*) FROM orders"
+    await rows(engine, select)
+    await rows(engine, "SELECT runs('DEALLOCATE ALL')")
+    with suppress(ResourceBusy):
+        await rows(engine, select)
+    for _ in range(3):
+        assert (await rows(engine, select)).rows == [(0,)]
 
 
 async def test_a_locked_table_is_busy_and_others_stay_readable(
