@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
@@ -65,6 +66,8 @@ _MAX_RETRY_S = 5.0
 """Longest delay between two attempts to reconnect."""
 _MAX_WORDS = 200
 """Characters of a server's message that the operator is shown."""
+_NOTICED_S = 1.0
+"""A statement that is lost in this time was sent to a server that had gone, and is sent again."""
 _RECOVERY_TIMEOUT_S = 5.0
 """A connection that cannot be cleaned up in this time is dropped."""
 
@@ -363,10 +366,6 @@ class ServerEngine(Engine, QueryEngine, ABC):
         """Whether the connection is gone."""
 
     @abstractmethod
-    def _is_unsent(self, error: Exception) -> bool:
-        """Whether the connection was gone before the statement was sent."""
-
-    @abstractmethod
     def _codes(self, error: Exception) -> Iterator[str]:
         """Yield the codes of an error in the tables of causes, the most specific one first."""
 
@@ -538,22 +537,26 @@ class ServerEngine(Engine, QueryEngine, ABC):
     ) -> T:
         """Run `work` on a pooled connection; release the held slots when others may have it."""
         pooled: PooledConnection | None = None
+        is_retry = False
         try:
-            for _ in range(pool.size + 1):
-                pooled = await self._begun(pool, within)
+            while True:
+                pooled = await self._begun(pool, within, probe=is_retry)
+                sent_at = time.monotonic()
                 try:
                     result = await work(pooled.connection)
                     break
                 except Exception as error:
-                    if pooled.begun_s is None or not self._is_unsent(error):
+                    was_waiting = pooled.begun_s is not None and not is_retry
+                    is_new = time.monotonic() - sent_at < _NOTICED_S
+                    if not (was_waiting and is_new and self._is_lost(error)):
                         raise
                     self._drop(pooled.connection)
-                    pooled = None
-            else:
-                raise ConnectionLost
+                    pooled, is_retry = None, True
         except BaseException as error:
             if pooled is None:
                 _release_all(held)
+                if is_retry and isinstance(error, Exception):
+                    raise ConnectionLost from None
             elif self._is_lost(error):
                 self._drop(pooled.connection)
                 _release_all(held)
@@ -570,17 +573,17 @@ class ServerEngine(Engine, QueryEngine, ABC):
             _release_all(held)
         return result
 
-    async def _begun(self, pool: ConnectionPool, within: float) -> PooledConnection:
+    async def _begun(self, pool: ConnectionPool, within: float, *, probe: bool) -> PooledConnection:
         """Return a connection in a transaction without statements.
 
-        Passes over those that died while idle, except where the transaction has already begun.
+        Passes over those that died while idle, but for transactions that waited, without `probe`.
         """
         for _ in range(pool.size + 1):
             pooled = await pool.take()
             try:
                 if pooled.begun_s is None:
                     await self._begin(pooled.connection, within)
-                elif pooled.begun_s != within:
+                elif probe or pooled.begun_s != within:
                     await self._limit(pooled.connection, within)
             except asyncio.CancelledError:
                 # Nothing to stop on the server: BEGIN is quick unless the server is gone.

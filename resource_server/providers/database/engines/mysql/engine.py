@@ -64,7 +64,6 @@ _MAX_MISSING = 100
 """Tables missing from a list that are asked for by name; of more, the list is believed."""
 
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
-_UNSENT = frozenset((0, 2006))
 _UNKNOWN_THREAD = 1094
 
 
@@ -344,17 +343,17 @@ class MysqlEngine(ServerEngine):
             # The dialects differ in their reserved words.
             self._dialect = None
             self.title = "MariaDB" if self._mariadb else "MySQL"
-        await self._limit(connection, within)
+        if getattr(connection, "limit_s", None) != within:
+            await self._limit(connection, within)
         await connection.query("START TRANSACTION READ ONLY")
 
     async def _limit(self, connection: DriverConnection, within: float) -> None:
         limit = within + _GRACE_S
-        if getattr(connection, "limit_s", None) != limit:
-            if self._mariadb:
-                await connection.query(f"{_SETTINGS}, max_statement_time = {limit:.3f}")
-            else:
-                await connection.query(f"{_SETTINGS}, max_execution_time = {int(limit * 1000)}")
-            connection.limit_s = limit
+        if self._mariadb:
+            await connection.query(f"{_SETTINGS}, max_statement_time = {limit:.3f}")
+        else:
+            await connection.query(f"{_SETTINGS}, max_execution_time = {int(limit * 1000)}")
+        connection.limit_s = within
 
     async def _roll_back(self, connection: DriverConnection) -> None:
         await connection.query("ROLLBACK")
@@ -432,9 +431,6 @@ class MysqlEngine(ServerEngine):
         return (code is not None and code in _LOST) or (
             isinstance(error, OSError) and not isinstance(error, TimeoutError)
         )
-
-    def _is_unsent(self, error: Exception) -> bool:
-        return causes.number(error) in _UNSENT
 
     def _codes(self, error: Exception) -> Iterator[str]:
         return causes.codes(error)

@@ -410,16 +410,12 @@ class PostgresEngine(ServerEngine):
             severity = getattr(error, "severity_en", None)
             is_lost = severity != "ERROR" and (bool(severity) or _state(error).startswith("08"))
             return is_lost and causes.STATEMENT_MODE not in str(error)
-        is_os_error = isinstance(error, OSError) and not isinstance(error, TimeoutError)
-        return is_os_error or self._is_unsent(error)
-
-    def _is_unsent(self, error: BaseException) -> bool:
-        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
-
-        # A message that asyncpg did not expect, such as the end of an idle session.
-        return isinstance(error, asyncpg.InternalClientError) or (
-            isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
-        )
+        if isinstance(error, asyncpg.InternalClientError):
+            # A message that asyncpg did not expect, such as the end of an idle session.
+            return True
+        if isinstance(error, asyncpg.InterfaceError):
+            return "closed" in str(error)
+        return isinstance(error, OSError) and not isinstance(error, TimeoutError)
 
     def _codes(self, error: Exception) -> Iterator[str]:
         return causes.codes(error)
