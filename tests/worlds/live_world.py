@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
@@ -48,31 +50,44 @@ class Writer:
             await self._owner.run("rollback")
 
 
-class Client:
-    """A subscriber that remembers each resource as it read it after the last notification."""
+class Subscriber(ABC):
+    """Remembers each resource as it was read after the last notification."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self) -> None:
         self.events = 0
         self.known: dict[str, Hashable] = {}
         self.listed: Hashable = _UNREAD
-        self._strangers: list[str] = []
+        self.strangers: list[str] = []
         """Notifications without a subscription."""
         self._unread: dict[str, None] = {}
         self._must_list = True
         self._news = asyncio.Event()
         self._turn = asyncio.Lock()
         """Serializes reads, so that an earlier one never overwrites a later one."""
-        self.local = LocalClient(server, on_notification=self._told, follows_list=True)
 
-    def _told(self, message: dict[str, Any]) -> None:
+    @abstractmethod
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of a request.
+
+        Raises:
+            ErrorReply: the server answered with an error.
+        """
+
+    def told(self, message: dict[str, Any]) -> None:
+        """Take a notification."""
         self.events += 1
         if message["method"] == "notifications/resources/list_changed":
             self._must_list = True
         elif message["method"] == "notifications/resources/updated":
             uri = message["params"]["uri"]
             if uri not in self.known:
-                self._strangers.append(uri)
+                self.strangers.append(uri)
             self._unread[uri] = None
+        self._news.set()
+
+    def note(self, *uris: str) -> None:
+        """Read these resources soon."""
+        self._unread.update(dict.fromkeys(uris))
         self._news.set()
 
     async def run(self) -> None:
@@ -97,10 +112,10 @@ class Client:
     async def read(self, uri: str) -> Hashable:
         """Return what a client reads, again if a part could not be read then."""
         try:
-            reading = await self._request("resources/read", {"uri": uri})
+            reading = await self.request("resources/read", {"uri": uri})
             while "_meta" in reading:
                 await pause(0.01)
-                reading = await self._request("resources/read", {"uri": uri})
+                reading = await self.request("resources/read", {"uri": uri})
         except ErrorReply:
             return _ABSENT
         contents: list[dict[str, Any]] = reading["contents"]
@@ -111,48 +126,30 @@ class Client:
         found = set[str]()
         cursor: str | None = ""
         while cursor is not None:
-            page = await self._request("resources/list", {"cursor": cursor} if cursor else {})
+            page = await self.request("resources/list", {"cursor": cursor} if cursor else {})
             found |= {each["uri"] for each in page["resources"]}
             cursor = page.get("nextCursor")
         return frozenset(found)
 
-    async def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return a result, asking again while the server says that it may."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
-                    return await self.local.request(method, dict(params))
+                    return await self.ask(method, params)
                 except ErrorReply as error:
                     details: dict[str, Any] = error.data or {}
                     if not details.get("retryable"):
                         raise
                 await pause(0.01)
 
-    async def subscribe(self, uri: str) -> None:
-        if uri in self.known:
-            return
-        self.known[uri] = _UNREAD
-        try:
-            await self._request("resources/subscribe", {"uri": uri})
-        except ErrorReply:
-            del self.known[uri]
-        else:
-            self._unread[uri] = None
-            self._news.set()
-
-    async def unsubscribe(self, uri: str) -> None:
-        if uri in self.known:
-            await self.local.request("resources/unsubscribe", {"uri": uri})
-            self.known.pop(uri, None)
-            self._unread.pop(uri, None)
-
-    async def missed(self, reader: Client) -> list[str]:
+    async def missed(self, reader: Subscriber) -> list[str]:
         """Return what changed without a notification, as a client of another server reads it.
 
         A read on this one could let it notice what its watch did not.
         """
         await self.read_unread()
-        found = [f"told of {uri}, unasked" for uri in self._strangers]
+        found: list[str] = []
         for uri, known in list(self.known.items()):
             now = await reader.read(uri)
             if known != now:
@@ -161,6 +158,40 @@ class Client:
         if self.listed != listed:
             found.append(f"the listing was {self.listed} and is {listed}")
         return found
+
+
+class Client(Subscriber):
+    """A subscriber of a server in this process."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self.local = LocalClient(server, on_notification=self.told, follows_list=True)
+
+    @override
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return await self.local.request(method, dict(params))
+
+    async def subscribe(self, uri: str) -> None:
+        if uri in self.known:
+            return
+        self.known[uri] = _UNREAD
+        try:
+            await self.request("resources/subscribe", {"uri": uri})
+        except ErrorReply:
+            del self.known[uri]
+        else:
+            self.note(uri)
+
+    async def unsubscribe(self, uri: str) -> None:
+        if uri in self.known:
+            await self.local.request("resources/unsubscribe", {"uri": uri})
+            self.known.pop(uri, None)
+            self._unread.pop(uri, None)
+
+    @override
+    async def missed(self, reader: Subscriber) -> list[str]:
+        told = [f"told of {uri}, unasked" for uri in self.strangers]
+        return [*await super().missed(reader), *told]
 
 
 class World:

@@ -18,6 +18,7 @@ NAMES = tuple(
         "messages",
         "conversions",
         "files",
+        "fleet",
         "soak",
     )
     if importlib.util.find_spec(f"tests.worlds.{name}")

@@ -60,6 +60,10 @@ class SharedSession:
         """The record of the store, and its change, that the subscriptions here have."""
         self._missing = frozenset[str]()
         """Subscriptions to resources that do not exist now."""
+        self._recorded = set[str]()
+        """Subscriptions that were recorded from here: the store may lose them."""
+        self._epoch: str | None = None
+        """The record that had them, at the last look."""
         self._unread_since: float | None = None
         self._is_released = False
         """Whether the sources were not observed since the stream was read."""
@@ -71,6 +75,11 @@ class SharedSession:
         """Whether the client reads its stream of notifications here."""
         return self.session.notifications.is_read or time.monotonic() < self._opening_until
 
+    @property
+    def must_follow(self) -> bool:
+        """Whether this server has something to compare with the store now and then."""
+        return self.has_stream or bool(self._recorded or self._own.uris)
+
     # -- told by the connection
 
     async def subscribed(self, uri: str) -> None:
@@ -80,6 +89,7 @@ class SharedSession:
     async def _record_subscription(self, uri: str) -> None:
         async with self._lock:
             await _recorded(self._fleet.store.subscribe(self.key, [uri]))
+            self._recorded.add(uri)
             if not self.has_stream:
                 self._own.unsubscribe(uri)
                 self._seen = None
@@ -88,7 +98,11 @@ class SharedSession:
 
     async def unsubscribed(self, uri: str) -> None:
         """Record the end of a subscription."""
-        await settle(_recorded(self._fleet.store.unsubscribe(self.key, uri)))
+        await settle(self._record_end(uri))
+
+    async def _record_end(self, uri: str) -> None:
+        await _recorded(self._fleet.store.unsubscribe(self.key, uri))
+        self._recorded.discard(uri)
 
     def level_set(self, level: LoggingLevel) -> None:
         """Record the level of log messages."""
@@ -106,9 +120,12 @@ class SharedSession:
     # -- compared with the store
 
     async def begin(self) -> None:
-        """Record a session that begins."""
-        with suppress(StoreUnavailable):
-            self._seen = (await self._fleet.store.begin(self.key), 0)
+        """Record a session that begins.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+        self._seen = (await self._fleet.store.begin(self.key), 0)
 
     async def open_stream(self, *, is_resumed: bool) -> None:
         """Prepare for a client that opens the stream.
@@ -126,8 +143,10 @@ class SharedSession:
             for name in LISTS:
                 self._own.list_changed(name)
         self._opening_until = time.monotonic() + _OPENING_S
-        with suppress(StoreUnavailable):
+        try:
             await self.sync(is_opening=True)
+        except StoreUnavailable:
+            self._seen = None  # whatever was subscribed to elsewhere is unknown
         if not is_known:
             for uri in self._own.uris:
                 self._own.updated(uri)
@@ -155,14 +174,18 @@ class SharedSession:
         if state is not None and state.level is not None and self.unrecorded_level is None:
             self.session.connection.set_log_level(state.level)
         if not self.has_stream:
+            await self._restore(None if state is None else state.epoch)
             self._release()
             return
         self._unread_since = None
         if state is None or state.epoch is None:
-            if is_opening and not self._own.uris:
+            if is_opening:
                 raise HttpError(404, "the subscriptions of this session are lost; begin a new one")
-            await self._fleet.store.subscribe(self.key, self._own.uris, is_new_record=True)
-            self._seen = None
+            if self._seen is None:
+                self.session.notifications.disconnect()  # so that the client learns of it
+                return
+            known = self._own.uris | self._recorded
+            await self._fleet.store.subscribe(self.key, known, is_new_record=True)
         elif (state.epoch, state.change) != self._seen or self._missing or is_opening:
             await self._take()
             self._seen = (state.epoch, state.change)
@@ -170,6 +193,7 @@ class SharedSession:
     async def _take(self) -> None:
         """Have the subscriptions of the store, and record there those that it has lost."""
         wanted, gone = await self._fleet.store.subscriptions(self.key)
+        self._recorded -= gone
         for uri in self._own.uris & gone:
             self._own.unsubscribe(uri)
         if lost := self._own.uris - wanted:
@@ -181,6 +205,15 @@ class SharedSession:
         for uri in frozenset(new) - (self._missing & missing):
             self._own.updated(uri)  # what the client has read of it elsewhere is unknown
         self._missing = missing
+
+    async def _restore(self, epoch: str | None) -> None:
+        """Give another record again what the last one had from here."""
+        if self._recorded and epoch != self._epoch:
+            wanted, gone = await self._fleet.store.subscriptions(self.key)
+            self._recorded -= gone
+            if lost := self._recorded - wanted:
+                await self._fleet.store.subscribe(self.key, lost)
+        self._epoch = epoch
 
     def _release(self) -> None:
         """Stop observing for a client that has left for longer than a comparison's interval."""
@@ -219,6 +252,8 @@ class SharedSessions:
         self.timing = timing
         self._by_key: dict[bytes, SharedSession] = {}
         self._by_session: dict[Session, SharedSession] = {}
+        self._begins: dict[SharedSession, None] = {}
+        """Sessions whose beginning is not recorded."""
         self._levels: dict[SharedSession, None] = {}
         """Sessions whose level is not recorded."""
         self._ends: dict[bytes, None] = {}
@@ -245,13 +280,17 @@ class SharedSessions:
         """Forget a session that has ended here."""
         shared = self._by_session.pop(session, None)
         if shared is not None:
+            self._begins.pop(shared, None)
             self._levels.pop(shared, None)
             if self._by_key.get(shared.key) is shared:
                 del self._by_key[shared.key]
 
     async def begin(self, session: Session) -> None:
         """Record a session that begins."""
-        await self._by_session[session].begin()
+        shared = self._by_session[session]
+        if not await self._is_recorded(shared.begin()):
+            self._begins[shared] = None
+            self._unrecorded.set()
 
     async def check(self, session: Session) -> None:
         """Learn what other servers have changed, before a request.
@@ -332,11 +371,16 @@ class SharedSessions:
         task.add_done_callback(self._tasks.discard)
 
     async def _record(self) -> None:
-        """Record ends and levels as soon as the store takes them."""
+        """Record what the store has not taken yet, as soon as it does."""
         while True:
             await self._unrecorded.wait()
             self._unrecorded.clear()
             refused = 0
+            for shared in list(self._begins):
+                if await self._is_recorded(shared.begin()):
+                    self._begins.pop(shared, None)
+                else:
+                    refused += 1
             for key in list(self._ends):
                 if await self._is_recorded(self.store.end(key)):
                     self._ends.pop(key)
@@ -372,7 +416,7 @@ class SharedSessions:
 
     def _sync_all(self) -> None:
         for shared in list(self._by_key.values()):
-            if shared.has_stream or shared.session.connection.subscriptions.uris:
+            if shared.must_follow:
                 self._sync_soon(shared)
 
     def _sync_soon(self, shared: SharedSession) -> None:
@@ -391,7 +435,7 @@ class SharedSessions:
     def _changed(self, key: bytes) -> None:
         if shared := self._by_key.get(key):
             shared.is_stale = True
-            if shared.has_stream:
+            if shared.must_follow:
                 self._sync_soon(shared)
 
     def _responded(self, key: bytes, response: bytes) -> None:

@@ -66,6 +66,15 @@ def updated(stream: RawConnection, *uris: str) -> str:
     return event_id
 
 
+def has_ended(stream: RawConnection) -> bool:
+    """Wait for the end of a stream."""
+    try:
+        while True:
+            stream.event()
+    except (EOFError, ConnectionResetError):
+        return True
+
+
 def next_updates(stream: RawConnection, last: str) -> set[str]:
     """Return the URIs of all notifications up to the one of `last`."""
     seen = set[str]()
@@ -309,6 +318,52 @@ def test_a_stream_whose_subscriptions_are_lost_is_404(
     store.ask("FLUSHALL")
     assert there.ask(at(there, session).request("GET")).status == 404
     assert at(there, session).post(read(A)).status == 200
+
+
+def test_a_stream_opened_without_the_store_ends_if_its_subscriptions_are_lost(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "a", "one")
+    with redis_server(tmp_path) as store, fleet(tmp_path, store) as (here, there):
+        session = here.session()
+        subscribe(session, A)
+        store.stop()
+        with at(there, session).stream() as stream:
+            store.start()  # empty
+            assert has_ended(stream)
+        assert there.ask(at(there, session).request("GET")).status == 404
+
+
+def test_a_subscription_that_the_store_lost_at_once_comes_back_from_its_server(
+    servers: Sequence[Program], store: Redis, tmp_path: Path
+) -> None:
+    here, there = servers
+    session = here.session()
+    with at(there, session).stream() as stream:
+        subscribe(session, A)
+        updated(stream, A)
+        there.process.send_signal(signal.SIGSTOP)
+        try:
+            subscribe(session, B)
+            store.ask("FLUSHALL")
+        finally:
+            there.process.send_signal(signal.SIGCONT)
+        updated(stream, B)
+        write(tmp_path, "b", "two")
+        updated(stream, B)
+
+
+def test_a_session_that_began_without_the_store_has_its_stream_anywhere(tmp_path: Path) -> None:
+    write(tmp_path, "a", "one")
+    with redis_server(tmp_path) as store, fleet(tmp_path, store) as (here, there):
+        write(tmp_path, "b", "one")
+        store.stop()
+        session = here.session()
+        store.start()
+        block_until(lambda: told_again(session))
+        block_until(lambda: there.ask(at(there, session).request("GET")).status == 200)
+        with at(there, session).stream() as stream:
+            updated(stream, B)
 
 
 def test_a_value_that_somebody_else_wrote_harms_only_its_session(
