@@ -171,7 +171,11 @@ async def test_hidden_content_is_not_found(
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=x", "after=x", "columns=salary", "columns=", "format=xml", "x=1"]
+    "query",
+    [
+        *("limit=0", "limit=x", "after=x", "format=xml", "x=1", "columns=salary", "columns="),
+        *("columns=name%0A", "columns=%22name", "columns=name,,name"),
+    ],
 )
 async def test_unusable_row_parameters_are_refused(
     file: Path, people: dict[str, TableOptions], query: str
@@ -179,6 +183,15 @@ async def test_unusable_row_parameters_are_refused(
     async with served(file, **people) as catalog:
         with pytest.raises(InvalidParameter):
             await catalog.read(f"{BASE}people/~rows?{query}")
+
+
+@pytest.mark.parametrize("columns", ["name", "%22name%22", "name,%22name%22"])
+async def test_columns_are_a_line_of_csv(
+    file: Path, people: dict[str, TableOptions], columns: str
+) -> None:
+    async with served(file, **people) as catalog:
+        shown = await text(catalog, f"people/~rows?columns={columns}&format=csv")
+    assert shown.splitlines()[0] == "name"
 
 
 async def test_a_cell_is_read_in_full(file: Path) -> None:

@@ -722,7 +722,7 @@ def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
     given = query.get("columns")
     if given is None:
         return names
-    wanted = tuple(dict.fromkeys(parse_list(given, "columns")))
+    wanted = tuple(dict.fromkeys(parse_list(given, "columns") or [""]))
     for name in wanted:
         if name not in names:
             raise InvalidParameter(

@@ -216,6 +216,9 @@ def parse_list(value: str, use: str) -> Sequence[str]:
     import csv  # here: few requests have lists
 
     try:
+        # A reader would drop a line end after the last value, which quotation marks are around.
+        if value.endswith(("\r", "\n")):
+            raise csv.Error
         rows = list(csv.reader([value], strict=True))
     except csv.Error:
         raise InvalidParameter(f"{use}: the values are not separated by commas as in CSV") from None

@@ -190,6 +190,7 @@ REFUSED = {
     "where.status.between=a": "no operator between",
     "where.total=ten": "is no value of total",
     "where.total.in=1,ten": "is no value of total",
+    "where.status.in=paid%0A": "not separated by commas as in CSV",
     "where.total.null=1": "true or false",
     "where.status.like=%5C": "no pattern",
     f"where.status.like={'a' * 201}": "at most 200",
