@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from resource_server.conversion import registry
 from resource_server.documents.patterns import Patterns
+from resource_server.provider import Template
 from resource_server.runtime.near_name import did_you_mean
 from resource_server.runtime.option_types import OptionChecks, check_options
 
@@ -21,6 +22,16 @@ ConvertMode = Literal["auto", "off", False]
 """`off` is false where YAML 1.1 has written it."""
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
+
+FORMAT_TEMPLATE = Template(
+    "{+path}?format={format}",
+    name="format",
+    title="Document in another format",
+    description="A document such as PDF as markdown or png; with &pages=3-7, those pages",
+    type="document",
+    optional=tuple(sorted(registry.PARAMETERS - {"format"})),
+)
+"""Documents in other formats, where there are converters."""
 
 
 class DocumentKind(str):

@@ -25,7 +25,7 @@ from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.disk_cache import DiskCache
 from resource_server.conversion.pool import WORKERS, Conversion, ConverterPool
-from resource_server.conversion.registry import Converters
+from resource_server.conversion.registry import ConverterEntry, Converters
 from resource_server.conversion.text_window import between
 from resource_server.errors import (
     ConversionError,
@@ -33,7 +33,7 @@ from resource_server.errors import (
     InvalidParameter,
     ResourceBusy,
 )
-from resource_server.provider import Content
+from resource_server.provider import Content, Resource
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.providers.filesystem import converted_range
 from resource_server.providers.filesystem.conversion_query import (
@@ -387,6 +387,32 @@ class ConvertedDocuments:
     @functools.cached_property
     def _awaited(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="awaited conversion")
+
+
+def with_formats(
+    resource: Resource, converter: ConverterEntry, has_picture: Callable[[Resource], bool]
+) -> Resource:
+    """Return a document with the formats of its converter.
+
+    `has_picture` says whether a notebook may have one.
+    """
+    details = {"parameters": converter.parameters} if converter.parameters else None
+    formats = converter.formats
+    if converter.unit == "cells" and not has_picture(resource):
+        formats = tuple([each for each in formats if not each.mime_type.startswith("image/")])
+    return replace(resource, formats=formats, details=details)
+
+
+def with_encoding(
+    resource: Resource, found: Content, wanted: Wanted, query: Mapping[str, str]
+) -> tuple[Resource, Sequence[Content]]:
+    """Return a converted document; of recoded text, the resource names the encoding found."""
+    if wanted.converter is not registry.PLAIN_TEXT:
+        return resource, (found,)
+    type, _, encoding = (found.mime_type or "").partition("; charset=")
+    details = {"encoding": encoding, "guessed": "encoding" not in query}
+    formats = (*resource.formats, registry.TEXT)
+    return replace(resource, formats=formats, details=details), (replace(found, mime_type=type),)
 
 
 class _Failure(NamedTuple):

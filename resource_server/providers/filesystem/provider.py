@@ -34,6 +34,7 @@ from resource_server.conversion import registry
 from resource_server.documents import ranges
 from resource_server.documents.encoding import canonical_encoding
 from resource_server.documents.options import (
+    FORMAT_TEMPLATE,
     ConvertMode,
     DocumentKind,
     Secrets,
@@ -147,14 +148,6 @@ _TEMPLATES = (
         description="The last lines of a file, as in 100",
         type="document",
     ),
-)
-_FORMAT_TEMPLATE = Template(
-    "{+path}?format={format}",
-    name="format",
-    title="Document in another format",
-    description="A document such as PDF as markdown or png; with &pages=3-7, those pages",
-    type="document",
-    optional=tuple(sorted(registry.PARAMETERS - {"format"})),
 )
 
 
@@ -306,7 +299,7 @@ class Filesystem:
     @property
     def templates(self) -> Sequence[Template]:
         """Templates of documents, in ranges and other formats. See `Provider.templates`."""
-        return (*_TEMPLATES, _FORMAT_TEMPLATE) if self._converters else _TEMPLATES
+        return (*_TEMPLATES, FORMAT_TEMPLATE) if self._converters else _TEMPLATES
 
     def metadata(self, path: Path) -> Resource:
         """Return the metadata of a file or directory; only a `SKILL.md` is opened for it."""
@@ -454,6 +447,8 @@ class Filesystem:
         Raises:
             BlockingIOError: with `is_now`, it has to be converted first.
         """
+        from resource_server.providers.filesystem.converted import with_encoding
+
         if location is None:
             with suppress(ResourceNotFound):
                 return self._collection(path)
@@ -463,17 +458,7 @@ class Filesystem:
         with self._opened(location) as (fd, status):
             resource = self.document(path, status, location.rules)
             found = self.converted.read(fd, wanted, is_now=is_now)
-        resource = self._with_formats(resource)
-        if wanted.converter is registry.PLAIN_TEXT:
-            # The converter names the encoding that it has found.
-            type, _, encoding = (found.mime_type or "").partition("; charset=")
-            found = msgspec.structs.replace(found, mime_type=type)
-            resource = msgspec.structs.replace(
-                resource,
-                formats=(*resource.formats, registry.TEXT),
-                details={"encoding": encoding, "guessed": "encoding" not in query},
-            )
-        return resource, (found,)
+        return with_encoding(self._with_formats(resource), found, wanted, query)
 
     @functools.cached_property
     def converted(self) -> ConvertedDocuments:
@@ -498,11 +483,10 @@ class Filesystem:
         converter = self._converters.of(resource.mime_type, resource.name)
         if converter is None:
             return resource
-        details = {"parameters": converter.parameters} if converter.parameters else None
-        formats = converter.formats
-        if converter.unit == "cells" and not self._has_picture(resource):
-            formats = tuple([each for each in formats if not each.mime_type.startswith("image/")])
-        return msgspec.structs.replace(resource, formats=formats, details=details)
+        # Imported here: most folders have no document to convert.
+        from resource_server.providers.filesystem.converted import with_formats
+
+        return with_formats(resource, converter, self._has_picture)
 
     def _has_picture(self, resource: Resource) -> bool:
         """Return whether a notebook may have a picture, by its first bytes."""

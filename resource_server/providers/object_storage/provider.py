@@ -7,20 +7,27 @@ a collection, the collection wins.
 
 from __future__ import annotations
 
+import functools
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 
 from msgspec import Struct
 
 from resource_server import media_types, uris
+from resource_server.conversion import registry
 from resource_server.documents.encoding import canonical_encoding, decoded_content
 from resource_server.documents.options import (
+    FORMAT_TEMPLATE,
+    ConvertMode,
+    DocumentKind,
     Secrets,
     check_patterns,
     check_types,
+    offered_converters,
     reading_fingerprint,
 )
 from resource_server.documents.path_selection import EVERYTHING
@@ -28,6 +35,7 @@ from resource_server.documents.ranges import PARAMETERS, too_large, wanted_range
 from resource_server.documents.worker_threads import WorkerThreads
 from resource_server.errors import (
     ResourceBusy,
+    ResourceError,
     ResourceNotFound,
     ResourceUnreadable,
 )
@@ -64,6 +72,9 @@ from resource_server.runtime.option_types import (
     check_options,
 )
 
+if TYPE_CHECKING:
+    from resource_server.providers.object_storage.conversions import ObjectConversions
+
 T = TypeVar("T")
 
 _TYPE = "inode/directory"
@@ -72,6 +83,8 @@ _MAX_THREADS = 16
 _COST = 2
 """Maximum requests of one comparison: a head and a check of the name, or two pages."""
 _SHORTEST_S = 0.1
+_MAX_CONVERSIONS = 4
+"""Maximum threads that wait for converters."""
 _ATTEMPTS = 3
 """Reads of an object that is replaced meanwhile."""
 
@@ -139,11 +152,12 @@ class ObjectStorage:
     """Media types by name pattern; they take precedence over the built-in table."""
     secrets: Secrets = field(default_factory=Secrets)
     """Exceptions from the secrets deny-list."""
+    convert: ConvertMode | tuple[DocumentKind, ...] = "auto"
+    """Which documents are also served as Markdown and in other formats, as for a folder."""
     watch: Literal["auto", "off"] | Polling = "auto"
     """How subscribed objects and collections are compared, and nothing else is; `off` compares
     none."""
 
-    parameters: ClassVar[frozenset[str]] = PARAMETERS
     searches_text: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     """A sweep would compare beyond the budget."""
@@ -154,6 +168,7 @@ class ObjectStorage:
         "exclude": lambda patterns: check_patterns("exclude", patterns),
         "encoding": canonical_encoding,
         "types": check_types,
+        "convert": offered_converters,
     }
 
     def __post_init__(self) -> None:
@@ -180,7 +195,9 @@ class ObjectStorage:
         self._reading = reading_fingerprint(self.max_size, self.encoding, *self._types)
         self._polling = self.watch if isinstance(self.watch, Polling) else _DEFAULT_POLLING
         self._threads = WorkerThreads(_MAX_THREADS)
+        self._conversion_threads = WorkerThreads(_MAX_CONVERSIONS)
         self._tree = ObjectTree(self._bucket, self._keys)
+        self._converters = offered_converters(self.convert)
 
     async def __aenter__(self) -> Self:
         await self._run(lambda _: self._bucket.open())
@@ -188,6 +205,7 @@ class ObjectStorage:
 
     async def __aexit__(self, *_: object) -> None:
         self._threads.close()
+        self._conversion_threads.close()
         self._bucket.close()
 
     async def _run(self, work: Callable[[Deadline], T]) -> T:
@@ -198,8 +216,20 @@ class ObjectStorage:
 
     @property
     def templates(self) -> Sequence[Template]:
-        """Templates of objects, whole and in ranges. See `Provider.templates`."""
-        return _TEMPLATES
+        """Templates of objects, in ranges and other formats. See `Provider.templates`."""
+        return (*_TEMPLATES, FORMAT_TEMPLATE) if self._converters else _TEMPLATES
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The URI parameters of documents. See `SupportsParameters`."""
+        return PARAMETERS | registry.PARAMETERS if self._converters else PARAMETERS
+
+    @functools.cached_property
+    def _conversions(self) -> ObjectConversions:
+        # Imported here: most buckets have no document to convert.
+        from resource_server.providers.object_storage.conversions import ObjectConversions
+
+        return ObjectConversions(self._bucket, self._converters)
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
         """Return children in the order of their keys. See `Provider.list`."""
@@ -209,7 +239,7 @@ class ObjectStorage:
 
     async def metadata(self, path: Path) -> Resource:
         """Return the metadata of an object, by its head, or of a collection."""
-        return await self._run(lambda _: self._described(path))
+        return await self._run(lambda _: self._with_formats(self._described(path)))
 
     async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
         """Return an object, or a range of it, as one content: text if it decodes, else bytes."""
@@ -222,16 +252,29 @@ class ObjectStorage:
         self, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]]:
         """Return an object's metadata and content, of the same object. See `SupportsFetch`."""
+        if self._converters and not PARAMETERS.issuperset(query):
+            give_up = Deadline()
+            return await self._conversion_threads.run(
+                lambda: self._again(lambda: self._converted(path, query, give_up), give_up)
+            )
         part = wanted_range(query)
-        return await self._run(lambda deadline: self._read(path, part, deadline))
+        return await self._run(
+            lambda give_up: self._again(lambda: self._read(path, part, give_up), give_up)
+        )
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> Sequence[str]:
         """Return the paths that begin with what is typed, of one page of the listing."""
-        if variable != "path":
+        if variable == "path":
+            return await self._run(lambda _: self._completed(value))
+        if variable not in ("format", "sheet") or not self._converters:
             return ()
-        return await self._run(lambda _: self._completed(value))
+        path = tuple(given.get("path", "").split("/"))
+        found: Sequence[str] = ()
+        with suppress(ResourceError, Replaced):
+            found = await self._run(lambda give_up: self._values(variable, path, give_up))
+        return [each for each in found if value.casefold() in each.casefold()]
 
     # -- searches and surveys
 
@@ -299,12 +342,39 @@ class ObjectStorage:
             return self._described(path), ()
         if not self._keys.exposes(path, is_collection=False):
             raise ResourceNotFound
+        resource, contents = self._read_once(path, part, deadline)
+        return self._with_formats(resource), contents
+
+    @staticmethod
+    def _again(read: Callable[[], T], deadline: Deadline) -> T:
+        """Read an object, and again if it is replaced meanwhile."""
         for _ in range(_ATTEMPTS):
             try:
-                return self._read_once(path, part, deadline)
+                return read()
             except Replaced:
                 deadline.check()
         raise ResourceBusy("the object is replaced again and again; try again later")
+
+    def _converted(
+        self, path: Path, query: Mapping[str, str], deadline: Deadline
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Read an object in another format."""
+        name = path[-1] if path else ""
+        # The query is checked first: a later error would reveal that a hidden object exists.
+        media_type = media_types.from_name(name, self._types) if path else None
+        wanted = self._conversions.wanted(query, media_type, name)
+        resource = self._described(path)
+        if resource.type == "collection":
+            return resource, ()
+        key = self._keys.key(path)
+        stored = self._bucket.head(key)
+        found = self._conversions.read(key, stored, wanted, deadline)
+        return self._conversions.result(self._document(path, stored), found, wanted, query)
+
+    def _with_formats(self, resource: Resource) -> Resource:
+        if self._converters.of(resource.mime_type, resource.name) is None:
+            return resource
+        return self._conversions.described(resource)
 
     def _read_once(
         self, path: Path, part: Range | None, deadline: Deadline
@@ -355,6 +425,18 @@ class ObjectStorage:
             return ()
         found = self._tree.beginning(path, start)
         return ["/".join(each.path) + "/" * (each.stored is None) for each in found]
+
+    def _values(self, name: str, path: Path, deadline: Deadline) -> Sequence[str]:
+        """Return the formats or the sheets of an object."""
+        if not all(map(is_name, path)):
+            return ()
+        resource = self._with_formats(self._described(path))
+        if name == "format":
+            return [each.name for each in resource.formats]
+        key = self._keys.key(path)
+        return self._conversions.sheets(
+            key, self._bucket.head(key), resource.mime_type, path[-1], deadline
+        )
 
     @property
     def watched_by(self) -> str:
