@@ -1,16 +1,16 @@
 """Requests of a session, passed on to the worker that has it.
 
 Any worker accepts a connection. The id of a session says which worker has it: there, the request
-is answered as if it had come there. For each, the other worker is handed a new socket.
+is answered as if it had come there, over a socket that the two workers share.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 import msgspec
@@ -35,6 +35,7 @@ _SCOPE = (
 """What a worker is told of a request."""
 _LENGTH_BYTES = 4
 _READ_BYTES = 1 << 16
+_MAX_IDLE = 64
 _READY = b"+"
 _DISCONNECT = {"type": "http.disconnect"}
 
@@ -51,7 +52,10 @@ class Forwarding:
         self._workers = worker.workers
         self._number = worker.number
         self._timing = timing
-        self._tasks = set[asyncio.Task[None]]()
+        self._idle: Sequence[list[_Line]] = [[] for _ in range(self._workers.count)]
+        """Lines to each other worker that no request uses."""
+        self._lines = set[asyncio.Task[None]]()
+        self._busy = set[asyncio.Task[Any]]()
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request, here or by the worker that has its session."""
@@ -67,46 +71,56 @@ class Forwarding:
     ) -> None:
         has_begun = False
         with suppress(OSError):
-            async with self._line(home) as line:
-                await line.put({name: scope[name] for name in _SCOPE if name in scope})
-                sending = asyncio.create_task(_send_request(receive, line))
-                try:
-                    while (message := await line.get()) is not None:
-                        has_begun = True
-                        await send(message)
-                finally:
-                    sending.cancel()
+            line = await self._line(home)
+            sending = asyncio.create_task(_send_request(scope, receive, line))
+            try:
+                while message := await line.get():
+                    has_begun = True
+                    await send(message)
+            finally:
+                sending.cancel()
+                self._let_go(home, line)
         if not has_begun:
             await _refuse(send)
 
-    @asynccontextmanager
-    async def _line(self, home: int) -> AsyncGenerator[_Line]:
-        """Connect to another worker.
+    async def _line(self, home: int) -> _Line:
+        """Return a line to another worker.
 
         Raises:
             OSError: it does not answer.
         """
+        idle = self._idle[home]
+        while idle:
+            if (line := idle.pop()).may_be_used:
+                return line
+            line.close()
         ours, theirs = socket.socketpair()
         with theirs:
-            # Its number of unanswered requests is bounded by the system: then it blocks.
+            # How many are unanswered is bounded by the system: then it blocks.
             socket.send_fds(self._workers.mailboxes[home].inlet, [_READY], [theirs.fileno()])
         line = await _Line.over(ours)
         try:
             async with asyncio.timeout(self._timing.worker_answer_s):
-                if not await line.is_accepted():
-                    raise ConnectionResetError
-            yield line
-        finally:
+                await line.wait_until_accepted()
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def _let_go(self, home: int, line: _Line) -> None:
+        if line.may_be_used and len(self._idle[home]) < _MAX_IDLE:
+            self._idle[home].append(line)
+        else:
             line.close()
 
     # -- at the worker that has the session
 
     def open(self, tasks: set[asyncio.Task[None]], orphaned: Callable[[], None]) -> None:
-        """Answer the requests that others pass on; `tasks` are those that an end waits for.
+        """Answer the requests that others pass on; `tasks` has those that an end waits for.
 
         `orphaned` is called when the parent has ended.
         """
-        self._tasks = tasks
+        self._busy = tasks
         loop = asyncio.get_running_loop()
         mailbox, life = self._workers.mailboxes[self._number].outlet, self._workers.life
 
@@ -122,81 +136,124 @@ class Forwarding:
             _, descriptors, _, _ = socket.recv_fds(mailbox, 1, 1)
             for descriptor in descriptors:
                 task = asyncio.create_task(self._answer(socket.socket(fileno=descriptor)))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._lines.add(task)
+                task.add_done_callback(self._lines.discard)
 
     async def _answer(self, passed: socket.socket) -> None:
         line = await _Line.over(passed)
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            await line.accept()
-            scope = await line.get()
-            if scope is not None:
+            line.accept()
+            while scope := await line.get():
+                self._busy.add(task)
                 await self._application(scope, line.receive, line.send)
                 await line.end()
+                self._busy.discard(task)
         finally:
+            self._busy.discard(task)
             line.close()
 
 
 class _Line:
-    """A connection of two workers, for one request: messages, each after its length."""
+    """A connection of two workers, for one request after the other.
+
+    It has messages of ASGI, each after its length; one that is empty follows a response.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._held = b""
+        """What is sent with the next message."""
+        self._is_request_read = False
+        self._is_idle = False
+        """Whether nothing of the last request or response is on its way."""
+
+    @property
+    def may_be_used(self) -> bool:
+        """Whether another request can be sent."""
+        return self._is_idle and not self._reader.at_eof() and not self._writer.is_closing()
 
     @classmethod
     async def over(cls, connection: socket.socket) -> _Line:
         """Return the line over one end of a pair of sockets."""
         return cls(*await asyncio.open_unix_connection(sock=connection))
 
-    async def accept(self) -> None:
+    def accept(self) -> None:
         """Say that somebody answers."""
         self._writer.write(_READY)
 
-    async def is_accepted(self) -> bool:
-        """Return whether somebody answers, once that is known."""
-        return await self._reader.read(1) == _READY
+    async def wait_until_accepted(self) -> None:
+        """Wait until somebody answers.
 
-    async def put(self, message: Any) -> None:
+        Raises:
+            OSError: nobody will.
+        """
+        if await self._reader.read(1) != _READY:
+            raise ConnectionResetError
+
+    def hold(self, message: AsgiMessage) -> None:
+        """Send a message together with the next."""
+        data = _encode(message)
+        self._held += len(data).to_bytes(_LENGTH_BYTES, "big") + data
+
+    async def put(self, message: AsgiMessage) -> None:
         """Send a message, as fast as the other side reads.
 
         Raises:
             OSError: it has gone.
         """
-        data = _encode(message)
-        self._writer.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+        self.hold(message)
+        self._writer.write(self._held)
+        self._held = b""
         await self._writer.drain()
 
     async def get(self) -> AsgiMessage | None:
         """Return the next message; None if the other side has gone."""
         try:
             length = await self._reader.readexactly(_LENGTH_BYTES)
-            return _decode(await self._reader.readexactly(int.from_bytes(length, "big")))
+            message = _decode(await self._reader.readexactly(int.from_bytes(length, "big")))
         except (asyncio.IncompleteReadError, OSError):
+            self._is_idle = False
             return None
+        self._is_idle = not message
+        return message
 
     async def receive(self) -> AsgiMessage:
         """Return the next part of the request, as ASGI has it."""
-        return await self.get() or _DISCONNECT
+        message = await self.get() or _DISCONNECT
+        self._is_request_read = not message.get("more_body", False)
+        return message
 
     async def send(self, message: AsgiMessage) -> None:
         """Send a part of the response, or nothing if the client has gone, as ASGI has it."""
-        with suppress(OSError):
-            await self.put(message)
+        if message["type"] == "http.response.start":
+            self.hold(message)
+        else:
+            with suppress(OSError):
+                await self.put(message)
 
     async def end(self) -> None:
-        """Say that nothing follows, and read what is left: unread, it would reset the line."""
+        """Say that a response has ended.
+
+        If the request was not read, end the line and read what is left: unread, it would reset it.
+        """
         with suppress(OSError):
-            self._writer.write_eof()
-            while await self._reader.read(_READ_BYTES):
-                pass
+            if self._is_request_read:
+                await self.put({})
+            else:
+                self._writer.write_eof()
+                while await self._reader.read(_READ_BYTES):
+                    pass
+        self._is_request_read = False
 
     def close(self) -> None:
         """Close this end, after what was sent."""
         self._writer.close()
 
 
-async def _send_request(receive: AsgiReceive, line: _Line) -> None:
+async def _send_request(scope: AsgiScope, receive: AsgiReceive, line: _Line) -> None:
+    line.hold({name: scope[name] for name in _SCOPE if name in scope})
     with suppress(OSError):
         while (message := await receive())["type"] != "http.disconnect":
             await line.put(message)

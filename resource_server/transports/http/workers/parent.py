@@ -128,7 +128,7 @@ class Parent:
         starting.close()
 
         def tell() -> None:
-            with ready:
+            with ready, suppress(OSError):  # the parent has gone, and with it the server
                 ready.send_bytes(b"+")
 
         raise SystemExit(self._serve(Worker(number, self._workers, tell)))

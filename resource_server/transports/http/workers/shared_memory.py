@@ -28,8 +28,8 @@ class SharedMemory:
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._memory = memoryview(mmap.mmap(-1, workers * 2 * (_STATE_BYTES + _WORD)))
-        # For each worker, which of its two states is valid.
-        self._valid = memoryview(mmap.mmap(-1, workers))
+        # How often each worker has shown a state; they lie at two places in turn.
+        self._shown = memoryview(mmap.mmap(-1, workers * _WORD)).cast("Q")
         self._rates = {name: mmap.mmap(-1, _CALLERS * 2 * _WORD) for name in _RATES}
 
     def publish(self, worker: int, state: bytes) -> bool:
@@ -37,21 +37,24 @@ class SharedMemory:
         if len(state) > _STATE_BYTES:
             return False
         # The other place: a worker that dies here leaves the last state whole.
-        other = 1 - self._valid[worker]
-        place = self._place(worker, other)
+        place = self._place(worker, self._shown[worker] + 1)
         place[:_WORD] = len(state).to_bytes(_WORD, "big")
         place[_WORD : _WORD + len(state)] = state
-        self._valid[worker] = other
+        self._shown[worker] += 1
         return True
 
     def state(self, worker: int) -> bytes:
         """Return the last state of a worker; empty if it has shown none."""
-        place = self._place(worker, self._valid[worker])
-        return bytes(place[_WORD : _WORD + int.from_bytes(place[:_WORD], "big")])
+        while True:
+            shown = self._shown[worker]
+            place = self._place(worker, shown)
+            state = bytes(place[_WORD : _WORD + int.from_bytes(place[:_WORD], "big")])
+            if shown == self._shown[worker]:  # otherwise it may be half of a later one
+                return state
 
-    def _place(self, worker: int, which: int) -> memoryview:
+    def _place(self, worker: int, shown: int) -> memoryview:
         size = _STATE_BYTES + _WORD
-        start = (2 * worker + which) * size
+        start = (2 * worker + shown % 2) * size
         return self._memory[start : start + size]
 
     def rate_limiter(self, name: str, rate: float, burst: int) -> RateLimiter:

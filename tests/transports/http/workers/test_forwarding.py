@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.protocol.wire import HANDSHAKE
+from tests.transports.http.app.test_http_elicitation import PERSON, answer, asked, words
+from tests.transports.http.app.test_http_elicitation import opened as may_be_asked
 from tests.transports.http.app.test_legacy import opened, post
 from tests.transports.http.workers.crews import crew, is_alive, line_to_each, workers
 from tests.transports.phone import callee
@@ -20,7 +22,9 @@ from tests.transports.program import (
     Session,
     message,
     notification,
+    project,
     read,
+    running,
 )
 from tests.waiting import block_until
 
@@ -77,15 +81,14 @@ def test_a_request_is_cancelled_whichever_worker_is_told(tmp_path: Path) -> None
                 assert asking.answer().status == 202
 
 
-def test_a_client_that_leaves_is_missed_by_the_worker_that_has_its_stream(tmp_path: Path) -> None:
-    with crew(tmp_path) as program, line_to_each(program) as lines:
-        session = program.session()
-        for _ in lines:
-            for _ in range(8):
-                with session.stream():
-                    pass
-        with session.stream():  # at most one is open at a time
-            assert session.post(message("ping")).status == 200
+def test_a_question_is_answered_by_way_of_any_worker(tmp_path: Path) -> None:
+    manifest = project(tmp_path, provider=PERSON)
+    with running(manifest, "--workers", "2") as program, program.lines(12) as lines:
+        session = may_be_asked(program)
+        for line in lines:
+            with asked(session) as (call, question):
+                assert line.ask(session.request("POST", answer(question))).status == 202
+                assert words(call) == "Ada"
 
 
 def test_a_body_over_the_limit_is_refused_by_the_worker_that_has_the_session(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.transports.http.observability.monitor import get, metrics
 from tests.transports.http.workers.crews import crew, line_to_each, workers
-from tests.transports.program import Program, RawConnection, message, modern
+from tests.transports.program import Program, RawConnection, modern
 from tests.waiting import block_until
 
 LISTS = "resource_server_requests_total era=stateless method=resources/list outcome=ok"
@@ -72,8 +72,6 @@ def test_a_server_is_ready_once_each_worker_is(tmp_path: Path) -> None:
                 block_until(lambda: "late" in ready(line))  # noqa: B023
             assert get(program, "/readyz").status == 503
             (tmp_path / "late.db").write_bytes(b"")
-            asked = message("ping")
-            assert asked["method"] == "ping"
             block_until(lambda: get(program, "/readyz").status == 200)
             assert {str(line.ask(READY).status) for line in lines.values()} == {"200"}
 

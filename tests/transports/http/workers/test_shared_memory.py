@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +81,22 @@ def test_all_workers_together_have_no_more_sessions_than_the_limit(tmp_path: Pat
             ]
         assert sorted(shares) == [2, 3]
         block_until(lambda: program.ask(asked).status == 503)
+
+
+def test_a_state_is_whole_while_its_worker_shows_others() -> None:
+    memory = SharedMemory(1)
+    memory.publish(0, b"")
+    states = [letter * 500_000 for letter in (b"a", b"b", b"c")]
+    pid = os.fork()
+    if not pid:
+        while True:
+            for state in states:
+                memory.publish(0, state)
+    try:
+        block_until(lambda: memory.state(0))
+        for _ in range(500):
+            state = memory.state(0)
+            assert state == state[:1] * 500_000
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
