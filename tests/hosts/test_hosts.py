@@ -16,6 +16,7 @@ from tests.cases import for_each
 from tests.clients import typescript
 from tests.hosts.page import ABILITIES, PAGE, SECTION, table
 from tests.hosts.replays import FEW_RUNS, HOSTS, replayed
+from tests.waiting import BUSY_S
 
 pytestmark = [
     pytest.mark.deep,
@@ -40,6 +41,7 @@ def checks(host: Any) -> list[Any]:
     return [check for run in host["runs"] for check in run["checks"]]
 
 
+@pytest.mark.timeout(BUSY_S)
 @for_each("host", HOSTS)
 def test_what_a_host_needs_holds(host: str, place: Path) -> None:
     runs = replayed(host, place, FEW_RUNS)["runs"]
@@ -51,6 +53,7 @@ def test_what_a_host_needs_holds(host: str, place: Path) -> None:
     assert failed == {run: [] for run in FEW_RUNS}
 
 
+@pytest.mark.timeout(BUSY_S)
 @for_each("host", HOSTS)
 def test_the_page_claims_what_was_checked_and_nothing_else(host: str, place: Path) -> None:
     seen = replayed(host, place, FEW_RUNS)

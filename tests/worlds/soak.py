@@ -54,6 +54,8 @@ _PATIENCE_S = 90.0
 _PERIOD_S = 60.0
 _WARM = 5
 """Periods of a long run in which caches fill; at most half of a shorter one."""
+_LEAST_PERIODS = 3
+"""Periods of a run that has no time for them: one alone is compared with nothing."""
 _LOAD_SHARE = 0.75
 """Part of a period with load; then the sessions of dead clients end, and all is compared."""
 _GROWTH = 1.05
@@ -476,7 +478,7 @@ async def check(case: Soak, tally: Tally) -> None:
         await stack.enter_async_context(reader)
         changes = [place.change_files, *(partial(place.change_rows, owner) for owner in owners)]
         table = Table(period_s)
-        while tally.remaining_s > period_s / 2 or not table.rows:
+        while tally.remaining_s > period_s / 2 or len(table.rows) < _LEAST_PERIODS:
             load = Load(program.port, place, dice, tally)
             await load.run(changes, period_s * _LOAD_SHARE)
             try:

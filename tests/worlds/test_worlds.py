@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.guarantees.promises import proved_by_world
+from tests.waiting import BUSY_S
 from tests.worlds.harness import Report, replay, search
 from tests.worlds.registry import NAMES, property_named
 
@@ -16,8 +17,6 @@ ONE_RUN_S = 15.0
 """Time of a property whose case takes all the time of its search."""
 FOUND_RUN_S = 45.0
 """The same with a sabotage, which a slow machine finds in no less."""
-BUSY_S = 1800
-"""Timeout: cases are counted, so that a busy machine compares as many as a quiet one."""
 
 _PROPERTIES = [pytest.param(name, marks=proved_by_world(name)) for name in NAMES]
 _SABOTAGES = [(name, sabotage) for name in NAMES for sabotage in property_named(name).sabotages]

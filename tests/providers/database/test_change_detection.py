@@ -24,7 +24,7 @@ from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, LIST, Recorder
 from tests.providers.database.owners import Owner, owner_of
-from tests.providers.database.served import Served, served
+from tests.providers.database.served import UNHURRIED, Served, served
 from tests.waiting import PATIENCE_S, block
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +141,7 @@ async def test_rows_with_a_null_hint_are_detected_by_the_number_of_rows(table: O
 async def test_changes_before_the_first_comparison_are_reported(table: Owner) -> None:
     row, other = ((*table.prefix.split("/")[:-1], "t", key) for key in "12")
     interest = MountInterest()
-    async with Database(url=table.url, tables={"t": HINT}) as database:
+    async with Database(url=table.url, tables={"t": HINT}, limits=UNHURRIED) as database:
         interest.add(row)
         await table.run("UPDATE t SET x = 'b' WHERE id = 1")
         found = cast("AsyncGenerator[Change]", database.changes(interest))
@@ -435,7 +435,7 @@ async def test_a_row_read_in_another_version_is_compared_again(owner: Owner) -> 
     await owner.insert("t", (1, "a", 1))
     path = (*owner.prefix.split("/")[:-1], "t", "1")
     interest = MountInterest()
-    async with Database(url=owner.url, interval=Duration(0.02)) as database:
+    async with Database(url=owner.url, interval=Duration(0.02), limits=UNHURRIED) as database:
         interest.add(path)
         found = cast("AsyncGenerator[Change]", database.changes(interest))
         async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
@@ -458,7 +458,7 @@ async def test_a_temporarily_missing_file_does_not_end_the_watch(tmp_path: Path)
         await owner.run(TABLE)
         await owner.insert("t", (1, "a", 1))
     interest = MountInterest()
-    async with Database(url=url, interval=Duration(0.02)) as database:
+    async with Database(url=url, interval=Duration(0.02), limits=UNHURRIED) as database:
         interest.add(path)
         found = cast("AsyncGenerator[Change]", database.changes(interest))
         async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
@@ -475,7 +475,7 @@ async def test_a_temporarily_missing_file_does_not_end_the_watch(tmp_path: Path)
 
 async def test_a_watch_that_ends_at_any_point_leaves_no_tasks(table: Owner) -> None:
     path = (*table.prefix.split("/")[:-1], "t", "~schema")
-    async with Database(url=table.url) as database:
+    async with Database(url=table.url, limits=UNHURRIED) as database:
         # Listing all tables may use a connection of its own.
         await database.metadata(path)
         before = asyncio.all_tasks()
@@ -496,7 +496,7 @@ async def test_a_watch_that_ends_at_any_point_leaves_no_tasks(table: Owner) -> N
 async def test_a_watch_can_end_at_the_moment_of_a_poll(table: Owner) -> None:
     path = (*table.prefix.split("/")[:-1], "t", "1")
     loop = asyncio.get_running_loop()
-    async with Database(url=table.url, interval=Duration(0.02)) as database:
+    async with Database(url=table.url, interval=Duration(0.02), limits=UNHURRIED) as database:
         for _ in range(5):
             interest, ending = MountInterest(), loop.create_future()
             interest.add(path)

@@ -33,8 +33,9 @@ def admitted(*programs: Program) -> int:
 
 def test_servers_count_the_requests_of_a_caller_together(store: Redis, tmp_path: Path) -> None:
     with fleet(tmp_path, store, http=_HTTP) as (here, there):
-        # One more may pass where a server learns too late of the others.
-        assert 10 <= admitted(here, there) <= 11
+        # A few more pass where a server learns too late of the others; twice as many by themselves.
+        assert 10 <= admitted(here, there) < 20
+        block_until(lambda: there.ask(modern("server/discover")).status == 429)
         assert here.ask(modern("server/discover")).status == 429
 
 
