@@ -29,7 +29,10 @@ _CONNECT_S, _READ_S, _ATTEMPTS = 3.0, 6.0, 2
 """Times of one attempt; two of them with their pause end before the server gives up the call."""
 _DEADLINE_S: Final = 18.0
 """Seconds that the requests of one call may take in all."""
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 16 * 1024
+"""Bytes between two looks at the clock, on a line however slow."""
+_RENEWAL_S = 10.0
+"""Minimum pause before refused credentials are looked for again."""
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Variables by which botocore takes another endpoint."""
 
@@ -93,8 +96,7 @@ class Bucket:
         self.location = location
         self._options = endpoint, region, profile, anonymous, connections
         self._client: Any = None
-        self.requests = 0
-        """Number of requests so far."""
+        self._made_at = 0.0
 
     def open(self) -> None:
         """Make the client, and see whether the bucket can be listed.
@@ -131,6 +133,7 @@ class Bucket:
             )
         except Exception as error:
             raise self._explained(error, "s3:ListBucket", is_object=False) from None
+        self._made_at = time.monotonic()
         refuse_link_local(str(self._client.meta.endpoint_url))
         self.page(self.location.prefix, limit=1)
 
@@ -246,13 +249,18 @@ class Bucket:
     def _ask(
         self, operation: str, action: str, *, is_object: bool = True, **asked: Any
     ) -> Mapping[str, Any]:
-        if self._client is None:
+        client = self._client
+        if client is None:
             self.open()
-        self.requests += 1
+            client = self._client
         try:
-            return getattr(self._client, operation)(Bucket=self.location.bucket, **asked)
+            return getattr(client, operation)(Bucket=self.location.bucket, **asked)
         except Exception as error:
-            raise self._explained(error, action, is_object=is_object) from None
+            explained = self._explained(error, action, is_object=is_object)
+            is_refused = isinstance(explained, failures.CredentialsRefused)
+            if is_refused and time.monotonic() - self._made_at > _RENEWAL_S:
+                self._client = None  # the next request reads files and variables again
+            raise explained from None
 
     def _explained(self, error: Exception, action: str, *, is_object: bool) -> Exception:
         return failures.explained(error, self.location.bucket, action, is_object=is_object)

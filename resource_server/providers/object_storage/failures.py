@@ -47,6 +47,10 @@ _LATE: Final = frozenset(
 )
 
 
+class CredentialsRefused(MountUnavailable):
+    """The credentials have expired, or are wrong; by now there may be others in their place."""
+
+
 class Replaced(Exception):
     """The object is another one by now."""
 
@@ -88,6 +92,8 @@ def _answered(
     _log.debug("bucket %s: %s, status %s", bucket, code, status)
     if status in (429, 500, 502, 503, 504) or code in _BUSY:
         return ResourceBusy("the storage service is busy; try again later")
+    if code in _CREDENTIALS:
+        return CredentialsRefused(f"bucket {bucket!r}: the credentials {_CREDENTIALS[code]}{_KEYS}")
     reason = _of_every_request(code, status)
     if reason is not None:
         return _unavailable(bucket, reason)
@@ -108,8 +114,6 @@ def _of_every_request(code: str, status: int) -> str | None:
     """Return why a bucket cannot be served at all; None if it can."""
     if code == "NoSuchBucket":
         return "it does not exist; create it, or correct 'path'"
-    if code in _CREDENTIALS:
-        return f"the credentials {_CREDENTIALS[code]}{_KEYS}"
     if code in _ELSEWHERE or 300 <= status < 400:
         return "it is in another region or at another endpoint; correct 'region' or 'endpoint'"
     return None

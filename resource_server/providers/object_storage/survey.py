@@ -90,10 +90,10 @@ def problems(tree: ObjectTree) -> Sequence[tuple[str, str]]:
     found: list[str] = []
     if odd or undecodable:
         names = ", ".join(f"{key!r:.60}" for key in odd[:_SHOWN]) or "not UTF-8"
-        found.append(f"{len(odd) + undecodable} keys are no paths, and not served: {names}")
+        found.append(f"keys that are no paths, and not served: {len(odd) + undecodable} ({names})")
     if shadowed:
         names = ", ".join(f"{'/'.join(path)!r:.60}" for path in shadowed[:_SHOWN])
-        found.append(f"{len(shadowed)} objects have names of collections, and are hidden: {names}")
+        found.append(f"objects hidden by collections of the same name: {len(shadowed)} ({names})")
     if not is_whole:
         found.append(
             f"only the first {looked_at:,} keys were looked through, at {MAX_KEYS:,} a request"

@@ -64,10 +64,11 @@ class Storage:
 
 
 @contextmanager
-def running() -> Generator[Storage]:
-    """Run moto on a free port of this machine."""
+def running(*numbers: int) -> Generator[Storage]:
+    """Run moto on a free port of this machine, with so many objects in its large buckets."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.providers.object_storage.moto_process", str(port)]
+    command = [sys.executable, "-m", "tests.providers.object_storage.moto_process"]
+    command += map(str, (port, *numbers))
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ}
     )

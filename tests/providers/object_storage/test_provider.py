@@ -22,7 +22,7 @@ from resource_server.testing import check_provider
 from tests.cases import for_each
 from tests.providers.object_storage.faults import Answer, Asked, before, refused
 from tests.providers.object_storage.moto_process import DEEP, MANY
-from tests.providers.object_storage.storage import Storage
+from tests.providers.object_storage.storage import Storage, running
 
 pytestmark = pytest.mark.anyio
 
@@ -138,6 +138,7 @@ async def test_only_what_is_below_the_prefix_is_served(storage: Storage) -> None
                 await provider.read(path, {})
 
 
+@pytest.mark.guarantee("secrets-stay-hidden")
 async def test_what_the_rules_hide_does_not_exist(storage: Storage) -> None:
     keys = ["a.md", "b.txt", ".env", ".aws/credentials", "id_rsa", "drafts/a.md", "docs/c.md"]
     bucket = storage.bucket(dict.fromkeys(keys, "x"))
@@ -218,6 +219,16 @@ async def test_many_objects_are_listed_a_page_at_a_time(storage: Storage) -> Non
         assert [each.path[-1] for each in found] == [f"{n:04}" for n in range(51, DEEP // 10)]
 
 
+@pytest.mark.deep
+async def test_tens_of_thousands_of_objects_are_listed_in_order(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(30_000, 10) as large:
+        async with large.provider("many") as provider:
+            found = await names(provider, limit=1000)
+            assert found == [f"{n:05}.txt" for n in range(30_000)]
+
+
 # -- faults
 
 ERRORS: Sequence[tuple[int, str, type[Exception], str]] = (
@@ -259,7 +270,7 @@ async def test_every_refusal_of_the_service_is_an_error_in_words(
             await provider.metadata(("x.txt",))
             proxy.fault = lambda asked: answer if asked.method == "GET" else None
             error = await failure(lambda: provider.read(("x.txt",), {}))
-            assert type(error) is expected
+            assert isinstance(error, expected)
             assert words in str(error)
 
 
@@ -273,6 +284,25 @@ async def test_a_listing_that_is_refused_says_what_to_grant(storage: Storage) ->
         assert isinstance(error, MountUnavailable)
         assert bucket in str(error)
         assert "s3:ListBucket" in str(error)
+
+
+async def test_credentials_that_have_expired_are_looked_for_again(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource_server.providers.object_storage.bucket._RENEWAL_S", 0.0)
+    bucket = storage.bucket({"x.txt": "x"})
+
+    def refuse(asked: Asked) -> Answer | None:
+        is_old = "key-of-tests" in asked.headers["authorization"]
+        return refused(400, "ExpiredToken") if is_old else None
+
+    with before(storage.endpoint) as proxy:
+        async with ObjectStorage(path=f"s3://{bucket}", endpoint=proxy.endpoint) as provider:
+            proxy.fault = refuse
+            error = await failure(lambda: provider.read(("x.txt",), {}))
+            assert "expired" in str(error)
+            monkeypatch.setenv("AWS_ACCESS_KEY_ID", "renewed")
+            assert await text(provider, "x.txt") == "x"
 
 
 async def test_no_redirect_leads_to_another_host(storage: Storage) -> None:
