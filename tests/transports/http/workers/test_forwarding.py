@@ -13,6 +13,8 @@ from tests.protocol.wire import HANDSHAKE
 from tests.transports.http.app.test_http_elicitation import PERSON, answer, asked, words
 from tests.transports.http.app.test_http_elicitation import opened as may_be_asked
 from tests.transports.http.app.test_legacy import opened, post
+from tests.transports.http.fleet.fleets import SECRET, at, redis_server
+from tests.transports.http.observability.monitor import metrics
 from tests.transports.http.workers.crews import crew, is_alive, line_to_each, workers
 from tests.transports.phone import callee
 from tests.transports.program import (
@@ -119,6 +121,28 @@ def test_ids_that_no_worker_has_given_are_refused_as_by_one_process(tmp_path: Pa
             for line in lines.values():
                 session = Session(program, guess, "2025-06-18")
                 assert line.ask(session.request("POST", message("ping"))).status == 404
+
+
+def test_each_worker_is_a_server_of_a_fleet_on_several_machines(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("redis", "here", "there")]
+    for place in places:
+        place.mkdir()
+    key = f"server: {{key: {SECRET}}}\n"
+    with redis_server(places[0]) as store:
+        fleet = f"{{fleet: {{url: '{store.url}'}}}}"
+        with (
+            crew(places[1], http=fleet, more=key) as here,
+            crew(places[2], http=fleet, more=key) as there,
+        ):
+            for _ in range(4):
+                session = here.session()
+                subscribe = message("resources/subscribe", {"uri": README})
+                assert session.post(subscribe).json["result"] == {}
+                with at(there, session).stream() as stream:
+                    assert updated(stream) == README
+                    assert session.post(read(README)).status == 200
+            servers = "resource_server_fleet_servers"
+            block_until(lambda: metrics(here)[servers] == metrics(there)[servers] == 4)
 
 
 def test_a_session_outlives_its_worker_but_for_its_subscriptions(tmp_path: Path) -> None:

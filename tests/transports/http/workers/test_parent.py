@@ -195,12 +195,13 @@ def pauses(program: Program) -> Sequence[str]:
     return [each[1] for each in found if each]
 
 
-def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     with crew(tmp_path) as program, program.line() as line:
         listen(line)
         pids = workers(program)
         assert len(pids) == 2
-        program.process.kill()
+        program.process.send_signal(number)
         block_until(lambda: not any(map(is_alive, pids)))
         [last] = [event.json for event in line.events()]
         assert last["result"]["resultType"] == "complete"
@@ -216,6 +217,22 @@ def test_a_worker_that_does_not_end_is_killed(tmp_path: Path) -> None:
         assert program.end(signal.SIGTERM) == 1
         assert not is_alive(stuck)
         assert ["did not end in time, and is killed" in line for line in program.errors] == [True]
+
+
+def test_a_demonstration_outlives_its_workers_and_ends_with_their_parent(tmp_path: Path) -> None:
+    asked = [*command(), "serve", "--demo", "--http", "127.0.0.1:0", "--workers", "2"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(asked, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        assert "serving at" in process.stderr.readline()
+        [folder] = tmp_path.glob("resource-server-demo-*")
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        os.kill(int(children.read_text().split()[0]), signal.SIGTERM)
+        assert "ended with 0" in process.stderr.readline()
+        assert (folder / "shop" / "shop.db").exists()
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_worker_serves_a_changed_manifest_which_is_told_once(tmp_path: Path) -> None:
