@@ -15,7 +15,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from resource_server.protocol.server import Server
 from resource_server.transports.http.fleet.shared_sessions import SharedSession, SharedSessions
 from resource_server.transports.http.fleet.store import FleetStore, SharedState
 from tests.protocol.wire import CLIENT, EVERY, MODERN
+from tests.transports.http.fleet.store_wire import WireFault
 from tests.waiting import pause, until
 from tests.worlds import engines, grammar
 from tests.worlds.fleet_clients import FleetClient, ListenClient, SessionClient
@@ -43,9 +44,14 @@ from tests.worlds.fleet_world import (
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.live_world import FILES, ROWS, Client
 from tests.worlds.process_patches import Sabotages
-from tests.worlds.store_wire import WireFault
 
-_ENGINES = ("sqlite-wal", "postgresql")
+_SHAPES = (
+    ("sqlite-wal", (0, 60)),
+    ("sqlite-wal", (0, 60)),
+    ("sqlite-wal", (0, -60, 60, 0)),
+    ("postgresql", (-60, 0)),
+)
+"""Databases, and how much the clock of each server is ahead, in seconds."""
 _PATIENCE_S = 30.0
 """Timeout of a notification on a busy machine."""
 _ALIKE = 12
@@ -201,6 +207,11 @@ class Fleet:
     is_store_away: bool = False
     """Whether the store is away when all responses are compared."""
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What the fleets of two cases must have in common, if they are one."""
+        return self.engine, self.skews
+
 
 class Run:
     """One case while it happens."""
@@ -281,26 +292,28 @@ async def check(case: Fleet, tally: Tally) -> None:
     """Let everything happen; then compare what clients hold, and what servers answer."""
     if case.engine not in engines.listening():
         return
-    engine = engines.ENGINES[case.engine]
+    try:
+        await _happen(case, await _world(case), tally)
+    except BaseException:
+        await _forget(case)
+        raise
+
+
+async def _happen(case: Fleet, world: FleetWorld, tally: Tally) -> None:
+    clients: list[FleetClient] = [
+        ListenClient(world) if each in MODERN else SessionClient(world, each)
+        for each in case.revisions
+    ]
+    run = Run(world, clients)
+    await world.begin(random.Random(case.dice), tally)  # noqa: S311
     async with AsyncExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        urls = await stack.enter_async_context(engine.database(place))
-        world = FleetWorld(place, engine, urls, random.Random(case.dice), tally)  # noqa: S311
-        await world.open(stack, case.skews, SABOTAGES)
-        run = Run(
-            world,
-            [
-                ListenClient(world) if each in MODERN else SessionClient(world, each)
-                for each in case.revisions
-            ],
-        )
         await run.begin(stack)
         for step in case.steps:
             run.check()
             await step.happen(run)
         await run.settled()
         await world.healed()
-        for client in run.clients:
+        for client in clients:
             client.wanted.set()
         single = await stack.enter_async_context(world.single())
         await run.rested(single)
@@ -309,10 +322,44 @@ async def check(case: Fleet, tally: Tally) -> None:
         await _check_ends(run)
         if leaks := await asyncio.to_thread(world.leaks):
             raise Violation("\n".join(leaks))
-        await _check_alike(run, case, single)
-        tally.count("versions compared", sum(len(client.known) for client in run.clients))
-        tally.count("notifications", sum(client.events for client in run.clients))
+        async with world.without_store() if case.is_store_away else nullcontext():
+            await _check_alike(run, case, single)
+    for client in clients:
+        await client.end()
+    tally.count("scenarios")
+    tally.count("versions compared", sum(len(client.known) for client in clients))
+    tally.count("notifications", sum(client.events for client in clients))
     tally.count("missed", 0)
+
+
+_kept: dict[tuple[object, ...], tuple[FleetWorld, AsyncExitStack]] = {}
+"""The fleets of a search: a process takes a second to start."""
+
+
+async def _world(case: Fleet) -> FleetWorld:
+    """Return the fleet of earlier cases of the same shape, or start one."""
+    if case.shape in _kept:
+        return _kept[case.shape][0]
+    engine = engines.ENGINES[case.engine]
+    async with AsyncExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        urls = await stack.enter_async_context(engine.database(place))
+        world = FleetWorld(place, engine, urls)
+        await world.open(stack, case.skews, SABOTAGES)
+        _kept[case.shape] = world, stack.pop_all()
+    return world
+
+
+async def _forget(case: Fleet) -> None:
+    """End a fleet of which the state is unknown."""
+    if case.shape in _kept:
+        await _kept.pop(case.shape)[1].aclose()
+
+
+async def _end() -> None:
+    """End all fleets."""
+    while _kept:
+        await _kept.popitem()[1][1].aclose()
 
 
 async def _check_ends(run: Run) -> None:
@@ -327,19 +374,26 @@ async def _check_ends(run: Run) -> None:
 async def _check_alike(run: Run, case: Fleet, single: Server) -> None:
     """Send the same requests to every server, and to one that is alone."""
     dice = random.Random(case.dice)  # noqa: S311
-    if case.is_store_away:
-        await asyncio.to_thread(run.world.store.stop)
     for client, revision in zip(run.clients, case.revisions, strict=True):
         alone = _Alone(single, revision)
         for _ in range(_ALIKE):
-            message = client.message(*_request(dice, case.engine))
-            expected = await alone.ask(client, message)
-            asked = [client.send(message, replica) for replica in run.world.replicas]
-            for response in await asyncio.gather(*asked):
-                if response.body != expected:
-                    raise Violation(f"{message}: {response.body!r} instead of {expected!r}")
-                run.world.tally.count("responses compared")
+            await _compare(run, client, client.message(*_request(dice, case.engine)), alone)
         await alone.connection.close()
+
+
+async def _compare(run: Run, client: FleetClient, message: dict[str, Any], alone: _Alone) -> None:
+    """Compare the responses to one request; counts of rows are remembered for a second."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        expected = await alone.ask(client, message)
+        asked = [client.send(message, replica) for replica in run.world.replicas]
+        responses = [each.body for each in await asyncio.gather(*asked)]
+        run.world.tally.count("responses compared", len(responses))
+        if set(responses) == {expected}:
+            return
+        if time.monotonic() > deadline:
+            raise Violation(f"{message}: {responses!r} instead of {expected!r}")
+        await pause(0.2)
 
 
 class _Alone:
@@ -462,12 +516,10 @@ class _Dice:
 def _fleets(draw: st.DrawFn) -> Fleet:
     """Draw a seed and roll the rest; hypothesis makes a case smaller by leaving out steps."""
     source = random.Random(draw(st.binary(min_size=8, max_size=8)))  # noqa: S311
-    listening = [each for each in _ENGINES if each in engines.listening()]
-    engine = source.choice(listening)
-    replicas = source.choice((2, 2, 2, 4))
+    shapes = [each for each in _SHAPES if each[0] in engines.listening()]
+    engine, skews = source.choice(shapes)
     revisions = tuple(source.choice((*EVERY, "2025-11-25")) for _ in range(3))
-    skews = tuple(source.choice((0, 0, 60, -60)) for _ in range(replicas))
-    steps = _Dice(source, engine, len(revisions), replicas).steps()
+    steps = _Dice(source, engine, len(revisions), len(skews)).steps()
     case = Fleet(engine, revisions, skews, source.randrange(1000), (), source.random() < 0.2)
     return replace(case, steps=tuple(step for step in steps if draw(st.integers(0, 30))))
 
@@ -548,5 +600,6 @@ PROPERTY = Property(
     name="fleet",
     cases=_fleets(),
     check=check,
+    end=_end,
     sabotages={name: partial(SABOTAGES.in_force, name) for name in SABOTAGES.patches},
 )

@@ -104,6 +104,9 @@ class FleetClient(Subscriber):
     async def leave(self) -> None:
         """End the session, if there is one, and come anew."""
 
+    async def end(self) -> None:
+        """Leave nothing behind."""
+
     async def set_level(self) -> None:
         """Choose a level of log messages, where there is one for a session."""
 
@@ -228,10 +231,15 @@ class SessionClient(FleetClient):
 
     @override
     async def send(self, message: Mapping[str, Any], only: Replica | None = None) -> Response:
-        response = await super().send(message, only)
-        if response.status not in (200, 202):
-            raise Violation(f"{message} was refused: {response!r}; session {self._session}")
-        return response
+        while True:
+            session = self._session
+            response = await super().send(message, only)
+            if response.status in (200, 202):
+                return response
+            if response.status != 404 or all(session != each for each, _, _ in self.ended):
+                raise Violation(f"{message} was refused: {response!r}; session {session}")
+            async with self._changing:
+                pass  # it was ended meanwhile, and another takes its place
 
     @override
     async def begin(self) -> None:
@@ -330,6 +338,10 @@ class SessionClient(FleetClient):
                 raise Violation(f"a session is not ended: {response!r}")
             self.known.clear()
             await self.begin()
+
+    @override
+    async def end(self) -> None:
+        await self.world.ask(Request("DELETE", "/mcp", self._headers()))
 
     async def undead(self) -> list[str]:
         """Return the sessions that live though they were ended."""

@@ -7,7 +7,7 @@ import json
 import random
 import signal
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
 from tests.providers.database.owners import Owner, owner_of
 from tests.transports.http.fleet.fleets import SECRET, Redis
+from tests.transports.http.fleet.store_wire import StoreWire
 from tests.transports.program import Program, running
 from tests.waiting import pause, until
 from tests.worlds.engines import Engine, Urls
@@ -28,7 +29,6 @@ from tests.worlds.http_grammar import Request
 from tests.worlds.live_world import FILES, ROWS, TIMING
 from tests.worlds.messages import check_log
 from tests.worlds.process_patches import Sabotages
-from tests.worlds.store_wire import StoreWire
 
 TOKEN = "annas-token-of-letters"  # noqa: S105
 CONTENT = "contents of a document"
@@ -40,7 +40,7 @@ _BUDGETS = ("key_completion_s", "row_count_s", "search_convert_s", "search_s", "
 _TIMES = {
     **msgspec.structs.asdict(TIMING),
     **dict.fromkeys(_BUDGETS, DEADLINE_S / 2),
-    "fleet_call_s": 1.0,
+    "fleet_call_s": 2.0,
     "fleet_pause_s": 0.3,
     "fleet_ping_s": 0.5,
     "fleet_retry_max_s": 0.3,
@@ -98,20 +98,18 @@ class Replica:
 class FleetWorld:
     """A fleet, whose requests a balancer gives to any server, each by itself."""
 
-    def __init__(
-        self, place: Path, engine: Engine, urls: Urls, dice: random.Random, tally: Tally
-    ) -> None:
+    def __init__(self, place: Path, engine: Engine, urls: Urls) -> None:
         self.place = place
         self.engine = engine
         self.urls = urls
-        self.dice = dice
+        self.dice = random.Random()  # noqa: S311
         self.store = Redis(place)
         self.replicas: list[Replica] = []
         self.losses = 0
         """How often the store has lost everything."""
-        self.secrets: set[str] = {TOKEN, CONTENT, "anna"}
+        self.secrets = set[str]()
         """What must never be in the store."""
-        self.tally = tally
+        self.tally = Tally()
         self.owner: Owner
         self._faults = 0
         self._calm_since = time.monotonic()
@@ -121,8 +119,7 @@ class FleetWorld:
         self._gone = set[str]()
         self.manifest = place / "mcp-resources.yaml"
         self.manifest.write_text(json.dumps(self._manifest()))  # JSON is YAML
-        for name in FILES_AT_FIRST:
-            self.put(name)
+        (place / "files" / "d").mkdir(parents=True)
 
     def _manifest(self) -> dict[str, Any]:
         last = "select max(x) as latest, count(*) as number from t"
@@ -155,15 +152,13 @@ class FleetWorld:
         async with building as server:
             yield server
 
-    async def open(self, stack: AsyncExitStack, skews: tuple[int, ...], patches: Sabotages) -> None:
-        """Start the database, the store and a server for each skew of a clock, in seconds."""
+    async def open(self, stack: AsyncExitStack, skews: Sequence[int], patches: Sabotages) -> None:
+        """Start the store, and a server for each skew of a clock, in seconds."""
         self.owner = await stack.enter_async_context(owner_of(self.urls.owner))
         await self.owner.run(
             *self.engine.preparation, "create table t (id integer primary key, x integer)"
         )
-        await self.owner.insert("t", *((key, self.number()) for key in ROWS_AT_FIRST))
         stack.callback(self.store.stop)
-        stack.push_async_callback(self.stop_healing)
         await asyncio.to_thread(self.store.start)
         for skew_s in skews:
             wire = StoreWire(self.store.port)
@@ -171,7 +166,21 @@ class FleetWorld:
             stack.push_async_callback(wire.close)
             self.replicas.append(Replica(self.manifest, wire, skew_s, patches.code))
             stack.push_async_callback(self.replicas[-1].end, signal.SIGKILL)
+        stack.push_async_callback(self.stop_healing)
         await asyncio.gather(*(each.start() for each in self.replicas))
+
+    async def begin(self, dice: random.Random, tally: Tally) -> None:
+        """Have everything as at first, for another case."""
+        self.dice, self.tally = dice, tally
+        self.secrets = {TOKEN, CONTENT, "anna"}
+        self._gone.clear()
+        for path in (self.place / "files").rglob("*.txt"):
+            path.unlink()
+        for name in FILES_AT_FIRST:
+            self.put(name)
+        await self.owner.run("delete from t")
+        await self.owner.insert("t", *((key, self.number()) for key in ROWS_AT_FIRST))
+        await asyncio.to_thread(self.store.ask, "FLUSHALL")
 
     @property
     def ends(self) -> int:
@@ -320,6 +329,14 @@ class FleetWorld:
             self._heal(ms, come_back())
         else:
             self._calm_since = time.monotonic()
+
+    @asynccontextmanager
+    async def without_store(self) -> AsyncGenerator[None]:
+        """Have no store."""
+        await asyncio.to_thread(self.store.stop)
+        yield
+        await asyncio.to_thread(self.store.start)
+        self._calm_since = time.monotonic()
 
     def _heal(
         self, ms: int, healing: Coroutine[Any, Any, object], *, is_of_store: bool = True

@@ -38,6 +38,10 @@ _UNHURRIED = (
 """Worlds take longer to make than the arguments of a function."""
 
 
+async def _nothing() -> None:
+    pass
+
+
 class Violation(AssertionError):
     """A case violates its property; the text says how."""
 
@@ -89,6 +93,8 @@ class Property(Generic[C]):
     """The cases that a sabotage can show in, where most others cannot."""
     kept: tuple[C, ...] = ()
     """The smallest cases that were ever found, each mended since."""
+    end: Callable[[], Coroutine[Any, Any, None]] = _nothing
+    """Ends what the cases of a search share, in their event loop."""
     is_one_run: bool = False
     """Whether a case takes the whole time of its search; it is not made smaller."""
 
@@ -175,6 +181,8 @@ def search(
         except BaseException:
             if not attempts.found:
                 raise
+        finally:
+            runner.run(searched.end())
     case, error = attempts.found[-1] if attempts.found else (None, None)
     return Report(
         name=searched.name,
@@ -216,7 +224,10 @@ def replay(searched: Property[C], case: C) -> Tally:
     """
     tally = Tally()
     with asyncio.Runner() as runner:
-        runner.run(_within(searched, case, tally))
+        try:
+            runner.run(_within(searched, case, tally))
+        finally:
+            runner.run(searched.end())
     return tally
 
 

@@ -38,6 +38,7 @@ _MAX_URIS = 100_000
 """Maximum subscriptions of a session: the limit of one connection."""
 _MAX_GONE = 10_000
 """Maximum ended subscriptions of a session that are remembered."""
+_MAX_ATTEMPTS = 5
 _MAX_DIGITS = 16
 _MAX_REPLICAS = 1000
 _MAX_SKEW_S = 60.0
@@ -98,7 +99,7 @@ class FleetStore:
         from redis.asyncio import Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
-        from redis.exceptions import ResponseError
+        from redis.exceptions import ResponseError, WatchError
 
         self.replica = secrets.token_hex(6)
         self._beats_at = float("-inf")
@@ -108,6 +109,7 @@ class FleetStore:
         """Whether the last call was answered."""
         self._timing = timing
         self._refused = ResponseError
+        self._overtaken = WatchError
         self._refusals = set[str]()
         """The kinds of refusals that are in the log."""
         self._slots = asyncio.Semaphore(_MAX_CALLS)
@@ -250,7 +252,8 @@ class FleetStore:
             pipe.sadd(f"{key}:gone", uri)
             pipe.hincrby(key, "change", 1)
 
-        await self._change(session, remove)
+        # Heard of late, it must not end a subscription that was recorded meanwhile.
+        await self._change(session, remove, is_conditional=True)
         key = f"{self._key(session)}:gone"
         if await self._call(lambda: self._redis.scard(key)) > _MAX_GONE:
             # One that is forgotten may be notified once more.
@@ -385,20 +388,37 @@ class FleetStore:
     # -- calls
 
     async def _change(
-        self, session: bytes, change: Callable[[Any, str], object], lasting_s: float = 2 * MAX_AGE_S
+        self,
+        session: bytes,
+        change: Callable[[Any, str], object],
+        lasting_s: float = 2 * MAX_AGE_S,
+        *,
+        is_conditional: bool = False,
     ) -> None:
-        """Change the keys of a session in one transaction, and tell the other servers."""
+        """Change the keys of a session in one transaction, and tell the other servers.
+
+        With `is_conditional`, it begins anew if another change comes first.
+        """
         key = self._key(session)
 
-        def ask() -> Awaitable[Any]:
-            pipe = self._redis.pipeline(transaction=True)
-            change(pipe, key)
-            for each in (key, f"{key}:uris", f"{key}:gone"):
-                pipe.expire(each, int(lasting_s))
-            pipe.publish(f"{self._prefix}changes", session)
-            return pipe.execute()
+        async def ask() -> None:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                if is_conditional:
+                    await pipe.watch(key)
+                    pipe.multi()
+                change(pipe, key)
+                for each in (key, f"{key}:uris", f"{key}:gone"):
+                    pipe.expire(each, int(lasting_s))
+                pipe.publish(f"{self._prefix}changes", session)
+                await pipe.execute()
 
-        await self._call(ask)
+        async def ask_again() -> None:
+            for _ in range(_MAX_ATTEMPTS):
+                with suppress(self._overtaken):
+                    return await ask()
+            raise StoreUnavailable("the session changes all the time")
+
+        await self._call(ask_again)
 
     async def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
         started = time.monotonic()

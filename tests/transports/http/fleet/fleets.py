@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
 import subprocess
-from collections.abc import Generator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +16,9 @@ import pytest
 import redis
 
 from tests.ports import free_port
+from tests.transports.http.fleet.store_wire import StoreWire
 from tests.transports.program import Program, Session, running
-from tests.waiting import block_until
+from tests.waiting import PATIENCE_S, block_until
 
 SECRET = "one secret of every server of this fleet"  # noqa: S105
 TIMES = {"fleet_sync_s": 1.0, "fleet_save_s": 0.1, "fleet_retry_max_s": 0.5}
@@ -72,6 +75,30 @@ def redis_server(place: Path, *options: str) -> Generator[Redis]:
         yield store
     finally:
         store.stop()
+
+
+@contextlib.contextmanager
+def stalling(store: Redis) -> Generator[tuple[str, Callable[[bool], None]]]:
+    """Return a URL of a store, and what lets its wire stall, or flow again."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def stall(is_stalled: bool) -> None:
+        wire.fail("stall") if is_stalled else wire.heal()
+
+    def run(coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result(PATIENCE_S)
+
+    wire = StoreWire(store.port)
+    run(wire.open())
+    try:
+        yield f"redis://127.0.0.1:{wire.port}/0", lambda is_stalled: run(stall(is_stalled))
+    finally:
+        run(wire.close())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,14 @@ from resource_server.protocol.client_connection import LISTS
 from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE
 from tests.transports.http.app.test_http_elicitation import PERSON, answer, asked, opened, words
-from tests.transports.http.fleet.fleets import Redis, at, fleet, redis_server, server
+from tests.transports.http.fleet.fleets import (
+    Redis,
+    at,
+    fleet,
+    redis_server,
+    server,
+    stalling,
+)
 from tests.transports.program import (
     Program,
     RawConnection,
@@ -351,6 +358,31 @@ def test_a_subscription_that_the_store_lost_at_once_comes_back_from_its_server(
         updated(stream, B)
         write(tmp_path, "b", "two")
         updated(stream, B)
+
+
+def test_an_unsubscription_that_arrives_late_ends_no_later_subscription(
+    store: Redis, tmp_path: Path
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    with (
+        stalling(store) as (url, stall),
+        server(tmp_path, url, timing={"fleet_call_s": 0.5}) as here,
+        server(tmp_path, store.url) as there,
+    ):
+        session = there.session()
+        with session.stream() as stream:
+            subscribe(session, A)
+            assert at(here, session).post(read(A)).status == 200
+            stall(True)
+            refused = at(here, session).post(message("resources/unsubscribe", {"uri": A}))
+            assert refused.json["error"]["data"]["retryable"] is True
+            subscribe(session, A)
+            stall(False)
+            block_until(lambda: told_again(at(here, session)))
+            updated(stream, B)
+            write(tmp_path, "a", "two")
+            updated(stream, A)
 
 
 def test_a_session_that_began_without_the_store_has_its_stream_anywhere(tmp_path: Path) -> None:
