@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -21,8 +21,10 @@ from resource_server.transports.http.observability.metrics import (
     encode_metrics,
 )
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
-from resource_server.transports.http.workers.other_workers import OtherWorkers
-from resource_server.transports.http.workers.worker import Worker
+
+if TYPE_CHECKING:
+    from resource_server.transports.http.workers.other_workers import OtherWorkers
+    from resource_server.transports.http.workers.worker import Worker
 
 Authenticate: TypeAlias = Callable[[HttpRequest], Awaitable[Caller]]
 """Returns the caller, by the token of a request; raises `HttpError` without a valid one."""
@@ -45,7 +47,7 @@ class OperatorEndpoints:
         worker: Worker | None = None,
     ) -> None:
         self.requests = RequestMetrics()
-        self._others = None if worker is None else OtherWorkers(worker, self.requests)
+        self._others = None if worker is None else _others(worker, self.requests)
         self._server = server
         self._sessions = sessions
         self._streams = streams
@@ -140,6 +142,13 @@ class OperatorEndpoints:
             down=[mount.name for mount in self._server.catalog.mounts if mount.problem is not None],
         )
         return own if self._others is None else self._others.added(own)
+
+
+def _others(worker: Worker, requests: RequestMetrics) -> OtherWorkers:
+    # Imported here: most servers are one process.
+    from resource_server.transports.http.workers.other_workers import OtherWorkers
+
+    return OtherWorkers(worker, requests)
 
 
 def _check_method(request: HttpRequest) -> None:

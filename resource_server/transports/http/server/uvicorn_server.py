@@ -36,12 +36,12 @@ from resource_server.transports.http.server.http_connection import (
     HttpConnection,
     WriteBacklog,
 )
-from resource_server.transports.http.workers.forwarding import Forwarding
-from resource_server.transports.http.workers.worker import Worker
 
 if TYPE_CHECKING:
     from resource_server.explorer.application import Explorer
     from resource_server.transports.http.fleet.store import FleetStore
+    from resource_server.transports.http.workers.forwarding import Forwarding
+    from resource_server.transports.http.workers.worker import Worker
 
 _KEEP_ALIVE_S = 75
 _LISTEN_BACKLOG = 2048
@@ -181,10 +181,17 @@ async def serve_http(
             worker=worker,
             timing=timing,
         )
-        forwarding = None if worker is None else Forwarding(application, worker, timing)
+        forwarding = None if worker is None else _forwarding(application, worker, timing)
         config = _config(application, forwarding, certificate, proxies, timing)
         runner = _UvicornServer(config, application, lambda: started(actual), forwarding, timing)
         await runner.serve(sockets=[listening])
+
+
+def _forwarding(application: Application, worker: Worker, timing: Timing) -> Forwarding:
+    # Imported here: most servers are one process.
+    from resource_server.transports.http.workers.forwarding import Forwarding
+
+    return Forwarding(application, worker, timing)
 
 
 def _shared(options: Http, worker: Worker) -> Http:
