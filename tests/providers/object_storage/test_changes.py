@@ -17,7 +17,7 @@ from tests.commands import command
 from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
 from tests.providers.object_storage.faults import Answer, Asked, Proxy, before, refused
 from tests.providers.object_storage.storage import Storage
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, quiet_for, steady, until
 
 pytestmark = pytest.mark.anyio
 QUICK = Polling(Duration(0.1), Rate(1000))
@@ -82,10 +82,10 @@ async def test_a_budget_bounds_the_requests_of_comparisons(storage: Storage) -> 
     polling = Polling(Duration(0.1), Rate(1 / 3600))
     async with watched(storage, bucket, polling, Timing(sweep_s=0.01)) as scene:
         await scene.subscribe(*(f"{number}.txt" for number in range(5)))
+        await steady(lambda: len(scene.proxy.asked), 0.3)
         begun = len(scene.proxy.asked)
-        for number in range(20):
-            storage.put(bucket, "other.txt", str(number))  # some time passes
-        assert len(scene.proxy.asked) - begun <= 10
+        await quiet_for(0.5)  # several intervals and sweeps
+        assert len(scene.proxy.asked) == begun
 
 
 async def test_a_change_is_notified_after_a_time_without_the_service(storage: Storage) -> None:

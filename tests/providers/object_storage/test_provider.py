@@ -114,6 +114,21 @@ async def test_every_page_size_lists_the_same_children_in_key_order(storage: Sto
                 assert found == [each.removesuffix("/") for each in expected], limit
 
 
+async def test_a_collection_that_the_service_repeats_is_listed_once(storage: Storage) -> None:
+    bucket = storage.bucket({"a/1": "x", "b": "x"})
+
+    def repeat(asked: Asked, answer: Answer) -> Answer:
+        again = b"<CommonPrefixes><Prefix>a/</Prefix></CommonPrefixes></ListBucketResult>"
+        if "start-after" in asked.query and b"<Prefix>a/" not in answer.body:
+            answer.body = answer.body.replace(b"</ListBucketResult>", again)
+        return answer
+
+    with before(storage.endpoint) as proxy:
+        proxy.change = repeat
+        async with ObjectStorage(path=f"s3://{bucket}", endpoint=proxy.endpoint) as provider:
+            assert await names(provider, limit=1) == ["a/", "b"]
+
+
 async def test_where_an_object_has_the_name_of_a_collection_the_collection_wins(
     storage: Storage,
 ) -> None:

@@ -89,7 +89,7 @@ async def test_the_place_at_which_a_search_goes_on_names_nothing_hidden(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(object_tree, "MAX_KEYS", 3)
-    keys = ["a.txt", "b.key", "c.key", "d.txt"]
+    keys = ["a.key", "b.key", "c.key", "d.txt", "e.key", "f.key", "g.key", "h.txt"]
     bucket = storage.bucket(dict.fromkeys(keys, "x"))
     async with storage.provider(bucket) as provider:
         page = await provider.search(
@@ -99,7 +99,7 @@ async def test_the_place_at_which_a_search_goes_on_names_nothing_hidden(
             limit=1,
             deadline=time.monotonic(),
         )
-        assert page.next == "a.txt"
+        assert page.next == "d.txt"
 
 
 async def test_the_server_searches_the_text_of_objects(storage: Storage) -> None:
@@ -124,6 +124,7 @@ async def test_check_counts_what_is_not_served(storage: Storage) -> None:
             (".env",): "secret: matches '*.env'",
             ("ok.txt",): "excluded by 'ok.txt'",
         }
+        assert provider.watched_by.startswith("poll every 60 s, at most 1000 requests an hour")
         assert provider.explain(("ok.txt",)) == "excluded by 'ok.txt'"
         assert provider.explain(("a",)).startswith("exposed")
         assert provider.explain(("x", "..")).startswith("no path")
