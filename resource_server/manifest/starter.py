@@ -10,6 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.manifest.sources import mount_name
+from resource_server.providers.database.private_columns import (
+    private_columns,
+    yaml_name,
+    yaml_text,
+)
 from resource_server.uris import is_unicode
 
 if TYPE_CHECKING:
@@ -77,11 +82,7 @@ _TAIL = """\
     #       count: {{type: integer, default: 10, maximum: 100}}
     # limits: {{rows: 100, max_rows: 1000, timeout: 2s, query_timeout: 10s}}
 """
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STATEMENT = re.compile(r"[a-z0-9_.*: ]+")
-_WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
-_SECRET = re.compile(r"passw|secret|token|salt|api_?key|card(?!i)|cvv|iban|ssn", re.IGNORECASE)
-_PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
 
 
 class RowCount(NamedTuple):
@@ -123,13 +124,13 @@ def database_manifest(database: SurveyedDatabase) -> str:
     name, title, url, note, tables, schemas, example, takes_sql = database
     head = _HEAD.format(
         schema=SCHEMA_NAME,
-        name=_key(name),
-        url=f"url: {_quoted(url)}  # {note}",
-        title=_quoted(title.replace("${", "$${")),
+        name=yaml_name(name),
+        url=f"url: {yaml_text(url)}  # {note}",
+        title=yaml_text(title.replace("${", "$${")),
     )
     lines = [head]
     if schemas:
-        lines.append(f"    schemas: [{', '.join(map(_quoted, schemas))}]\n")
+        lines.append(f"    schemas: [{', '.join(map(yaml_text, schemas))}]\n")
     # SQLite allows tables without a name, which a manifest cannot express.
     shown = [each for each in tables if each.name and is_unicode(each.name)]
     if shown:
@@ -140,28 +141,31 @@ def database_manifest(database: SurveyedDatabase) -> str:
         lines.append(_SQL if takes_sql else "")
         statement = f"select * from {example or '…'} limit :count"  # noqa: S608
         if not _STATEMENT.fullmatch(statement):
-            statement = _quoted(statement.replace("${", "$${"))
+            statement = yaml_text(statement.replace("${", "$${"))
         lines.append(_TAIL.format(sql=statement))
     return "".join(lines)
 
 
 def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
     for found in tables:
-        name, table = _key(glob.escape(found.name)), found.table
+        name, table = yaml_name(glob.escape(found.name)), found.table
         if table is None:
             # Not `false`: that would silence the warning of `check`.
             yield f"{name}:  # cannot be read: it refers to a missing table"
             continue
         yield f"{name}:  # {', '.join(_facts(table, found.rows))}"
         if table.comment and is_unicode(table.comment):
-            yield f"  description: {_quoted(table.comment.replace('${', '$${'))}"
-        if private := [column for column in table.key if _is_private(column)]:
-            yield f"  # false  # hide it: URIs of rows contain {', '.join(map(_key, private))}"
+            yield f"  description: {yaml_text(table.comment.replace('${', '$${'))}"
+        in_key = private_columns(table.key)
+        if any(in_key):
+            mark = "" if in_key.secret else "# "
+            named = map(yaml_name, in_key.secret + in_key.personal)
+            yield f"  {mark}expose: false  # URIs of rows would contain {', '.join(named)}"
             continue
         if (column := _key_column(table)) is not None:
-            yield f"  # key: [{_key(column)}]  # columns that identify a row; rows then have URIs"
-        if columns := _columns(table):
-            yield f"  # columns: {{{columns}}}"
+            key = yaml_name(column)
+            yield f"  # key: [{key}]  # columns that identify a row; rows then have URIs"
+        yield from _columns(table)
 
 
 def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
@@ -178,7 +182,7 @@ def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
         case "number":
             yield "rows are addressed by their number"
         case _:
-            yield f"key {', '.join(map(_key, table.key))}"
+            yield f"key {', '.join(map(yaml_name, table.key))}"
 
 
 def _key_column(table: Table) -> str | None:
@@ -186,39 +190,25 @@ def _key_column(table: Table) -> str | None:
     names = [
         column.name
         for column in table.columns
-        if column.is_address and is_unicode(column.name) and not _is_private(column.name)
+        if column.is_address and is_unicode(column.name) and not any(private_columns([column.name]))
     ]
     if table.key_kind != "none" or not names:
         return None
     return min(names, key=lambda name: (name.casefold() != "id", not name.endswith("_id")))
 
 
-def _columns(table: Table) -> str:
-    """Return suggestions of columns to hide or mask, judged by their names.
+def _columns(table: Table) -> Iterator[str]:
+    """Yield options for columns with private names: personal data is masked in a comment only.
 
     A view gets none: they would consent to its other columns, which may be hidden ones renamed.
     """
     if table.type in ("view", "materialized view"):
-        return ""
-    names = [name for name in table.column_names if is_unicode(name)]
-    hide = [name for name in names if _SECRET.search(name)]
-    mask = [name for name in names if _is_private(name) and name not in hide]
-    found = [f"hide: [{', '.join(map(_key, hide))}]"] if hide else []
-    if mask:
-        found.append(f"mask: {{{', '.join(f'{_key(name)}: hash' for name in mask)}}}")
-    return ", ".join(found)
-
-
-def _is_private(name: str) -> bool:
-    return bool(_SECRET.search(name) or _PERSONAL.search(name))
-
-
-def _key(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and not _WORDS.fullmatch(text) else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    # A JSON string is valid YAML; unprintable characters are escaped as YAML does.
-    return "".join(
-        c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(text, ensure_ascii=False)
-    )
+        return
+    found = private_columns([name for name in table.column_names if is_unicode(name)])
+    if found.secret:
+        yield "  columns:"
+        yield f"    {found.hide}  # by their names; remove those that hold no secret"
+        if found.personal:
+            yield f"    # {found.mask}"
+    elif found.personal:
+        yield f"  # columns: {{{found.mask}}}"

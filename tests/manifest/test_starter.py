@@ -22,7 +22,7 @@ from resource_server.manifest.starter import (
 )
 from resource_server.providers.database.engines.reflection import Column, KeyKind, Table, TableName
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
-from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.options import ColumnOptions, TableOptions
 from tests.cases import for_each
 
 
@@ -76,7 +76,9 @@ def test_each_table_has_its_facts_its_comment_and_suggested_options() -> None:
     assert lines[first + 1 : last] == [
         "      customers:  # 1,234 rows, key id",
         '        description: "One per 5 $${customer}.\\nYes."',
-        "        # columns: {hide: [Password], mask: {email: hash}}",
+        "        columns:",
+        "          hide: [Password]  # by their names; remove those that hold no secret",
+        "          # mask: {email: hash}",
         '      "order lines":  # 1 row, key order, "line no"',
         '      "off":  # about 5,000,000 rows, no primary key; rowid is not stable',
         "      sales:  # view, no key",
@@ -109,11 +111,23 @@ def test_a_key_is_proposed_of_a_column_that_it_can_be(
 def test_a_key_that_may_be_secret_hides_the_table(tmp_path: pathlib.Path) -> None:
     sessions = table("sessions", "token", "email", key=("id", "token"))
     text = database_manifest(database(SurveyedTable("sessions", sessions)))
-    assert "        # false  # hide it: URIs of rows contain token\n" in text
+    assert "        expose: false  # URIs of rows would contain token\n" in text
     assert "columns:" not in text
     file = tmp_path / "m.yaml"
-    file.write_text(text.replace("# false", "false"), "utf-8")
-    assert load(file).mounts[0].options["tables"] == {"sessions": False}
+    file.write_text(text, "utf-8")
+    assert load(file).mounts[0].options["tables"] == {"sessions": {"expose": False}}
+    people = table("people", "email", key=("email",))
+    text = database_manifest(database(SurveyedTable("people", people)))
+    assert "        # expose: false  # URIs of rows would contain email\n" in text
+
+
+def test_a_hidden_column_may_have_the_name_of_a_variable(tmp_path: pathlib.Path) -> None:
+    odd = table("odd", "${HOME} password", "a: b # password", "x\n- y_password")
+    file = tmp_path / "m.yaml"
+    file.write_text(database_manifest(database(SurveyedTable("odd", odd))), "utf-8")
+    manifest = load(file)
+    found: Any = plugins.load_provider(manifest.mounts[0], manifest)
+    assert found.tables["odd"].columns.hide == odd.column_names[1:]
 
 
 def test_no_columns_of_views_are_proposed_as_that_would_be_consent() -> None:
@@ -133,7 +147,7 @@ def test_the_proposed_query_names_a_table_as_sql_does(tmp_path: pathlib.Path, na
     assert found.queries["some_rows"].sql.split(" from ")[1] == f"{name} limit :count"
 
 
-def test_a_written_manifest_loads_and_changes_no_defaults(tmp_path: pathlib.Path) -> None:
+def test_a_written_manifest_loads_and_hides_secrets_alone(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
     found_there = database(*SHOP, SurveyedTable("", table("")), title="${shop} 🍵 \x7f")
     file.write_text(database_manifest(found_there), encoding="utf-8")
@@ -142,7 +156,9 @@ def test_a_written_manifest_loads_and_changes_no_defaults(tmp_path: pathlib.Path
     assert (spec.base, spec.title) == ("sqlite://shop/", "${shop} 🍵 \x7f")
     found: Any = plugins.load_provider(spec, manifest)
     assert found.url == f"sqlite:///{tmp_path}/shop.db"
-    assert found.tables.pop("customers") == TableOptions(description="One per 5 ${customer}.\nYes.")
+    assert found.tables.pop("customers") == TableOptions(
+        description="One per 5 ${customer}.\nYes.", columns=ColumnOptions(hide=("Password",))
+    )
     assert all(options == TableOptions() for options in found.tables.values())
 
 

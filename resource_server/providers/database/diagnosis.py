@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
@@ -9,6 +10,7 @@ from resource_server.errors import ResourceError, ResourceNotFound, ResourceUnre
 from resource_server.providers.database.engines.contract import Engine, EngineName
 from resource_server.providers.database.engines.reflection import VIEWS, Table, TableName
 from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.private_columns import private_columns, yaml_name
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import Confinement, DeclaredQueries
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
@@ -101,6 +103,7 @@ class Diagnosis:
         shown = [table for table in tables if self._policy.of(table.name) is not None]
         for table in shown:
             found += [problem async for problem in self._of_table(table)]
+            found += self._of_names(table)
         found += self._of_views(shown, names)
         found += [problem async for problem in self._of_queries()]
         return list(dict.fromkeys(found))
@@ -142,6 +145,39 @@ class Diagnosis:
                 f"'{column}' of '{table.name.name}' is computed from '{told}', which is hidden or "
                 "masked; hide it, too",
             )
+
+    def _of_names(self, table: Table) -> Iterator[tuple[str, str]]:
+        """Yield a warning if names of visible columns look secret, unless `expose: true` consents.
+
+        Personal data alone is no warning, as most tables of people have it.
+        """
+        options = self._policy.of(table.name)
+        if options is None or options.expose or not options.rows:
+            return
+        view = self._policy.view(table)
+        found = private_columns(c for c in view.table.column_names if c in view.searchable)
+        if not found.secret:
+            return
+        schema, name = table.name
+        if table.type in VIEWS:
+            option, ending = "expose: false", ", or hide them in the tables that it reads"
+        elif private_columns(table.key).secret:
+            option, ending = "expose: false", ", as URIs of rows contain them"
+        else:
+            written = [found.hide, *([found.mask] if found.personal else [])]
+            option, ending = f"columns: {{{', '.join(written)}}}", ""
+        pattern = yaml_name(glob.escape(name if schema is None else f"{schema}.{name}"))
+        rule = self._policy.rule(table.name)
+        remedy = (
+            f"write `tables: {{{pattern}: {{{option}}}}}`"
+            if rule is None
+            else f"write `{option}` into {rule}"
+        )
+        yield (
+            "",
+            f"'{name}' serves columns whose names look secret, {', '.join(found.secret)}: {remedy}"
+            f"{ending}; or `expose: true`, if callers may read them",
+        )
 
     async def _is_repeated(self, table: Table) -> bool:
         """Return whether several rows share a key declared in the manifest; False if unknown."""

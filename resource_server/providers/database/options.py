@@ -97,7 +97,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
     """Columns to hide or mask."""
     expose: bool | None = None
     """False hides it, as `false` in place of the entry does. True consents to all that a view
-    shows, whatever the entries of its tables hide."""
+    shows, whatever the entries of its tables hide, and to columns whose names look secret."""
     optional: bool = False
     """Whether the table may come later, with a migration. Otherwise an entry that no table matches
     is a mistake; if it hides anything and a table has a name like it, nothing is served."""

@@ -60,10 +60,23 @@ def uncommented(text: str) -> str:
     return head + tables + re.sub("^( *)# ", r"\1", options, flags=re.MULTILINE)
 
 
-async def test_it_silences_no_warning_of_check(tmp_path: Path, url: str, starter: str) -> None:
+async def test_it_hides_secrets_and_silences_no_other_warning_of_check(
+    tmp_path: Path, url: str, starter: str
+) -> None:
     name = starter.partition("databases:\n  ")[2].partition(":")[0]
-    expected = await found(tmp_path, f'databases:\n  {name}:\n    url: ""\n', url)
-    assert await found(tmp_path, starter, url) == expected
+    warnings, hidden = await found(tmp_path, f'databases:\n  {name}:\n    url: ""\n', url)
+    secrets = [text for _, text in warnings if "look secret" in text]
+    assert sorted(text.split("'")[1] for text in secrets) == ["customers", "sessions"]
+    told, now_hidden = await found(tmp_path, starter, url)
+    others = [text for _, text in told if not text.startswith("view ")]
+    assert others == [
+        text for _, text in warnings if text not in secrets and not text.startswith("view ")
+    ]
+    assert {path.rpartition("/")[2] for path in set(now_hidden) - set(hidden)} == {
+        "password",
+        "renamed",
+        "sessions",
+    }
 
 
 async def test_its_advice_can_be_taken(tmp_path: Path, url: str, starter: str) -> None:
