@@ -162,6 +162,8 @@ def _data_files(url: str) -> DatabaseUrl:
             "the only option after '?' is table=NAME; write a '?' of the pattern as %3F"
         )
     file = os.fsdecode(unquote_to_bytes(pattern.encode("utf-8", "surrogateescape")))
+    if file[:5].lower() == "s3://":
+        raise ValueError("data files lie on disk; copy the objects there, as to files:data/*.csv")
     if not file or file.startswith("//"):
         raise ValueError("no file is named; write files:data/*.parquet")
     if "\0" in file:

@@ -27,7 +27,7 @@ LAST = "\U0010ffff"
 """After a slash: behind every key below a collection."""
 _CONNECT_S, _READ_S, _ATTEMPTS = 3.0, 6.0, 2
 """Times of one attempt; two of them with their pause end before the server gives up the call."""
-_DEADLINE_S: Final = 18.0
+_DEADLINE_S = 18.0
 """Seconds that the requests of one call may take in all."""
 _CHUNK_BYTES = 16 * 1024
 """Bytes between two looks at the clock, on a line however slow."""
@@ -71,8 +71,8 @@ class Page(msgspec.Struct, frozen=True):
 class Deadline:
     """A point in time by which a call ends."""
 
-    def __init__(self, seconds: float = _DEADLINE_S) -> None:
-        self._until = time.monotonic() + seconds
+    def __init__(self) -> None:
+        self._until = time.monotonic() + _DEADLINE_S
 
     def check(self) -> None:
         """Raise `DeadlineExceeded` after it."""

@@ -84,6 +84,10 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
     [
         ("shop.db", "not a database URL"),
         ("file:data/*.csv", "not a database URL; data files are files:data/*.csv"),
+        (
+            "files:s3://lake/*.csv",
+            "data files lie on disk; copy the objects there, as to files:data/*.csv",
+        ),
         ("FILES:data/*.csv", "not a database URL; data files are files:data/*.csv"),
         ("oracle://h/d", "unknown engine; known: sqlite, postgresql, mysql, mariadb"),
         (
