@@ -170,6 +170,8 @@ class Bucket:
         found = self._ask(
             "list_objects_v2", "s3:ListBucket", is_object=False, EncodingType="url", **asked
         )
+        if "IsTruncated" not in found:  # a page for people, or nothing: no empty bucket
+            raise _unlike_s3()
         is_encoded = found.get("EncodingType") == "url"
         entries: list[tuple[str, StoredObject | None]] = []
         undecodable = 0
@@ -283,8 +285,15 @@ def _stored(found: Mapping[str, Any], size: Any) -> StoredObject:
     try:
         # Heads have no fractions of seconds.
         modified = int(found["LastModified"].timestamp())
-        return StoredObject(int(size), str(found["ETag"]), float(modified))
+        stored = StoredObject(int(size), str(found["ETag"]), float(modified))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise MountUnavailable(
-            "the storage service answers otherwise than S3 does; correct 'endpoint'"
-        ) from None
+        raise _unlike_s3() from None
+    if stored.size < 0:
+        raise _unlike_s3()
+    return stored
+
+
+def _unlike_s3() -> MountUnavailable:
+    return MountUnavailable(
+        "the storage service answers otherwise than S3 does; correct 'endpoint'"
+    )

@@ -339,7 +339,9 @@ class ObjectStorage:
         self, path: Path, part: Range | None, deadline: Deadline
     ) -> tuple[Resource, Sequence[Content]]:
         if self._tree.is_collection(path):
-            return self._described(path), ()
+            resource = self._described(path)
+            if resource.type == "collection":  # otherwise an object has taken its place
+                return resource, ()
         if not self._keys.exposes(path, is_collection=False):
             raise ResourceNotFound
         resource, contents = self._read_once(path, part, deadline)

@@ -290,6 +290,26 @@ async def test_every_refusal_of_the_service_is_an_error_in_words(
             assert words in str(error)
 
 
+@pytest.mark.parametrize("page", [b"", b"<html><body>Sign in</body></html>"])
+async def test_what_is_no_listing_is_no_empty_bucket(storage: Storage, page: bytes) -> None:
+    with before(storage.endpoint) as proxy:
+        path = f"s3://{storage.bucket()}"
+        async with ObjectStorage(path=path, endpoint=proxy.endpoint) as provider:
+            assert await names(provider) == []
+            proxy.fault = lambda _: Answer(200, page)
+            with pytest.raises(MountUnavailable, match="correct 'endpoint'"):
+                await names(provider)
+
+
+async def test_an_object_in_the_place_of_a_collection_is_read(storage: Storage) -> None:
+    bucket = storage.bucket({"a/x": "below"})
+    async with storage.provider(bucket) as provider:
+        assert await names(provider) == ["a/"]
+        storage.delete(bucket, "a/x")
+        storage.put(bucket, "a", "instead")
+        assert await text(provider, "a") == "instead"
+
+
 async def test_a_listing_that_is_refused_says_what_to_grant(storage: Storage) -> None:
     with before(storage.endpoint) as proxy:
         bucket = storage.bucket()
