@@ -46,12 +46,13 @@ from tests.worlds.live_world import FILES, ROWS, Client
 from tests.worlds.process_patches import Sabotages
 
 _SHAPES = (
-    ("sqlite-wal", (0, 60)),
-    ("sqlite-wal", (0, 60)),
-    ("sqlite-wal", (0, -60, 60, 0)),
-    ("postgresql", (-60, 0)),
+    ("sqlite-wal", (0, 60), 1),
+    ("sqlite-wal", (0, 60), 1),
+    ("sqlite-wal", (0, -60, 60, 0), 1),
+    ("sqlite-wal", (0,), 2),
+    ("postgresql", (-60, 0), 1),
 )
-"""Databases, and how much the clock of each server is ahead, in seconds."""
+"""Databases, how much the clock of each server is ahead, in seconds, and the workers of each."""
 _PATIENCE_S = 30.0
 """Timeout of a notification on a busy machine."""
 _ALIKE = 12
@@ -206,11 +207,13 @@ class Fleet:
     steps: tuple[Step, ...]
     is_store_away: bool = False
     """Whether the store is away when all responses are compared."""
+    workers: int = 1
+    """Processes of each server."""
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What the fleets of two cases must have in common, if they are one."""
-        return self.engine, self.skews
+        return self.engine, self.skews, self.workers
 
 
 class Run:
@@ -345,7 +348,7 @@ async def _world(case: Fleet) -> FleetWorld:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls = await stack.enter_async_context(engine.database(place))
         world = FleetWorld(place, engine, urls)
-        await world.open(stack, case.skews, SABOTAGES)
+        await world.open(stack, case.skews, SABOTAGES, case.workers)
         _kept[case.shape] = world, stack.pop_all()
     return world
 
@@ -517,10 +520,12 @@ def _fleets(draw: st.DrawFn) -> Fleet:
     """Draw a seed and roll the rest; hypothesis makes a case smaller by leaving out steps."""
     source = random.Random(draw(st.binary(min_size=8, max_size=8)))  # noqa: S311
     shapes = [each for each in _SHAPES if each[0] in engines.listening()]
-    engine, skews = source.choice(shapes)
+    engine, skews, workers = source.choice(shapes)
     revisions = tuple(source.choice((*EVERY, "2025-11-25")) for _ in range(3))
     steps = _Dice(source, engine, len(revisions), len(skews)).steps()
-    case = Fleet(engine, revisions, skews, source.randrange(1000), (), source.random() < 0.2)
+    case = Fleet(
+        engine, revisions, skews, source.randrange(1000), (), source.random() < 0.2, workers
+    )
     return replace(case, steps=tuple(step for step in steps if draw(st.integers(0, 30))))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import signal
 import time
@@ -20,6 +21,7 @@ from resource_server.runtime.timing import Timing
 from tests.providers.database.owners import Owner, owner_of
 from tests.transports.http.fleet.fleets import SECRET, Redis
 from tests.transports.http.fleet.store_wire import StoreWire
+from tests.transports.http.workers.crews import TIMES, workers
 from tests.transports.program import Program, running
 from tests.waiting import pause, until
 from tests.worlds.engines import Engine, Urls
@@ -39,6 +41,7 @@ _BUDGETS = ("key_completion_s", "row_count_s", "search_convert_s", "search_s", "
 """Times after which a server answers with what it has found."""
 _TIMES = {
     **msgspec.structs.asdict(TIMING),
+    **TIMES,
     **dict.fromkeys(_BUDGETS, DEADLINE_S / 2),
     "fleet_call_s": 2.0,
     "fleet_pause_s": 0.3,
@@ -60,8 +63,12 @@ FILES_LATER = ("f.txt", "g.txt", "d/h.txt")
 class Replica:
     """One server of the fleet, which may be killed and started again."""
 
-    def __init__(self, manifest: Path, wire: StoreWire, skew_s: int, patches: str) -> None:
+    def __init__(
+        self, manifest: Path, wire: StoreWire, skew_s: int, patches: str, workers: int
+    ) -> None:
         self.wire = wire
+        self.workers = workers
+        """How many processes it has, each a server of the fleet."""
         self.ends = 0
         """How often it has ended."""
         self.program: Program | None = None
@@ -73,8 +80,24 @@ class Replica:
     async def start(self) -> None:
         """Run it, until it takes requests."""
         url = f"redis://127.0.0.1:{self.wire.port}/0"
-        started = running(self._manifest, timing=_TIMES, code=self._code, env={"FLEET_URL": url})
+        options = ("--workers", str(self.workers)) if self.workers > 1 else ()
+        started = running(
+            self._manifest, *options, timing=_TIMES, code=self._code, env={"FLEET_URL": url}
+        )
         self.program = await asyncio.to_thread(self._stack.enter_context, started)
+
+    async def end_worker(self, dice: random.Random) -> None:
+        """Kill one of its workers, and wait until another takes its place."""
+        before = self._workers()
+        killed = dice.choice(sorted(before))
+        os.kill(killed, signal.SIGKILL)
+        self.ends += 1
+        await until(lambda: len(found := self._workers()) == len(before) and killed not in found)
+        self.ends += 1
+
+    def _workers(self) -> set[int]:
+        assert self.program is not None
+        return workers(self.program)
 
     async def end(self, number: signal.Signals) -> None:
         """End it by a signal.
@@ -152,7 +175,9 @@ class FleetWorld:
         async with building as server:
             yield server
 
-    async def open(self, stack: AsyncExitStack, skews: Sequence[int], patches: Sabotages) -> None:
+    async def open(
+        self, stack: AsyncExitStack, skews: Sequence[int], patches: Sabotages, workers: int
+    ) -> None:
         """Start the store, and a server for each skew of a clock, in seconds."""
         self.owner = await stack.enter_async_context(owner_of(self.urls.owner))
         await self.owner.run(
@@ -164,7 +189,7 @@ class FleetWorld:
             wire = StoreWire(self.store.port)
             await wire.open()
             stack.push_async_callback(wire.close)
-            self.replicas.append(Replica(self.manifest, wire, skew_s, patches.code))
+            self.replicas.append(Replica(self.manifest, wire, skew_s, patches.code, workers))
             stack.push_async_callback(self.replicas[-1].end, signal.SIGKILL)
         stack.push_async_callback(self.stop_healing)
         await asyncio.gather(*(each.start() for each in self.replicas))
@@ -281,6 +306,10 @@ class FleetWorld:
 
     async def kill(self, replica: Replica, number: signal.Signals, down_ms: int) -> None:
         """End a server, if another runs, and start it again after a time."""
+        if replica.workers > 1 and replica.program is not None:
+            self.tally.count("kills")
+            await replica.end_worker(self.dice)
+            return
         others = [each for each in self.replicas if each is not replica and each.program]
         if not others or replica.program is None:
             return
