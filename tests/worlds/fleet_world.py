@@ -129,7 +129,7 @@ class FleetWorld:
         self.store = Redis(place)
         self.replicas: list[Replica] = []
         self.losses = 0
-        """How often the store has lost everything."""
+        """Rises before and after the store loses everything."""
         self.secrets = set[str]()
         """What must never be in the store."""
         self.tally = Tally()
@@ -227,6 +227,7 @@ class FleetWorld:
         Raises:
             Violation: there is none in time, or it tells of an error of the server's own.
         """
+        deadline = time.monotonic() + DEADLINE_S
         while True:
             replica = only or await self.any_replica()
             ends, program = replica.ends, replica.program
@@ -239,6 +240,11 @@ class FleetWorld:
                 continue
             if response.status == 503 and replica.ends != ends:
                 continue  # it shuts down
+            is_temporary = response.status == 503 and b"try again" in response.body
+            if is_temporary and replica.workers > 1 and time.monotonic() < deadline:
+                self.tally.count("refusals")
+                await pause(0.1)
+                continue  # its worker has ended
             if response.status >= 500 or b'"code":-32603' in response.body:
                 raise Violation(f"{request!r} was answered by {response!r}")
             self.tally.count("requests")
@@ -346,9 +352,11 @@ class FleetWorld:
         elif how == "end":
             self.losses += 1
             await asyncio.to_thread(self.store.stop)
+            self.losses += 1
         elif how == "flush":
             self.losses += 1
             await asyncio.to_thread(self.store.ask, "FLUSHALL")
+            self.losses += 1
         else:
             for kind in ("normal", "pubsub"):
                 with suppress(Exception):  # it ends the one that asks, too

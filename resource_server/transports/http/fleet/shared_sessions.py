@@ -184,15 +184,15 @@ class SharedSession:
             if self._seen is None:
                 self.session.notifications.disconnect()  # so that the client learns of it
                 return
-            known = self._own.uris | self._recorded
+            known = self._own.uris | self._recorded | self._missing
             await self._fleet.store.subscribe(self.key, known, is_new_record=True)
         elif (state.epoch, state.change) != self._seen or self._missing or is_opening:
-            await self._take()
+            await self._take(state.epoch)
             self._seen = (state.epoch, state.change)
 
-    async def _take(self) -> None:
+    async def _take(self, epoch: str) -> None:
         """Have the subscriptions of the store, and record there those that it has lost."""
-        wanted, gone = await self._fleet.store.subscriptions(self.key)
+        wanted, gone = await self._fleet.store.subscriptions(self.key, epoch)
         self._recorded -= gone
         for uri in self._own.uris & gone:
             self._own.unsubscribe(uri)
@@ -209,7 +209,7 @@ class SharedSession:
     async def _restore(self, epoch: str | None) -> None:
         """Give another record again what the last one had from here."""
         if self._recorded and epoch != self._epoch:
-            wanted, gone = await self._fleet.store.subscriptions(self.key)
+            wanted, gone = await self._fleet.store.subscriptions(self.key, epoch)
             self._recorded -= gone
             if lost := self._recorded - wanted:
                 await self._fleet.store.subscribe(self.key, lost)

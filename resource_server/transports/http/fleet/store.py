@@ -191,13 +191,15 @@ class FleetStore:
 
     # -- subscriptions
 
-    async def subscriptions(self, session: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    async def subscriptions(
+        self, session: bytes, epoch: str | None
+    ) -> tuple[frozenset[str], frozenset[str]]:
         """Return the URIs that a session is subscribed to, and those that it no longer is.
 
         The second are told apart from what the store has lost.
 
         Raises:
-            StoreUnavailable: they are not known.
+            StoreUnavailable: they are not known, or the record is no longer that of `epoch`.
         """
         key = self._key(session)
 
@@ -207,10 +209,13 @@ class FleetStore:
             counts.scard(f"{key}:gone")
             if max(await counts.execute()) > _MAX_URIS:
                 raise StoreUnavailable("the session has too many subscriptions")
-            members = self._redis.pipeline(transaction=False)
+            members = self._redis.pipeline(transaction=True)
             members.smembers(f"{key}:uris")
             members.smembers(f"{key}:gone")
-            wanted, gone = await members.execute()
+            members.hget(key, "epoch")
+            wanted, gone, now = await members.execute()
+            if _text(now) != epoch:
+                raise StoreUnavailable("the store has lost the session meanwhile")
             return _texts(wanted), _texts(gone)
 
         return await self._call(ask)

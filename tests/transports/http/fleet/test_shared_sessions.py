@@ -360,6 +360,26 @@ def test_a_subscription_that_the_store_lost_at_once_comes_back_from_its_server(
         updated(stream, B)
 
 
+def test_a_subscription_to_what_is_missing_survives_a_loss_of_the_store(
+    store: Redis, tmp_path: Path
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    with fleet(tmp_path, store) as (here, there):
+        session = here.session()
+        subscribe(session, A, B)
+        (tmp_path / "project" / "b.md").unlink()
+        with at(there, session).stream() as stream:
+            updated(stream, A, B)
+            here.end(signal.SIGKILL)
+            store.ask("FLUSHALL")
+            block_until(lambda: any(name.endswith(":uris") for name in store.names()))
+            write(tmp_path, "a", "two")
+            updated(stream, A)
+            write(tmp_path, "b", "two")
+            updated(stream, B)
+
+
 def test_an_unsubscription_that_arrives_late_ends_no_later_subscription(
     store: Redis, tmp_path: Path
 ) -> None:
