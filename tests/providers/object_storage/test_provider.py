@@ -24,6 +24,7 @@ from tests.cases import for_each
 from tests.providers.object_storage.faults import Answer, Asked, before, refused
 from tests.providers.object_storage.moto_process import DEEP, MANY
 from tests.providers.object_storage.storage import Storage, running
+from tests.waiting import quiet_for, until
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +50,10 @@ ODD = [
     "m/",
 ]
 WORDS = ("secret-words", "key-of-tests", "secret-of-tests", "Signature", "X-Amz")
+
+
+HEAD = {"Content-Length": "9", "ETag": '"x"', "Last-Modified": "Fri, 27 Nov 2026 12:00:00 GMT"}
+"""Headers of an object of nine bytes."""
 
 
 async def names(provider: ObjectStorage, parent: Path = (), limit: int = 1000) -> list[str]:
@@ -389,21 +394,27 @@ async def test_a_body_that_drips_is_given_up_at_its_deadline(
             assert time.monotonic() - begun < 4_000_000 / 16384 * 0.05
 
 
-async def test_a_service_that_hangs_occupies_few_threads_and_no_other_call(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+async def test_a_service_that_hangs_occupies_sixteen_threads_however_many_calls_it_gets(
+    storage: Storage,
 ) -> None:
-    monkeypatch.setattr("resource_server.providers.object_storage.bucket._READ_S", 0.3)
     bucket = storage.bucket({"x.txt": "x"})
     go_on = threading.Event()
+    hanging = Answer(200, b"x", dict(HEAD), cut_at=1, wait=go_on)
     with before(storage.endpoint) as proxy:
         async with ObjectStorage(path=f"s3://{bucket}", endpoint=proxy.endpoint) as provider:
-            proxy.fault = lambda _: Answer(200, b"x", {"Content-Length": "9"}, 1, go_on)
-            begun = threading.active_count()
-            calls = [failure(lambda: provider.read(("x.txt",), {})) for _ in range(60)]
-            errors = await asyncio.gather(*calls)
-            assert {type(each) for each in errors} <= {DeadlineExceeded, MountUnavailable}
-            assert threading.active_count() - begun < 16 + 60 * 3
-            go_on.set()
+            await provider.metadata(("x.txt",))
+            proxy.fault = lambda _: hanging
+            begun = len(proxy.asked)
+            try:
+                calls = asyncio.gather(
+                    *(failure(lambda: provider.read(("x.txt",), {})) for _ in range(60))
+                )
+                await until(lambda: len(proxy.asked) - begun >= 16)
+                await quiet_for(0.2)
+                assert len(proxy.asked) - begun == 16
+            finally:
+                go_on.set()
+            assert {type(each) for each in await calls} == {DeadlineExceeded}
 
 
 async def test_without_a_service_or_credentials_the_mount_says_what_to_do(
