@@ -249,6 +249,37 @@ def test_a_store_that_hangs_changes_no_subscription(tmp_path: Path) -> None:
             updated(stream, A)
 
 
+@for_each(
+    "refusing",
+    [
+        # Full, and a replica that takes no writes.
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    ],
+)
+def test_a_store_that_takes_no_writes_changes_no_subscription(
+    tmp_path: Path, refusing: tuple[str, str]
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    refuse, admit = refusing
+    with (
+        redis_server(tmp_path) as store,
+        fleet(tmp_path, store, count=1) as (here,),
+        (session := here.session()).stream() as stream,
+    ):
+        subscribe(session, A)
+        store.ask(*refuse.split())
+        refused = session.post(message("resources/subscribe", {"uri": B})).json["error"]
+        assert refused["data"]["retryable"] is True
+        write(tmp_path, "a", "two")
+        updated(stream, A)
+        store.ask(*admit.split())
+        block_until(lambda: told_again(session))
+        write(tmp_path, "b", "two")
+        updated(stream, B)
+
+
 def test_subscriptions_that_the_store_lost_stay_with_the_stream(
     servers: Sequence[Program], store: Redis, tmp_path: Path
 ) -> None:
