@@ -150,9 +150,15 @@ class Installation:
             url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
         return shlex.quote(f"{_PACKAGE}{suffix} @ {url}")
 
-    def program(self) -> tuple[str, ...]:
-        """Return the command that starts the running program, absolute, as other PATHs differ."""
+    def program(self, *, is_shared: bool = False) -> tuple[str, ...]:
+        """Return the command that starts the running program, absolute, as other PATHs differ.
+
+        One that is shared with other machines has no path, and no origin but a package index.
+        """
         requirement = self.uvx_requirement()
+        if is_shared:
+            has_index = requirement is not None and self.found and self._direct_url() is None
+            return ("uvx", "--from", str(requirement), _PACKAGE) if has_index else (_PACKAGE,)
         if requirement is not None:
             # The environment of uvx is gone with its cache.
             return (shutil.which("uvx") or "uvx", "--from", requirement, _PACKAGE)

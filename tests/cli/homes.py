@@ -20,6 +20,7 @@ CONFIGURATIONS = {
     "goose": ".config/goose/config.yaml",
     "zed": ".config/zed/settings.json",
     "opencode": ".config/opencode/opencode.json",
+    "copilot": ".copilot/mcp-config.json",
     "windsurf": ".codeium/windsurf/mcp_config.json",
 }
 

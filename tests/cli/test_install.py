@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable
@@ -426,7 +427,75 @@ def test_the_list_says_where_hosts_are_and_whether_entries_answer(
         "  good: answers in T with N resources",
         f"  lost: {folder}/docs: no such file or folder",
         "opencode        not found  ~/.config/opencode/opencode.json",
+        "copilot         not found  ~/.copilot/mcp-config.json",
         "windsurf        found      ~/.codeium/windsurf/mcp_config.json",
         "  dumb: it ended without an answer",
+        "project         not found  .mcp.json",
     ]
     assert run("install", "--list", "zed").out.count("\n") == 3
+
+
+def test_a_project_has_an_entry_without_paths_of_this_machine(
+    run: Run, home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "-odd").mkdir()
+    before = everything(home)
+    written: dict[str, Any] = {}
+    for name, source in ("all", []), ("docs", [folder / "docs"]), ("odd", ["--", "-odd"]):
+        assert run("install", "project", "--name", name, "--yes", *source).err == ""
+        written[name] = decoded(folder / ".mcp.json")["mcpServers"][name]
+    common = {"type": "stdio", "command": "resource-server"}
+    assert written == {
+        "all": {**common, "args": ["serve", "."]},
+        "docs": {**common, "args": ["serve", "docs"]},
+        "odd": {**common, "args": ["serve", "./-odd"]},
+    }
+    assert str(folder) not in (folder / ".mcp.json").read_text()
+    assert everything(home) == before
+    assert '"serve",' in run("install", "project", "docs", "--print").out
+    # Somebody else may have written the file: no server of it is started.
+    listed = run("install", "--list", "project")
+    assert (listed.status, listed.out.splitlines()[0]) == (
+        0,
+        "project         found      .mcp.json",
+    )
+    assert 'all (project): serves ["."]; not started' in listed.out
+    for name in written:
+        assert run("uninstall", "project", "--name", name, "--yes").status == 0
+    assert decoded(folder / ".mcp.json") == {"mcpServers": {}}
+
+
+def test_the_entry_of_a_project_starts_in_a_copy_of_the_folder(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run("install", "project", "docs", "--name", "it", "--yes").status == 0
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(folder, copy)
+    entry = decoded(copy / ".mcp.json")["mcpServers"]["it"]
+    # The other person has the program on the PATH.
+    program = installation.detect().program()
+    assert Path(program[0]).name == entry["command"]
+
+    async def listed() -> list[str]:
+        parameters = StdioServerParameters(command=program[0], args=entry["args"], cwd=copy)
+        async with Client(parameters) as client:
+            return [each.uri for each in (await client.list_resources()).resources]
+
+    assert any(uri.startswith("file:///docs/") for uri in asyncio.run(listed()))
+
+
+def test_what_others_may_not_have_is_not_written_into_a_project(
+    run: Run, home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "shop.db").touch()
+    for words, says in (
+        ([".."], "is not in this folder"),
+        (["sqlite:///shop.db"], "name its file by a path in this folder"),
+        (["postgresql://h/shop"], "install a manifest that names it"),
+        (["--scope", "user"], "no scope 'user' in this project, which has project"),
+    ):
+        assert says in failing(run, home, "install", "project", *words, "--yes")
+    assert not (folder / ".mcp.json").exists()

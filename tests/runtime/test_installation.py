@@ -161,3 +161,6 @@ def test_uvx_runs_again_what_it_runs_now(tmp_path: Path) -> None:
     ):
         found = installation.detect(installed(tmp_path / folder, "uv", origin))
         assert found.uvx_requirement() == requirement
+        # Others have no folder of this machine, and a repository may need a login.
+        shared = ("uvx", "--from", "resource-server") if folder == "archive-v0/a" else ()
+        assert found.program(is_shared=True) == (*shared, "resource-server")

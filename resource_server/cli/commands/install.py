@@ -52,9 +52,8 @@ def complete_hosts(_context: click.Context, _option: object, typed: str) -> list
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
-    default="user",
-    help="Where the host has it: everywhere (user), or in this folder, with others (project) or "
-    "alone (local).",
+    help="Where the host has it: everywhere (user, the default), or in this folder, with others "
+    "(project) or alone (local).",
 )
 @click.option("--http", "url", metavar="URL", help="Connect to a server that runs at this URL.")
 @click.option("--print", "prints", is_flag=True, help="Print the entry; change nothing.")
@@ -66,7 +65,7 @@ def command(
     words: Sequence[str],
     *,
     name: str | None,
-    scope: Scope,
+    scope: Scope | None,
     url: str | None,
     prints: bool,
     yes: bool,
@@ -76,7 +75,8 @@ def command(
     """Connect HOST to SOURCE, or without HOST tell which hosts are connected.
 
     HOST is claude-code, claude-desktop, vscode, cursor, codex, gemini, goose, zed, opencode,
-    windsurf, or json, which prints the entry for any other.
+    copilot, windsurf, or json, which prints the entry for any other. With project, an entry
+    without paths of this machine is written into .mcp.json in this folder, for others who have it.
 
     The change is shown and made once you agree. Everything else in the host's configuration stays
     as it is, and the file before is kept beside it.
@@ -85,13 +85,14 @@ def command(
         return _list([named_host(host)] if host is not None else HOSTS)
     if url is not None and words:
         raise console.usage_error("--http takes the place of SOURCE")
-    entry = _remote(url, name) if url is not None else _local(words, name)
+    is_shared = host == "project"
+    entry = _remote(url, name) if url is not None else _local(words, name, is_shared=is_shared)
     if host == "json":
         console.print_indented_json({"mcpServers": {entry.name: Shape().written(entry)}})
         return 0
     wanted = named_host(host)
     here = folders.of_this_person()
-    place = place_of(wanted, scope, here)
+    scope, place = place_of(wanted, scope, here)
     if "_" in entry.name and not wanted.takes_underscores:
         raise console.usage_error(f"a name in {wanted.title} has no '_'; --name gives another")
     if url is None:
@@ -111,23 +112,43 @@ def named_host(name: str) -> Host:
     raise console.usage_error(unknown_name("host", name, [*(host.id for host in HOSTS), "json"]))
 
 
-def place_of(host: Host, scope: Scope, here: Folders) -> Place:
-    """Return where a host keeps the servers of a scope."""
+def place_of(host: Host, scope: Scope | None, here: Folders) -> tuple[Scope, Place]:
+    """Return where a host keeps the servers of a scope, by default of its first."""
     places = host.places(here)
+    scope = scope or next(iter(places))
     if scope not in places:
         raise console.usage_error(
             f"no scope '{scope}' in {host.title}, which has {', '.join(places)}"
         )
-    return places[scope]
+    return scope, places[scope]
 
 
-def _local(words: Sequence[str], name: str | None) -> ServerEntry:
-    """Return the entry that serves sources, with absolute paths."""
+def _local(words: Sequence[str], name: str | None, *, is_shared: bool) -> ServerEntry:
+    """Return the entry that serves sources, with absolute paths unless others share it."""
     found = [_source(word) for word in words or ["."]]
+    arguments = [_shared(each.argument) if is_shared else each.argument for each in found]
+    program = installation.detect().program(is_shared=is_shared)
     return ServerEntry(
-        _checked_name(name) or _short(found[0].name),
-        (*installation.detect().program(), "serve", *(source.argument for source in found)),
+        _checked_name(name) or _short(found[0].name), (*program, "serve", *arguments)
     )
+
+
+def _shared(argument: str) -> str:
+    """Return an argument of `serve` that means the same in this folder on another machine."""
+    path, here = pathlib.Path(argument), pathlib.Path.cwd()
+    if sources.is_object_url(argument):
+        return argument
+    if not path.is_absolute():
+        raise CannotEdit(
+            f"{printable(redacted_url(argument), longest=200)}: others may have the database "
+            "elsewhere; name its file by a path in this folder, or install a manifest that names it"
+        )
+    if not path.is_relative_to(here):
+        raise CannotEdit(
+            f"{printable(path.name)} is not in this folder, which is all that is shared"
+        )
+    relative = path.relative_to(here).as_posix()
+    return f"./{relative}" if relative.startswith("-") or ":" in relative else relative
 
 
 def _remote(url: str, name: str | None) -> ServerEntry:
@@ -240,7 +261,7 @@ def _install(
         written = members | written if is_same else written
     change = ConfigChange(host, file, () if own else file.put(entry.name, written), own)
     file.check()
-    if not host.is_here(folders.of_this_person()):
+    if host.user and not host.is_here(folders.of_this_person()):
         console.note(f"{host.title} is not found on this machine")
     if not agreed(change, yes=yes):
         return 1
@@ -254,9 +275,11 @@ def _list(hosts: Sequence[Host]) -> int:
     here = folders.of_this_person()
     status = 0
     for host, entries in installed_entries(hosts, here, source_arguments.current_timing()):
-        user = folders.shown(host.places(here)["user"].file, here)
+        place = next(iter(host.places(here).values()))
         state = "found" if host.is_here(here) else "not found"
-        console.print_line(f"{host.id:14}  {state:9}  {console.escaped(user)}")
+        console.print_line(
+            f"{host.id:14}  {state:9}  {console.escaped(folders.shown(place.file, here))}"
+        )
         for entry in entries:
             status |= not entry.is_well
             console.print_line(f"  {console.escaped(f'{entry.title}: {entry.words}')}")

@@ -20,14 +20,15 @@ from resource_server.manifest.wording import printable
 @click.command("uninstall", short_help="Disconnect a host.")
 @click.argument("host", shell_complete=complete_hosts)
 @click.option("--name", metavar="NAME", help="Name of the server, if the host has several.")
-@click.option("--scope", type=click.Choice(SCOPES), default="user", help="As in `install`.")
+@click.option("--scope", type=click.Choice(SCOPES), help="As in `install`.")
 @click.option("--http", "url", metavar="URL", help="Disconnect from the server at this URL.")
 @click.option("--yes", "-y", is_flag=True, help="Make the change without a question.")
-def command(host: str, *, name: str | None, scope: Scope, url: str | None, yes: bool) -> int:
+def command(host: str, *, name: str | None, scope: Scope | None, url: str | None, yes: bool) -> int:
     """Remove from HOST the entry that `install` wrote, and nothing else."""
     wanted = named_host(host)
     here = folders.of_this_person()
-    file = config_file.read(place_of(wanted, scope, here), here)
+    scope, place = place_of(wanted, scope, here)
+    file = config_file.read(place, here)
     name = _chosen(wanted, file, name, url)
     own = wanted.own_command(ServerEntry(name), scope, removes=True)
     if own and not shutil.which(own[0]):

@@ -24,6 +24,8 @@ class Folders:
     """`$CODEX_HOME`, or `~/.codex`."""
     claude: pathlib.Path
     """`$CLAUDE_CONFIG_DIR`, or the home folder."""
+    copilot: pathlib.Path
+    """`$COPILOT_HOME`, or `~/.copilot`."""
     is_windows: bool = False
 
 
@@ -42,13 +44,14 @@ def of_this_person() -> Folders:
         raise CannotEdit("the home folder is unknown; set HOME")
     current = pathlib.Path.cwd()
     codex, claude = _folder("CODEX_HOME") or home / ".codex", _folder("CLAUDE_CONFIG_DIR") or home
+    copilot = _folder("COPILOT_HOME") or home / ".copilot"
     if sys.platform == "win32":
         config = _folder("APPDATA") or home / "AppData" / "Roaming"
-        return Folders(home, config, config, current, codex, claude, is_windows=True)
+        return Folders(home, config, config, current, codex, claude, copilot, is_windows=True)
     config = _folder("XDG_CONFIG_HOME") or home / ".config"
     is_mac = sys.platform == "darwin"
     applications = home / "Library" / "Application Support" if is_mac else config
-    return Folders(home, config, applications, current, codex, claude)
+    return Folders(home, config, applications, current, codex, claude, copilot)
 
 
 def _folder(variable: str) -> pathlib.Path | None:

@@ -49,8 +49,8 @@ class Host:
     title: str
     key: str
     """The key above its servers."""
-    user: str
-    """Its own file, below one of the `Folders`."""
+    user: str = ""
+    """Its own file, below one of the `Folders`; empty if all is in the project."""
     project: str = ""
     """Its file in a project."""
     user_on_windows: str = ""
@@ -71,7 +71,7 @@ class Host:
         """Return where it keeps the servers of each scope."""
         path = (folders.is_windows and self.user_on_windows) or self.user
         user = pathlib.Path(path.format_map(asdict(folders)))
-        found: dict[Scope, Place] = {"user": self._place(user)}
+        found: dict[Scope, Place] = {"user": self._place(user)} if path else {}
         if self.project:
             found["project"] = self._place(folders.current / self.project)
         if self.has_local_scope:
@@ -113,8 +113,9 @@ class Host:
         """Return whether the host is found on this machine: its program, or its folder."""
         if any(shutil.which(program) for program in self.programs):
             return True
-        place = self.places(folders)["user"].file
-        return place.exists() or (place.parent != folders.home and place.parent.is_dir())
+        place = next(iter(self.places(folders).values())).file
+        has_folder = bool(self.user) and place.parent != folders.home and place.parent.is_dir()
+        return place.exists() or has_folder
 
 
 def _with_name(entry: ServerEntry, shape: Shape) -> dict[str, object]:
@@ -270,6 +271,18 @@ HOSTS = (
         programs=("opencode",),
         newer_key="servers",
     ),
+    # https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference
+    Host(
+        "copilot",
+        "Copilot CLI",
+        "mcpServers",
+        "{copilot}/mcp-config.json",
+        shape=Shape(
+            program_members={"type": "local", "tools": ["*"]},
+            remote_members={"type": "http", "tools": ["*"]},
+        ),
+        programs=("copilot",),
+    ),
     # https://docs.windsurf.com/windsurf/cascade/mcp
     Host(
         "windsurf",
@@ -279,10 +292,12 @@ HOSTS = (
         shape=Shape(url="serverUrl"),
         programs=("windsurf",),
     ),
+    # No host, but the file that several read: Claude Code, Copilot CLI and VS Code
+    Host("project", "this project", "mcpServers", project=".mcp.json", shape=_TYPED),
 )
 """All hosts whose configuration is known, with the documentation of its form."""
 
 
 def found_here(folders: Folders) -> list[Host]:
     """Return the hosts that are found on this machine."""
-    return [host for host in HOSTS if host.is_here(folders)]
+    return [host for host in HOSTS if host.user and host.is_here(folders)]

@@ -14,7 +14,7 @@ TEXT = '{"mcpServers": {}}'
 
 
 def read(home: Path) -> ConfigFile:
-    here = Folders(home, home / ".config", home / ".config", home, home, home)
+    here = Folders(home, home / ".config", home / ".config", home, home, home, home)
     return config_file.read(Place(home / "c.json", ("mcpServers",)), here)
 
 

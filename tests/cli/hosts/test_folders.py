@@ -16,12 +16,13 @@ from resource_server.cli.hosts.text_edit import CannotEdit
 def test_the_environment_moves_configurations(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR":
+    for variable in "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME":
         monkeypatch.setenv(variable, str(tmp_path / variable))
     here = folders.of_this_person()
-    places = {host.id: host.places(here)["user"].file for host in HOSTS}
+    places = {host.id: host.places(here)["user"].file for host in HOSTS if host.user}
     assert places["codex"] == tmp_path / "CODEX_HOME" / "config.toml"
     assert places["claude-code"] == tmp_path / "CLAUDE_CONFIG_DIR" / ".claude.json"
+    assert places["copilot"] == tmp_path / "COPILOT_HOME" / "mcp-config.json"
     assert places["zed"] == tmp_path / "XDG_CONFIG_HOME" / "zed" / "settings.json"
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     assert folders.of_this_person().config == home / ".config"

@@ -14,18 +14,28 @@ BY_ID = {host.id: host for host in HOSTS}
 
 
 def folders(home: Path, current: Path = Path("/here")) -> Folders:
-    return Folders(home, home / ".config", home / ".config", current, home / ".codex", home)
+    return Folders(
+        home, home / ".config", home / ".config", current, home / ".codex", home, home / "c"
+    )
 
 
 def test_the_places_on_macos_and_windows_are_those_documented() -> None:
     home, here = Path("/h"), Path("/here")
     mac = Folders(
-        home, home / ".config", home / "Library/Application Support", here, home / ".codex", home
+        home,
+        home / ".config",
+        home / "Library/Application Support",
+        here,
+        home / ".codex",
+        home,
+        home / ".copilot",
     )
-    windows = Folders(home, home / "R", home / "R", here, home / ".codex", home, is_windows=True)
+    others = home / ".codex", home, home / ".copilot"
+    windows = Folders(home, home / "R", home / "R", here, *others, is_windows=True)
     shown = {
         host.id: [str(host.places(each)["user"].file)[3:] for each in (mac, windows)]
         for host in HOSTS
+        if host.user
     }
     assert shown == {
         "claude-code": [".claude.json"] * 2,
@@ -40,6 +50,7 @@ def test_the_places_on_macos_and_windows_are_those_documented() -> None:
         "goose": [".config/goose/config.yaml", "R/Block/goose/config/config.yaml"],
         "zed": [".config/zed/settings.json", "R/Zed/settings.json"],
         "opencode": [".config/opencode/opencode.json"] * 2,
+        "copilot": [".copilot/mcp-config.json"] * 2,
         "windsurf": [".codeium/windsurf/mcp_config.json"] * 2,
     }
 

@@ -24,7 +24,7 @@ from resource_server.transports.http.app.request import PATH, Headers, HttpError
 
 MAX_MOUNTS = 200
 """Maximum mounts on the page."""
-HOSTS = ("vscode", "cursor", "codex", "gemini", "goose", "zed", "opencode", "windsurf")
+HOSTS = ("vscode", "cursor", "codex", "gemini", "goose", "zed", "opencode", "copilot", "windsurf")
 """Hosts that can be installed into beside Claude Code."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
