@@ -278,7 +278,7 @@ class SessionClient(FleetClient):
 
     async def _refused(self, status: int, replica: Replica) -> None:
         """Begin a new session where the subscriptions of this one may be lost."""
-        if status == 503 and replica.program is None:
+        if status == 503 and replica.is_ending:
             return
         was_recorded = self._ends is None or (self.world.is_calm and self._ends == self.world.ends)
         if status == 503 or (was_recorded and self.world.losses == self._losses):
@@ -420,7 +420,7 @@ class ListenClient(FleetClient):
         wanted = {"resourceSubscriptions": sorted(self.known), "resourcesListChanged": True}
         message = self.message("subscriptions/listen", {"notifications": wanted})
         async with self.stream(replica, self.post(message)) as stream:
-            if stream.status == 503 and replica.program is None:
+            if stream.status == 503 and replica.is_ending:
                 return
             if stream.status != 200:
                 raise Violation(f"{message}: {stream.status}")

@@ -95,6 +95,11 @@ class Replica:
         await until(lambda: len(found := self._workers()) == len(before) and killed not in found)
         self.ends += 1
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it may refuse a request as temporary: it ends, or a worker of it."""
+        return self.program is None or self.workers > 1
+
     def _workers(self) -> set[int]:
         assert self.program is not None
         return workers(self.program)
