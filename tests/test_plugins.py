@@ -222,7 +222,8 @@ def test_a_missing_file_is_named(project: Project) -> None:
 
 def test_an_unknown_provider_is_refused_with_the_known_names(project: Project) -> None:
     assert project.problems(use="s3") == [
-        "3:10: providers.p.use: unknown provider 's3'; known: filesystem, database, or a .py file"
+        "3:10: providers.p.use: unknown provider 's3'; "
+        + "known: filesystem, database, object_storage, or a .py file"
     ]
 
 

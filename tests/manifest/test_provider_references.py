@@ -32,7 +32,7 @@ def test_built_in_providers_are_found_by_name() -> None:
     assert provider_references.built_in("filesystem") is Filesystem
     assert provider_references.built_in("database") is Database
     assert provider_references.built_in("other") is None
-    assert provider_references.built_in_names() == ["filesystem", "database"]
+    assert provider_references.built_in_names() == ["filesystem", "database", "object_storage"]
 
 
 @pytest.mark.usefixtures("installed")
@@ -54,9 +54,14 @@ def test_known_names_and_files_are_accepted_without_an_import(reference: str) ->
         ("wikki", "unknown provider 'wikki'; did you mean 'wiki'?"),
         (
             "zzz",
-            "unknown provider 'zzz'; known: filesystem, database, git, wiki, or a .py file",
+            "unknown provider 'zzz'; known: filesystem, database, object_storage, git, wiki, "
+            "or a .py file",
         ),
-        ("a\nb", r"unknown provider 'a\nb'; known: filesystem, database, git, wiki, or a .py file"),
+        (
+            "a\nb",
+            r"unknown provider 'a\nb'; known: filesystem, database, object_storage, git, wiki, "
+            "or a .py file",
+        ),
     ],
 )
 def test_an_unknown_reference_names_the_likely_one_or_all(reference: str, message: str) -> None:
