@@ -72,8 +72,11 @@ class Forwarding:
         has_begun = False
         with suppress(OSError):
             line = await self._line(home)
-            sending = asyncio.create_task(_send_request(scope, receive, line))
+            limit = asyncio.timeout(None)
+            sending = asyncio.create_task(self._send_request(scope, receive, line, limit))
             try:
+                async with limit:
+                    await line.wait_until_accepted()
                 while message := await line.get():
                     has_begun = True
                     await send(message)
@@ -82,6 +85,20 @@ class Forwarding:
                 self._let_go(home, line)
         if not has_begun:
             await _refuse(send)
+
+    async def _send_request(
+        self, scope: AsgiScope, receive: AsgiReceive, line: _Line, limit: asyncio.Timeout
+    ) -> None:
+        """Send a request; `limit` runs from its beginning, for which a client may take long."""
+        line.hold({name: scope[name] for name in _SCOPE if name in scope})
+        with suppress(OSError):
+            while (message := await receive())["type"] != "http.disconnect":
+                if limit.when() is None:
+                    now = asyncio.get_running_loop().time()
+                    limit.reschedule(now + self._timing.worker_answer_s)
+                await line.put(message)
+        if not line.is_answered:  # after a response it may serve another request
+            line.close()
 
     async def _line(self, home: int) -> _Line:
         """Return a line to another worker.
@@ -145,6 +162,7 @@ class Forwarding:
         try:
             line.accept()
             while scope := await line.get():
+                line.accept()  # a line that was kept may lead to a worker that hangs
                 self._busy.add(task)
                 await self._application(scope, line.receive, line.send)
                 await line.end()
@@ -165,6 +183,8 @@ class _Line:
         self._writer = writer
         self._held = b""
         """What is sent with the next message."""
+        self.is_answered = False
+        """Whether the last part of a response has come."""
         self._is_request_read = False
         self._is_idle = False
         """Whether nothing of the last request or response is on its way."""
@@ -180,7 +200,7 @@ class _Line:
         return cls(*await asyncio.open_unix_connection(sock=connection))
 
     def accept(self) -> None:
-        """Say that somebody answers."""
+        """Say that somebody answers: first, and each request."""
         self._writer.write(_READY)
 
     async def wait_until_accepted(self) -> None:
@@ -194,6 +214,7 @@ class _Line:
 
     def hold(self, message: AsgiMessage) -> None:
         """Send a message together with the next."""
+        self._is_idle = self.is_answered = False
         data = _encode(message)
         self._held += len(data).to_bytes(_LENGTH_BYTES, "big") + data
 
@@ -217,6 +238,8 @@ class _Line:
             self._is_idle = False
             return None
         self._is_idle = not message
+        is_body = message.get("type") == "http.response.body"
+        self.is_answered = self._is_idle or (is_body and not message.get("more_body", False))
         return message
 
     async def receive(self) -> AsgiMessage:
@@ -250,14 +273,6 @@ class _Line:
     def close(self) -> None:
         """Close this end, after what was sent."""
         self._writer.close()
-
-
-async def _send_request(scope: AsgiScope, receive: AsgiReceive, line: _Line) -> None:
-    line.hold({name: scope[name] for name in _SCOPE if name in scope})
-    with suppress(OSError):
-        while (message := await receive())["type"] != "http.disconnect":
-            await line.put(message)
-    line.close()
 
 
 def _session_id(scope: AsgiScope) -> str | None:

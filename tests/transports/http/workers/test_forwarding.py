@@ -165,6 +165,24 @@ def test_a_session_outlives_its_worker_but_for_its_subscriptions(tmp_path: Path)
         assert is_alive(program.process.pid)
 
 
+def test_a_worker_that_hangs_keeps_nobody_waiting_whose_line_was_kept(tmp_path: Path) -> None:
+    timing = {"worker_answer_s": 0.5}
+    with crew(tmp_path, timing=timing) as program, line_to_each(program) as lines:
+        ping = program.session().request("POST", message("ping"))
+        (one, at_one), (other, at_other) = lines.items()
+        for line in (at_one, at_other) * 5:
+            assert line.ask(ping).status == 200
+        answers: list[int] = []
+        for hung, line in ((one, at_other), (other, at_one)):
+            os.kill(hung, signal.SIGSTOP)
+            try:
+                answers.append(line.ask(ping).status)
+            finally:
+                os.kill(hung, signal.SIGCONT)
+        assert sorted(answers) == [200, 503]
+        block_until(lambda: {at_one.ask(ping).status, at_other.ask(ping).status} == {200})
+
+
 def _home_of(program: Program, session: Session) -> int:
     """Return the worker that has the stream of a session: a new socket tells."""
     before = {pid: _sockets(pid) for pid in workers(program)}
