@@ -102,6 +102,8 @@ class FleetStore:
         from redis.exceptions import ResponseError, WatchError
 
         self.replica = secrets.token_hex(6)
+        self._sender = self.replica.encode()
+        """Begins this server's own messages of changes, which it does not heed."""
         self._beats_at = float("-inf")
         self.replicas = 1
         """How many servers the fleet had, when the store was last asked."""
@@ -143,9 +145,16 @@ class FleetStore:
         Raises:
             StoreUnavailable: it is not recorded.
         """
-        epoch = _new_epoch()
-        # Until something changes, the record is of no use to anybody for long.
-        await self._change(session, lambda pipe, key: pipe.hset(key, "epoch", epoch), _DAY_S)
+        epoch, key = _new_epoch(), self._key(session)
+
+        async def ask() -> None:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hset(key, "epoch", epoch)
+                # Until something changes, the record is of no use to anybody for long.
+                pipe.expire(key, _DAY_S)
+                await pipe.execute()
+
+        await self._call(ask)
         return epoch
 
     async def load(self, session: bytes) -> SharedState | None:
@@ -231,6 +240,7 @@ class FleetStore:
         named = list(uris)
 
         def add(pipe: Any, key: str) -> None:
+            pipe.scard(f"{key}:uris")
             if named:
                 pipe.sadd(f"{key}:uris", *named)
                 pipe.srem(f"{key}:gone", *named)
@@ -238,9 +248,7 @@ class FleetStore:
                 pipe.hset(key, "epoch", _new_epoch())
             pipe.hincrby(key, "change", 1)
 
-        await self._change(session, add)
-        key = self._key(session)
-        if await self._call(lambda: self._redis.scard(f"{key}:uris")) > _MAX_URIS:
+        if await self._change(session, add) + len(named) > _MAX_URIS:
             for uri in named:
                 await self.unsubscribe(session, uri)
             raise StoreUnavailable("the session has too many subscriptions")
@@ -253,14 +261,14 @@ class FleetStore:
         """
 
         def remove(pipe: Any, key: str) -> None:
+            pipe.scard(f"{key}:gone")
             pipe.srem(f"{key}:uris", uri)
             pipe.sadd(f"{key}:gone", uri)
             pipe.hincrby(key, "change", 1)
 
         # Heard of late, it must not end a subscription that was recorded meanwhile.
-        await self._change(session, remove, is_conditional=True)
-        key = f"{self._key(session)}:gone"
-        if await self._call(lambda: self._redis.scard(key)) > _MAX_GONE:
+        if await self._change(session, remove, is_conditional=True) >= _MAX_GONE:
+            key = f"{self._key(session)}:gone"
             # One that is forgotten may be notified once more.
             await self._call(lambda: self._redis.spop(key, _MAX_GONE // 2))
 
@@ -380,7 +388,9 @@ class FleetStore:
     ) -> None:
         data: bytes = message["data"]
         if _text(message["channel"]) == changes:
-            changed(data)
+            sender, session = data[: len(self._sender)], data[len(self._sender) :]
+            if sender != self._sender:
+                changed(session)
             return
         try:
             body = self._seal.opened(_text(data) or "", self.replica.encode())
@@ -396,34 +406,35 @@ class FleetStore:
         self,
         session: bytes,
         change: Callable[[Any, str], object],
-        lasting_s: float = 2 * MAX_AGE_S,
         *,
         is_conditional: bool = False,
-    ) -> None:
+    ) -> Any:
         """Change the keys of a session in one transaction, and tell the other servers.
 
-        With `is_conditional`, it begins anew if another change comes first.
+        With `is_conditional`, it begins anew if another change comes first. Returns the result of
+        the first command.
         """
         key = self._key(session)
 
-        async def ask() -> None:
+        async def ask() -> Any:
             async with self._redis.pipeline(transaction=True) as pipe:
                 if is_conditional:
                     await pipe.watch(key)
                     pipe.multi()
                 change(pipe, key)
                 for each in (key, f"{key}:uris", f"{key}:gone"):
-                    pipe.expire(each, int(lasting_s))
-                pipe.publish(f"{self._prefix}changes", session)
-                await pipe.execute()
+                    pipe.expire(each, 2 * MAX_AGE_S)
+                pipe.publish(f"{self._prefix}changes", self._sender + session)
+                first, *_ = await pipe.execute()
+                return first
 
-        async def ask_again() -> None:
+        async def ask_again() -> Any:
             for _ in range(_MAX_ATTEMPTS):
                 with suppress(self._overtaken):
                     return await ask()
             raise StoreUnavailable("the session changes all the time")
 
-        await self._call(ask_again)
+        return await self._call(ask_again)
 
     async def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
         started = time.monotonic()

@@ -30,7 +30,7 @@ from tests.transports.program import (
     read,
     request,
 )
-from tests.waiting import block_until
+from tests.waiting import PATIENCE_S, block_until
 
 TOKEN = "annas-token-of-letters"  # noqa: S105
 A, B = "file:///project/a.md", "file:///project/b.md"
@@ -103,6 +103,23 @@ def test_a_subscription_reaches_the_stream_at_another_server(
         updated(stream, A)  # what the client has read is unknown at that server
         write(tmp_path, "a", f"two, {revision}")
         updated(stream, A)
+
+
+def test_a_server_does_not_read_from_the_store_what_it_has_recorded(
+    store: Redis, tmp_path: Path
+) -> None:
+    write(tmp_path, "a", "one")
+    rare = {"fleet_sync_s": PATIENCE_S}
+    with fleet(tmp_path, store, timing=rare) as (here, there):
+        session = here.session()
+        with session.stream() as stream:
+            store.ask("CONFIG", "RESETSTAT")
+            subscribe(session, A)
+            write(tmp_path, "a", "two")
+            updated(stream, A)
+            subscribe(at(there, session), A)
+            updated(stream, A)  # by the message of the other server
+            assert store.ask("INFO", "commandstats")["cmdstat_smembers"]["calls"] == 2
 
 
 def test_a_subscription_ends_at_every_server(servers: Sequence[Program], tmp_path: Path) -> None:
