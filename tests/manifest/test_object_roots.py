@@ -15,6 +15,7 @@ LAKE = "s3://lake/in/2026"
 MISTAKES = {
     "path: 's3://'": ("path", "names no bucket; write s3://bucket or s3://bucket/prefix"),
     "path: 's3:///x'": ("path", "names no bucket; write s3://bucket or s3://bucket/prefix"),
+    "path: 's3://bucket//'": ("path", "a prefix has no empty"),
     "path: 's3://a b/x'": ("path", "a bucket has 3 or more letters, digits, '-', '_' and '.'"),
     "path: 's3://arn:aws:s3::x/y'": ("path", "a bucket has 3 or more"),
     "path: 's3://lake/../other'": ("path", "a prefix has no empty, '.' or '..' segment"),

@@ -53,10 +53,10 @@ def parse_location(url: str) -> Location:
         raise ValueError("path: names no bucket; write s3://bucket or s3://bucket/prefix")
     if not _BUCKET.fullmatch(bucket):
         raise ValueError("path: a bucket has 3 or more letters, digits, '-', '_' and '.'")
-    prefix = prefix.removesuffix("/")
-    if prefix and not all(map(is_name, prefix.split("/"))):
+    # A prefix of slashes alone must not become the whole bucket.
+    if prefix and not all(map(is_name, prefix.removesuffix("/").split("/"))):
         raise ValueError("path: a prefix has no empty, '.' or '..' segment and no control")
-    return Location(bucket, prefix and f"{prefix}/")
+    return Location(bucket, prefix and f"{prefix.removesuffix('/')}/")
 
 
 def check_endpoint(endpoint: str | None) -> None:

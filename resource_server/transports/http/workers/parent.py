@@ -166,7 +166,8 @@ class Parent:
 
     def _announce(self) -> None:
         is_waiting = not self._has_started or any(place.starting for place in self._places)
-        if not is_waiting and not self._has_announced:
+        is_ending = self._kill_at is not None
+        if not (is_waiting or is_ending or self._has_announced):
             self._has_announced = True
             self._started()
 

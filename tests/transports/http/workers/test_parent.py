@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,6 +62,32 @@ def test_a_port_that_is_taken_is_one_error(tmp_path: Path) -> None:
         status, lines = outcome(write(tmp_path), "--http", address)
     assert status == 1
     assert lines == [f"resource-server: cannot listen on {address}: Address already in use"]
+
+
+_ENDED_AT_ITS_START = """
+import os, signal, socket
+from resource_server.runtime.timing import DEFAULT_TIMING
+from resource_server.transports.http.workers.parent import Parent
+
+def serve(worker):
+    if worker.number == 0:
+        worker.ready()
+    else:
+        os.kill(os.getppid(), signal.SIGTERM)
+    signal.pause()
+
+def started():
+    print("started")
+
+listening = socket.create_server(("127.0.0.1", 0))
+Parent(2, listening, serve, started=started, report=print, timing=DEFAULT_TIMING).run()
+"""
+
+
+def test_a_server_that_is_ended_at_its_start_tells_no_address() -> None:
+    asked = [sys.executable, "-c", _ENDED_AT_ITS_START]
+    found = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert found.stdout + found.stderr == ""
 
 
 @for_each(
