@@ -105,7 +105,8 @@ def test_the_schema_accepts_the_manifest_written_by_init(validator: Any) -> None
 
 
 def test_the_schema_accepts_every_manifest_of_the_repository(validator: Any) -> None:
-    for file in [REPOSITORY / "mcp-resources.yaml", *REPOSITORY.glob("examples/*/*.yaml")]:
+    name = "mcp-resources.yaml"
+    for file in [REPOSITORY / name, *REPOSITORY.glob(f"examples/*/{name}")]:
         if file.exists():
             assert accepts(validator, file.read_text(encoding="utf-8")), file
 
