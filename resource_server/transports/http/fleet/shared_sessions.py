@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -41,6 +41,8 @@ _OPENING_S = 5.0
 """A stream that is being opened counts as read for this time."""
 _AGAIN = "the servers of this fleet cannot agree on subscriptions now; try again"
 
+T = TypeVar("T")
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -62,8 +64,8 @@ class SharedSession:
         """Subscriptions to resources that do not exist now."""
         self._recorded = set[str]()
         """Subscriptions that were recorded from here: the store may lose them."""
-        self._epoch: str | None = None
-        """The record that had them, at the last look."""
+        self._epoch: str | None = ""
+        """The record that had them, at the last look; none has this name before."""
         self._unread_since: float | None = None
         self._is_released = False
         """Whether the sources were not observed since the stream was read."""
@@ -88,8 +90,10 @@ class SharedSession:
 
     async def _record_subscription(self, uri: str) -> None:
         async with self._lock:
-            await _recorded(self._fleet.store.subscribe(self.key, [uri]))
+            number = await _recorded(self._fleet.store.subscribe(self.key, [uri]))
             self._recorded.add(uri)
+            if self._seen is not None and self._seen[1] == number - 1:
+                self._seen = self._seen[0], number  # nobody else has changed anything
             if not self.has_stream:
                 self._own.unsubscribe(uri)
                 self._seen = None
@@ -228,14 +232,14 @@ class SharedSession:
                 self._own.unsubscribe(uri)
 
 
-async def _recorded(change: Coroutine[Any, Any, None]) -> None:
+async def _recorded(change: Coroutine[Any, Any, T]) -> T:
     """Wait until the store has a change.
 
     Raises:
         ResourceBusy: it has not.
     """
     try:
-        await change
+        return await change
     except StoreUnavailable:
         raise ResourceBusy(_AGAIN) from None
 

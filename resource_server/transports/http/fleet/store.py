@@ -231,8 +231,10 @@ class FleetStore:
 
     async def subscribe(
         self, session: bytes, uris: Iterable[str], *, is_new_record: bool = False
-    ) -> None:
+    ) -> int:
         """Record subscriptions, or with `is_new_record` those of a session whose record was lost.
+
+        Returns the number of this change.
 
         Raises:
             StoreUnavailable: they are not recorded.
@@ -240,18 +242,20 @@ class FleetStore:
         named = list(uris)
 
         def add(pipe: Any, key: str) -> None:
+            pipe.hincrby(key, "change", 1)
             pipe.scard(f"{key}:uris")
             if named:
                 pipe.sadd(f"{key}:uris", *named)
                 pipe.srem(f"{key}:gone", *named)
             if is_new_record:
                 pipe.hset(key, "epoch", _new_epoch())
-            pipe.hincrby(key, "change", 1)
 
-        if await self._change(session, add) + len(named) > _MAX_URIS:
+        number, count, *_ = await self._change(session, add)
+        if count + len(named) > _MAX_URIS:
             for uri in named:
                 await self.unsubscribe(session, uri)
             raise StoreUnavailable("the session has too many subscriptions")
+        return number
 
     async def unsubscribe(self, session: bytes, uri: str) -> None:
         """Record the end of a subscription.
@@ -261,13 +265,14 @@ class FleetStore:
         """
 
         def remove(pipe: Any, key: str) -> None:
+            pipe.hincrby(key, "change", 1)
             pipe.scard(f"{key}:gone")
             pipe.srem(f"{key}:uris", uri)
             pipe.sadd(f"{key}:gone", uri)
-            pipe.hincrby(key, "change", 1)
 
         # Heard of late, it must not end a subscription that was recorded meanwhile.
-        if await self._change(session, remove, is_conditional=True) >= _MAX_GONE:
+        _, count, *_ = await self._change(session, remove, is_conditional=True)
+        if count >= _MAX_GONE:
             key = f"{self._key(session)}:gone"
             # One that is forgotten may be notified once more.
             await self._call(lambda: self._redis.spop(key, _MAX_GONE // 2))
@@ -411,8 +416,8 @@ class FleetStore:
     ) -> Any:
         """Change the keys of a session in one transaction, and tell the other servers.
 
-        With `is_conditional`, it begins anew if another change comes first. Returns the result of
-        the first command.
+        With `is_conditional`, it begins anew if another change comes first. Returns the results
+        of the commands.
         """
         key = self._key(session)
 
@@ -425,8 +430,7 @@ class FleetStore:
                 for each in (key, f"{key}:uris", f"{key}:gone"):
                     pipe.expire(each, 2 * MAX_AGE_S)
                 pipe.publish(f"{self._prefix}changes", self._sender + session)
-                first, *_ = await pipe.execute()
-                return first
+                return await pipe.execute()
 
         async def ask_again() -> Any:
             for _ in range(_MAX_ATTEMPTS):
