@@ -14,10 +14,12 @@ from tests.benchmarks import (
     database,
     documents,
     explorer,
+    fleet,
     listing,
     notify,
     over_http,
     pairs,
+    scaling,
     search,
     startup,
     stdio,
@@ -34,6 +36,8 @@ BENCHMARKS = {
     "http": over_http.run,
     "documents": documents.run,
     "explorer": explorer.run,
+    "fleet": fleet.run,
+    "scaling": scaling.run,
     "agent": measure.run,
 }
 

@@ -68,12 +68,16 @@ class HttpClient:
 
     def ask(self, request: bytes) -> bytes:
         """Return the whole answer to a request."""
-        with socket.create_connection((_HOST, self.port)) as connection:
+        with self.connect() as connection:
             return exchange(connection, request)
+
+    def connect(self) -> socket.socket:
+        """Return a new connection."""
+        return socket.create_connection((_HOST, self.port))
 
     def cost(self, requests: Sequence[bytes], *, seconds: float) -> Cost:
         """Return the cost of answering these requests one after the other, again and again."""
-        with socket.create_connection((_HOST, self.port)) as connection:
+        with self.connect() as connection:
             before, begin, answered = processor_s(self.process.pid), time.perf_counter(), 0
             while time.perf_counter() < begin + seconds:
                 for request in requests:
@@ -82,15 +86,19 @@ class HttpClient:
             took, now = time.perf_counter() - begin, processor_s(self.process.pid)
             return Cost(answered / took, (now - before) / answered * 1000)
 
-    def rate(self, request: bytes, *, window: int, seconds: float) -> float:
+    def rate(
+        self, request: bytes, *, window: int, seconds: float, port: int | None = None
+    ) -> float:
         """Return how many requests are answered per second with `window` of them in flight.
+
+        They are sent to this port of a balancer, or to the server itself.
 
         Raises:
             AssertionError: the answers are not all as long as the one before the clock started.
         """
         with ExitStack() as stack, selectors.DefaultSelector() as selector:
             connections = [
-                stack.enter_context(socket.create_connection((_HOST, self.port)))
+                stack.enter_context(socket.create_connection((_HOST, port or self.port)))
                 for _ in range(window)
             ]
             expected = len(exchange(connections[0], request))

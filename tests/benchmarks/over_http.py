@@ -109,11 +109,11 @@ def _streams(folder: Path, count: int) -> None:
 def _sessions(folder: Path, count: int) -> None:
     port = free_port()
     with HttpClient(servers.ours_http(folder, port), port) as server:
-        _open_session(server)
+        session_id(server)
         before = _resident_kb(server)
         count -= 1  # there are no more than a thousand at once
         for _ in range(count):
-            _open_session(server)
+            session_id(server)
         limit("memory of a session", (_resident_kb(server) - before) / count, None, "KB")
 
 
@@ -142,7 +142,7 @@ def stateless(method: str, **params: object) -> bytes:
     return post(_PATH, json.dumps(body).encode(), **headers)
 
 
-def _open_session(server: HttpClient) -> str:
+def session_id(server: HttpClient) -> str:
     """Return the id of a new session."""
     client_info = {"name": "benchmark", "version": "1"}
     params = {"protocolVersion": _REVISION, "capabilities": {}, "clientInfo": client_info}
@@ -158,7 +158,11 @@ def _open_session(server: HttpClient) -> str:
 
 def in_session(client: HttpClient, method: str, params: Mapping[str, object]) -> bytes:
     """Return a request in a new session."""
-    session = _open_session(client)
+    return session_request(session_id(client), method, params)
+
+
+def session_request(session: str, method: str, params: Mapping[str, object]) -> bytes:
+    """Return a request in a session."""
     body: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return post(
         _PATH,

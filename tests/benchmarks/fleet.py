@@ -1,0 +1,108 @@
+"""Several processes at one address: workers, and servers behind nginx; what Redis adds."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks import servers
+from tests.benchmarks.http_client import HttpClient, exchange
+from tests.benchmarks.over_http import CONNECTIONS, session_id, session_request, stateless
+from tests.benchmarks.table import Goal, interleaved, limit, show
+from tests.ports import free_port
+from tests.test_http_example import NGINX, balancing
+from tests.transports.http.fleet.fleets import SECRET, redis_server
+
+ONE, WORKERS, FLEET = "one process", "two workers", "one process, http.fleet"
+BEHIND_ONE, BEHIND_TWO = "one server behind nginx", "two servers behind nginx"
+_URI = "file:///folder/document.txt"
+_READS = 300
+
+
+class Asked(NamedTuple):
+    """A request to a server, and the port at which it is asked."""
+
+    server: HttpClient
+    request: bytes
+    port: int | None = None
+
+    def rate(self, seconds: float) -> float:
+        """Return the answers in a second."""
+        return self.server.rate(self.request, window=CONNECTIONS, seconds=seconds, port=self.port)
+
+    def median_ms(self) -> float:
+        """Return how long one answer takes, one at a time."""
+        with self.server.connect() as connection:
+            times: list[float] = []
+            for _ in range(_READS):
+                begin = time.perf_counter()
+                exchange(connection, self.request)
+                times.append((time.perf_counter() - begin) * 1000)
+        return statistics.median(times)
+
+
+def run(*, quick: bool) -> None:
+    """Print what two processes answer in a second beside one, and what Redis adds to a request."""
+    seconds, rounds = (0.3, 3) if quick else (1.0, 9)
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        place = Path(scratch)
+        store = stack.enter_context(redis_server(place))
+        alone = _manifest(place / "alone", "")
+        shared = _manifest(place / "shared", f"http: {{fleet: {{url: {json.dumps(store.url)}}}}}\n")
+
+        def started(folder: Path, *options: str) -> HttpClient:
+            port = free_port()
+            command = [*servers.ours_http(folder, port), *options]
+            return stack.enter_context(HttpClient(command, port))
+
+        one, fleet = started(alone), started(shared)
+        clients = {WORKERS: started(alone, "--workers", "2"), ONE: one, FLEET: fleet}
+        modern = stateless("resources/read", uri=_URI)
+        goals = [Goal(ONE, ">=", 1.5)]
+        stateless_reads = {name: Asked(client, modern) for name, client in clients.items()}
+        _rates("resources/read of 1 KB", stateless_reads, goals, seconds, rounds)
+        reads = {name: Asked(client, _read(client)) for name, client in clients.items()}
+        _rates("the same in a session", reads, goals, seconds, rounds)
+        times = interleaved({name: reads[name].median_ms for name in (FLEET, ONE)}, rounds)
+        print("\na read in a session, one at a time, median")
+        for name, value in times.items():
+            limit(name, value, None, "ms")
+        limit("what http.fleet adds", times[FLEET] - times[ONE], 0.3, "ms")
+        if NGINX is None:
+            print("\nnginx is not installed")
+            return
+        other = started(shared)
+        request = _read(fleet)
+        pairs = {BEHIND_TWO: (fleet.port, other.port), BEHIND_ONE: (fleet.port, fleet.port)}
+        behind: dict[str, Asked] = {}
+        for name, ports in pairs.items():
+            (place / name).mkdir()
+            port = stack.enter_context(balancing(place / name, ports))
+            behind[name] = Asked(fleet, request, port)
+        _rates("the same behind nginx", behind, [Goal(BEHIND_ONE, ">=", 1)], seconds, rounds)
+
+
+def _rates(
+    title: str, asked: Mapping[str, Asked], goals: list[Goal], seconds: float, rounds: int
+) -> None:
+    measures = {name: lambda each=each: each.rate(seconds) for name, each in asked.items()}
+    show(title, "requests/s", interleaved(measures, rounds), goals)
+
+
+def _read(client: HttpClient) -> bytes:
+    return session_request(session_id(client), "resources/read", {"uri": _URI})
+
+
+def _manifest(place: Path, more: str) -> Path:
+    folder = place / "folder"
+    folder.mkdir(parents=True)
+    (folder / "document.txt").write_text("plain text, as in a source file\n" * 32, "utf-8")
+    text = f"server: {{key: {json.dumps(SECRET)}}}\nroots: {{folder: {{path: folder}}}}\n{more}"
+    (place / "mcp-resources.yaml").write_text(text, "utf-8")
+    return place
