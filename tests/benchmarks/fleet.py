@@ -7,7 +7,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from tests.benchmarks import servers
 from tests.benchmarks.http_client import HttpClient, exchange
 from tests.benchmarks.over_http import CONNECTIONS, session_id, session_request, stateless
 from tests.benchmarks.table import Goal, interleaved, limit, show
+from tests.nginx import EXAMPLES, NGINX, balancing
 from tests.ports import free_port
-from tests.test_http_example import NGINX, balancing
 from tests.transports.http.fleet.fleets import SECRET, redis_server
 
 ONE, WORKERS, FLEET = "one process", "two workers", "one process, http.fleet"
@@ -83,7 +83,7 @@ def run(*, quick: bool) -> None:
         behind: dict[str, Asked] = {}
         for name, ports in pairs.items():
             (place / name).mkdir()
-            port = stack.enter_context(balancing(place / name, ports))
+            port = stack.enter_context(_balancing(place / name, *ports))
             behind[name] = Asked(fleet, request, port)
         _rates("the same behind nginx", behind, [Goal(BEHIND_ONE, ">=", 1)], seconds, rounds)
 
@@ -93,6 +93,11 @@ def _rates(
 ) -> None:
     measures = {name: lambda each=each: each.rate(seconds) for name, each in asked.items()}
     show(title, "requests/s", interleaved(measures, rounds), goals)
+
+
+def _balancing(place: Path, one: int, two: int) -> AbstractContextManager[int]:
+    addresses = {"127.0.0.1:8001": f"127.0.0.1:{one}", "127.0.0.1:8002": f"127.0.0.1:{two}"}
+    return balancing(place, EXAMPLES / "http/nginx.conf", "127.0.0.1:8080", addresses)
 
 
 def _read(client: HttpClient) -> bytes:
