@@ -60,7 +60,7 @@ def _costs() -> str:
             "read": "read a file of 1 KB",
             "rows": "read a page of 100 rows of PostgreSQL",
             "list": "list a page of 100 entries",
-            "search": "search the names of 1,000 files",
+            "search": "search 1,000 small files, names and text",
             "conversion": "convert a document of a page or two (nine formats), once per version",
             "session": "begin a session",
             "stream": "open its stream of notifications",

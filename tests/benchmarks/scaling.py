@@ -30,12 +30,12 @@ from tests.ports import free_port
 from tests.transports.http.fleet.fleets import SECRET, Redis, redis_server
 
 COSTS = Path(__file__).with_name("scaling.json")
-SIZES = (100, 400, 1_600)
+SIZES = (200, 600, 1_800)
 """Clients of the loads."""
 LOAD_S = 30.0
 """Two comparisons of each session with the store."""
-PER_CLIENT_S: Mapping[str, float] = {"read": 0.1, "rows": 1 / 30, "list": 1 / 60, "search": 1 / 60}
-"""How often a client of the load asks for each: ten times a minute in all."""
+PER_CLIENT_S: Mapping[str, float] = {"read": 0.1, "rows": 1 / 30, "list": 1 / 60, "search": 1 / 300}
+"""How often a client of the load asks for each: nine times a minute in all."""
 SUBSCRIPTIONS = 3
 """Of each client."""
 CHANGES_S = 1.0
