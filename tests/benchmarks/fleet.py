@@ -96,8 +96,13 @@ def _rates(
 
 
 def _balancing(place: Path, one: int, two: int) -> AbstractContextManager[int]:
-    addresses = {"127.0.0.1:8001": f"127.0.0.1:{one}", "127.0.0.1:8002": f"127.0.0.1:{two}"}
-    return balancing(place, EXAMPLES / "http/nginx.conf", "127.0.0.1:8080", addresses)
+    replaced = {
+        "127.0.0.1:8001": f"127.0.0.1:{one}",
+        "127.0.0.1:8002": f"127.0.0.1:{two}",
+        # By itself, nginx closes a connection after a thousand requests.
+        "access_log off;": "access_log off; keepalive_requests 10000000;",
+    }
+    return balancing(place, EXAMPLES / "http/nginx.conf", "127.0.0.1:8080", replaced)
 
 
 def _read(client: HttpClient) -> bytes:
