@@ -276,6 +276,12 @@ class SessionClient(FleetClient):
                 if message is not None and "id" not in message:
                     self.told(message)
 
+    @override
+    async def drop_stream(self, *, is_deaf: bool = False) -> None:
+        # A session in the place of a lost one gets all its subscriptions first.
+        async with self._changing:
+            await super().drop_stream(is_deaf=is_deaf)
+
     async def _refused(self, status: int, replica: Replica) -> None:
         """Begin a new session where the subscriptions of this one may be lost."""
         if status == 503 and replica.is_ending:
@@ -361,13 +367,13 @@ class SessionClient(FleetClient):
     async def greet(self) -> None:
         if self.revision < _ASKS_SINCE:
             return
-        replica = await self.world.any_replica()
+        replica, session = await self.world.any_replica(), self._session
         call = self.message("tools/call", {"name": "greet", "arguments": {}})
         with suppress(Gone):
             async with self.stream(replica, self.post(call)) as stream:
-                await self._converse(stream, call["id"])
+                await self._converse(stream, call["id"], session)
 
-    async def _converse(self, stream: EventStream, id: int) -> None:
+    async def _converse(self, stream: EventStream, id: int, session: str) -> None:
         """Answer what is asked, at any server; the first answer that arrives counts."""
         question: dict[str, Any] = {}
         async with asyncio.timeout(DEADLINE_S):
@@ -377,6 +383,8 @@ class SessionClient(FleetClient):
             raise Violation(f"nobody is asked: {question}")
         result = {"action": "accept", "content": {"name": "Ada"}}
         for _ in range(int(DEADLINE_S)):
+            if session != self._session:
+                return  # another has taken its place, and has asked nothing
             await self.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
             with suppress(TimeoutError):
                 async with asyncio.timeout(1):
