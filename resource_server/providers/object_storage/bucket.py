@@ -18,6 +18,7 @@ import msgspec
 from resource_server.errors import DeadlineExceeded, MountUnavailable
 from resource_server.providers.object_storage import failures
 from resource_server.providers.object_storage.location import Location, refuse_link_local
+from resource_server.providers.object_storage.transport import Deadline, Transport
 from resource_server.runtime.extras import require_packages
 
 MAX_KEYS = 1000
@@ -25,10 +26,7 @@ MAX_KEYS = 1000
 MAX_KEY_BYTES = 1024
 LAST = "\U0010ffff"
 """After a slash: behind every key below a collection."""
-_CONNECT_S, _READ_S, _ATTEMPTS = 3.0, 6.0, 2
-"""Times of one attempt; two of them with their pause end before the server gives up the call."""
-_DEADLINE_S = 18.0
-"""Seconds that the requests of one call may take in all."""
+_ATTEMPTS = 2
 _CHUNK_BYTES = 16 * 1024
 """Bytes between two looks at the clock, on a line however slow."""
 _RENEWAL_S = 10.0
@@ -68,18 +66,6 @@ class Page(msgspec.Struct, frozen=True):
     """Continues after this page; None at the end."""
 
 
-class Deadline:
-    """A point in time by which a call ends."""
-
-    def __init__(self) -> None:
-        self._until = time.monotonic() + _DEADLINE_S
-
-    def check(self) -> None:
-        """Raise `DeadlineExceeded` after it."""
-        if time.monotonic() > self._until:
-            raise DeadlineExceeded("the storage service takes too long; ask for less, or again")
-
-
 class Bucket:
     """One bucket, by a client that all threads share."""
 
@@ -96,6 +82,7 @@ class Bucket:
         self.location = location
         self._options = endpoint, region, profile, anonymous, connections
         self._client: Any = None
+        self._transport: Transport | None = None
         self._made_at = 0.0
 
     def open(self) -> None:
@@ -111,10 +98,7 @@ class Bucket:
         config = importlib.import_module("botocore.config")
         unsigned = importlib.import_module("botocore").UNSIGNED
         options: dict[str, Any] = {
-            "connect_timeout": _CONNECT_S,
-            "read_timeout": _READ_S,
             "retries": {"mode": "standard", "total_max_attempts": _ATTEMPTS},
-            "max_pool_connections": connections,
             # Services that are not Amazon's have one host for all buckets, and few checksums.
             "s3": {"addressing_style": "path" if self._is_elsewhere else "auto"},
             "request_checksum_calculation": "when_required",
@@ -131,9 +115,11 @@ class Bucket:
                 endpoint_url=endpoint,
                 config=config.Config(**options),
             )
+            self._transport = Transport(found.get_config_variable("ca_bundle"), connections)
         except Exception as error:
             raise self._explained(error, "s3:ListBucket", is_object=False) from None
         self._made_at = time.monotonic()
+        self._client.meta.events.register("before-send.s3", self._transport.send)
         refuse_link_local(str(self._client.meta.endpoint_url))
         self.page(self.location.prefix, limit=1)
 
@@ -144,8 +130,8 @@ class Bucket:
 
     def close(self) -> None:
         """Close idle connections."""
-        if self._client is not None:
-            self._client.close()
+        if self._transport is not None:
+            self._transport.close()
 
     def page(
         self,

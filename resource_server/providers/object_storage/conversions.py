@@ -21,7 +21,8 @@ from resource_server.providers.filesystem.converted import (
     with_encoding,
     with_formats,
 )
-from resource_server.providers.object_storage.bucket import Bucket, Deadline, StoredObject
+from resource_server.providers.object_storage.bucket import Bucket, StoredObject
+from resource_server.providers.object_storage.transport import Deadline
 
 MAX_FETCHED_BYTES = 64 * 1024**2
 """Maximum size of an object that is converted."""

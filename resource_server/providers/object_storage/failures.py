@@ -43,7 +43,7 @@ _NO_CREDENTIALS: Final = frozenset(
     "SSOError NoAuthTokenError ProfileNotFound MetadataRetrievalError".split()
 )
 _LATE: Final = frozenset(
-    "ReadTimeoutError IncompleteReadError ResponseStreamingError ConnectionClosedError".split()
+    "ReadTimeoutError IncompleteReadError ResponseStreamingError ProtocolError".split()
 )
 
 
@@ -67,6 +67,10 @@ def explained(error: Exception, bucket: str, action: str, *, is_object: bool) ->
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         return _answered(cast("Mapping[str, Any]", response), bucket, action, is_object=is_object)
+    if isinstance(error, MountUnavailable | DeadlineExceeded):
+        return error
+    if type(error).__name__ == "HTTPClientError" and isinstance(error.__cause__, Exception):
+        error = error.__cause__
     names = {each.__name__ for each in type(error).__mro__}
     kind = type(error).__name__
     _log.debug("bucket %s: %s", bucket, kind)
@@ -74,7 +78,7 @@ def explained(error: Exception, bucket: str, action: str, *, is_object: bool) ->
         return _unavailable(bucket, f"no usable credentials ({kind}){_KEYS}")
     if names & _LATE:
         return DeadlineExceeded("the storage service did not answer in time; try again")
-    if names & {"HTTPClientError", "ConnectionError"}:
+    if names & {"HTTPError", "OSError"}:
         reason = f"the storage service cannot be reached ({kind}); check 'endpoint' and network"
         return _unavailable(bucket, reason)
     if "NoRegionError" in names:

@@ -13,11 +13,11 @@ from resource_server.providers.object_storage.bucket import (
     LAST,
     MAX_KEYS,
     Bucket,
-    Deadline,
     StoredObject,
 )
 from resource_server.providers.object_storage.keys import KeySpace
 from resource_server.providers.object_storage.location import is_name
+from resource_server.providers.object_storage.transport import Deadline
 
 _KIND_S = 300.0
 """How long a name is known to be no collection: the check takes a request."""

@@ -52,7 +52,6 @@ from resource_server.provider import (
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.providers.object_storage.bucket import (
     Bucket,
-    Deadline,
     StoredObject,
 )
 from resource_server.providers.object_storage.failures import Replaced
@@ -64,6 +63,7 @@ from resource_server.providers.object_storage.location import (
 )
 from resource_server.providers.object_storage.object_reads import ObjectReader
 from resource_server.providers.object_storage.object_tree import Entry, ObjectTree
+from resource_server.providers.object_storage.transport import Deadline
 from resource_server.runtime.document_range import Range
 from resource_server.runtime.option_types import (
     Duration,
@@ -210,7 +210,7 @@ class ObjectStorage:
 
     async def _run(self, work: Callable[[Deadline], T]) -> T:
         deadline = Deadline()
-        return await self._threads.run(lambda: work(deadline))
+        return await self._threads.run(lambda: deadline.run(work))
 
     # -- the contract
 
@@ -255,7 +255,9 @@ class ObjectStorage:
         if self._converters and not PARAMETERS.issuperset(query):
             give_up = Deadline()
             return await self._conversion_threads.run(
-                lambda: self._again(lambda: self._converted(path, query, give_up), give_up)
+                lambda: give_up.run(
+                    lambda _: self._again(lambda: self._converted(path, query, give_up), give_up)
+                )
             )
         part = wanted_range(query)
         return await self._run(

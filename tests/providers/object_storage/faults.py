@@ -12,10 +12,6 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from tests.waiting import block
-
-_PIECE_BYTES = 16 * 1024
-
 
 class Asked(NamedTuple):
     """One request for the service."""
@@ -37,14 +33,13 @@ class Asked(NamedTuple):
 class Answer(Struct):
     """What the proxy answers.
 
-    `cut_at` ends the connection after some bytes of the body. Before each 16 KiB it waits `drip_s`.
+    `cut_at` ends the connection after some bytes of the body.
     """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = {}
     cut_at: int | None = None
-    drip_s: float = 0.0
     wait: threading.Event | None = None
 
 
@@ -107,10 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         if self.command != "HEAD":
-            body = answer.body[: answer.cut_at]
-            for begin in range(0, len(body), _PIECE_BYTES):
-                block(answer.drip_s)
-                self.wfile.write(body[begin : begin + _PIECE_BYTES])
+            self.wfile.write(answer.body[: answer.cut_at])
         self.wfile.flush()
         if answer.wait is not None:
             answer.wait.wait()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -373,25 +372,6 @@ async def test_an_answer_that_is_cut_is_no_shorter_document(storage: Storage) ->
             for query in ({}, {"lines": "1-"}):
                 error = await failure(lambda q=query: provider.read(("x.txt",), q))
                 assert isinstance(error, DeadlineExceeded)
-
-
-async def test_a_body_that_drips_is_given_up_at_its_deadline(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bucket = storage.bucket({"x.txt": "x" * 4_000_000})
-
-    def drip(asked: Asked, answer: Answer) -> Answer:
-        answer.drip_s = 0.05 if "/x.txt" in asked.path else 0.0
-        return answer
-
-    with before(storage.endpoint) as proxy:
-        proxy.change = drip
-        async with ObjectStorage(path=f"s3://{bucket}", endpoint=proxy.endpoint) as provider:
-            monkeypatch.setattr("resource_server.providers.object_storage.bucket._DEADLINE_S", 0.5)
-            begun = time.monotonic()
-            error = await failure(lambda: provider.read(("x.txt",), {}))
-            assert isinstance(error, DeadlineExceeded)
-            assert time.monotonic() - begun < 4_000_000 / 16384 * 0.05
 
 
 async def test_a_service_that_hangs_occupies_sixteen_threads_however_many_calls_it_gets(

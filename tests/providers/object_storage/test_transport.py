@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import socketserver
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from resource_server.errors import DeadlineExceeded, MountUnavailable
+from resource_server.providers.object_storage.provider import ObjectStorage
+from tests.cases import for_each
+from tests.providers.object_storage.storage import Storage
+from tests.providers.object_storage.test_provider import HEAD, failure, names, text
+from tests.waiting import PATIENCE_S, block
+
+pytestmark = pytest.mark.anyio
+
+DEADLINE = "resource_server.providers.object_storage.transport._DEADLINE_S"
+Serve = Callable[[str, socket.socket], None]
+"""Answers the request that begins with a line, as it likes."""
+
+OBJECT = "HTTP/1.1 200 OK\r\n" + "".join(f"{k}: {v}\r\n" for k, v in HEAD.items())
+EMPTY = (
+    '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+    "<IsTruncated>false</IsTruncated></ListBucketResult>"
+)
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def drip(begin: bytes, piece: bytes) -> Serve:
+    """Answer with a beginning, and then with a piece every 20 ms."""
+
+    def serve(_: str, client: socket.socket) -> None:
+        client.sendall(begin)
+        while True:
+            block(0.02)
+            client.sendall(piece)
+
+    return serve
+
+
+def flood(begin: bytes) -> Serve:
+    """Answer with a beginning, and then with blanks without end."""
+
+    def serve(_: str, client: socket.socket) -> None:
+        client.sendall(begin)
+        while True:
+            client.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+
+    return serve
+
+
+@contextmanager
+def raw_service(asked: list[str]) -> Generator[tuple[str, dict[str, Serve]]]:
+    """Run a service whose listings and objects are empty, until it is given another way."""
+    ways: dict[str, Serve] = {}
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            client: socket.socket = self.request
+            first = ""
+            with suppress(OSError), client.makefile("rb") as lines:
+                for line in lines:
+                    first = first or line.decode().strip()
+                    if line == b"\r\n":
+                        asked.append(first)
+                        ways.get("way", healthy)(first, client)
+                        first = ""
+
+    def healthy(line: str, client: socket.socket) -> None:
+        body = EMPTY if "list-type=2" in line else "x" * 9
+        head = OBJECT.replace("Length: 9", f"Length: {len(body)}")
+        client.sendall(f"{head}\r\n{'' if line.startswith('HEAD') else body}".encode())
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", ways
+        server.shutdown()
+        thread.join()
+
+
+@for_each(
+    "way, call",
+    [
+        (drip(OBJECT.replace("9", "99999", 1).encode() + b"\r\n", b"x"), "read"),
+        (drip(CHUNKED, b"1\r\n \r\n"), "list"),
+        (drip(CHUNKED.replace(b"200", b"403"), b"1\r\n \r\n"), "read"),
+        (drip(b"HTTP/1.1 200 OK\r\n", b"x: 1\r\n"), "read"),
+        (drip(b"HTTP/1.1 ", b"2"), "list"),
+        (drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), "metadata"),
+    ],
+    ids=["body", "chunks", "error", "head", "line", "interim"],
+)
+async def test_a_service_that_drips_is_given_up_at_the_deadline_and_occupies_no_thread_after_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, way: Serve, call: str
+) -> None:
+    with raw_service([]) as (endpoint, ways):
+        async with ObjectStorage(path="s3://some-bucket", endpoint=endpoint) as provider:
+            calls: dict[str, Callable[[], Awaitable[object]]] = {
+                "read": lambda: provider.read(("x.txt",), {}),
+                "list": lambda: names(provider),
+                "metadata": lambda: provider.metadata(("x.txt",)),
+            }
+            ways["way"] = way
+            with monkeypatch.context() as patch:
+                patch.setattr(DEADLINE, 0.4)
+                many = [failure(calls[call]) for _ in range(20)]
+                errors = await asyncio.wait_for(asyncio.gather(*many), PATIENCE_S)
+            assert {type(each) for each in errors} == {DeadlineExceeded}
+            ways.clear()
+            assert await text(provider, "x.txt") == "x" * 9
+
+
+@for_each(
+    "begin, call",
+    [
+        (CHUNKED, "list"),
+        (CHUNKED.replace(b"200", b"403"), "read"),
+        (CHUNKED.replace(b"200", b"302"), "read"),
+    ],
+    ids=["listing", "error", "redirect"],
+)
+async def test_what_a_service_sends_beside_objects_is_limited(
+    storage: Storage, begin: bytes, call: str
+) -> None:
+    with raw_service([]) as (endpoint, ways):
+        async with ObjectStorage(path="s3://some-bucket", endpoint=endpoint) as provider:
+            ways["way"] = flood(begin)
+            read = (
+                (lambda: names(provider))
+                if call == "list"
+                else (lambda: provider.read(("x.txt",), {}))
+            )
+            error = await failure(read)
+            assert isinstance(error, MountUnavailable)
+            assert "more than 16777216 bytes" in str(error)
