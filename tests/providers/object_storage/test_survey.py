@@ -9,7 +9,8 @@ from resource_server.provider import Path
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.object_storage import object_tree, survey
 from resource_server.providers.object_storage.provider import ObjectStorage
-from resource_server.testing import client
+from resource_server.testing import LocalClient
+from tests.protocol.wire import server_of
 from tests.providers.object_storage.faults import before
 from tests.providers.object_storage.moto_process import DEEP
 from tests.providers.object_storage.storage import Storage
@@ -104,7 +105,10 @@ async def test_the_place_at_which_a_search_goes_on_names_nothing_hidden(
 
 async def test_the_server_searches_the_text_of_objects(storage: Storage) -> None:
     bucket = storage.bucket({"a/x.md": "one\nneedle here\n", "b.txt": "hay", "c.bin": b"\0needle"})
-    async with client(storage.provider(bucket)) as connected:
+    async with (
+        await server_of(storage.provider(bucket)) as server,
+        LocalClient(server) as connected,
+    ):
         result = await connected.request(
             "tools/call", {"name": "search_resources", "arguments": {"query": "needle"}}
         )
