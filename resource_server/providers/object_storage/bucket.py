@@ -119,9 +119,16 @@ class Bucket:
         except Exception as error:
             raise self._explained(error, "s3:ListBucket", is_object=False) from None
         self._made_at = time.monotonic()
-        self._client.meta.events.register("before-send.s3", self._transport.send)
+        events = self._client.meta.events
+        events.register("before-send.s3", self._transport.send)
+        if self._is_elsewhere:
+            # Sent by botocore alone, after redirects, and again after redirects of these.
+            events.register("before-call.s3.HeadBucket", self._refuse_redirect)
         refuse_link_local(str(self._client.meta.endpoint_url))
         self.page(self.location.prefix, limit=1)
+
+    def _refuse_redirect(self, **_: object) -> None:
+        raise MountUnavailable(f"bucket {self.location.bucket!r}: {failures.ELSEWHERE}")
 
     @property
     def _is_elsewhere(self) -> bool:

@@ -38,6 +38,7 @@ _ELSEWHERE: Final = (
     "PermanentRedirect Redirect TemporaryRedirect AuthorizationHeaderMalformed "
     "IllegalLocationConstraintException 301 302 303 307 308"
 ).split()
+ELSEWHERE: Final = "it is in another region or at another endpoint; correct 'region' or 'endpoint'"
 _NO_CREDENTIALS: Final = frozenset(
     "NoCredentialsError PartialCredentialsError CredentialRetrievalError TokenRetrievalError "
     "SSOError NoAuthTokenError ProfileNotFound MetadataRetrievalError".split()
@@ -119,7 +120,7 @@ def _of_every_request(code: str, status: int) -> str | None:
     if code == "NoSuchBucket":
         return "it does not exist; create it, or correct 'path'"
     if code in _ELSEWHERE or 300 <= status < 400:
-        return "it is in another region or at another endpoint; correct 'region' or 'endpoint'"
+        return ELSEWHERE
     return None
 
 

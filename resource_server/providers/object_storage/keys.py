@@ -48,6 +48,8 @@ class KeySpace:
 
     def path(self, key: str) -> Path | None:
         """Return the path of a key below the prefix; None if it has none."""
+        if not key.startswith(self.prefix):  # what the service lists is not always what was asked
+            return None
         segments = tuple(key[len(self.prefix) :].split("/"))
         return segments if all(map(is_name, segments)) else None
 

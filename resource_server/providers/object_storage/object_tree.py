@@ -97,7 +97,7 @@ class ObjectTree:
         for key, stored in entries:
             name = key[len(prefix) :].removesuffix("/" if stored is None else "")
             path = (*parent, name)
-            if key <= start or not is_name(name):
+            if key <= start or not key.startswith(prefix) or not is_name(name):
                 continue
             if not self.keys.exposes(path, is_collection=stored is None):
                 continue
@@ -184,7 +184,7 @@ class ObjectTree:
             shadowed: list[Path] = []
             for key, stored in page.entries:
                 path = self.keys.path(key.removesuffix("/"))
-                if path is None or path == top:
+                if path is None or path == top or not key.startswith(prefix):
                     continue
                 is_marker = key.endswith("/")
                 for depth in range(len(top) + 1, len(path) + is_marker):

@@ -141,3 +141,32 @@ async def test_what_a_service_sends_beside_objects_is_limited(
             error = await failure(read)
             assert isinstance(error, MountUnavailable)
             assert "more than 16777216 bytes" in str(error)
+
+
+async def test_a_service_that_redirects_is_asked_once(storage: Storage) -> None:
+    asked: list[str] = []
+    with raw_service(asked) as (endpoint, ways):
+        async with ObjectStorage(path="s3://some-bucket", endpoint=endpoint) as provider:
+            for status in (b"301 Moved", b"302 Found", b"307 Temporary", b"308 Permanent"):
+                answer = b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nLocation: /x\r\n\r\n"
+                ways["way"] = lambda _, client, answer=answer: client.sendall(answer)
+                for call in (lambda: names(provider), lambda: provider.read(("x.txt",), {})):
+                    asked.clear()
+                    error = await failure(call)
+                    assert isinstance(error, MountUnavailable)
+                    assert "another region or at another endpoint" in str(error)
+                    assert len(asked) == 1, asked
+
+
+async def test_keys_outside_what_was_asked_for_are_not_served(storage: Storage) -> None:
+    keys = ["in/a", "in/b/c", "inner/d", "out/secret", "xyz"]
+    stored = "<Size>1</Size><ETag>1</ETag><LastModified>2026-01-01T00:00:00Z</LastModified>"
+    listed = "".join(f"<Contents><Key>{key}</Key>{stored}</Contents>" for key in keys)
+    body = EMPTY.replace("</IsTruncated>", f"</IsTruncated>{listed}")
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    with raw_service([]) as (endpoint, ways):
+        async with ObjectStorage(path="s3://some-bucket/in", endpoint=endpoint) as provider:
+            ways["way"] = lambda _, client: client.sendall(answer)
+            assert await names(provider) == ["a"]
+            ((_, warning),) = await provider.warnings(thorough=True)
+            assert "not served: 3 ('inner/d', 'out/secret', 'xyz')" in warning
