@@ -344,7 +344,7 @@ async def _is_document(mount: Mount, path: Path) -> bool:
         await mount.start()
         return (await mount.provider.metadata(path)).type == "document"
     except ResourceServerError:
-        return False  # the search says why
+        return False  # the search reports the reason
 
 
 def _is_usable(names: SearchRequest, *, is_needed: bool) -> bool:

@@ -13,7 +13,7 @@ from resource_server.cli.console import escaped
 from resource_server.errors import IN_CHECK
 
 _ACCESS_LOG = "resource_server.transports.http.observability.access_log"
-"""The logger of that module, which is not imported for stdio."""
+"""Named here, since stdio does not import its module."""
 _MAX_QUEUED_RECORDS = 1000
 _FLUSH_TIMEOUT_S = 1.0
 

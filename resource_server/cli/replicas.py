@@ -1,4 +1,4 @@
-"""What `check` says to a person who runs several replicas of a server over HTTP."""
+"""The notes of `check` for several replicas of a server over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_KEY = (
 
 
 async def replica_notes(manifest: Manifest, mounts: Sequence[Mount]) -> Sequence[str]:
-    """Return what holds for each replica; nothing without an `http` section."""
+    """Return the notes; none without an `http` section."""
     if manifest.http == Http():
         return ()
     notes = [] if manifest.server.secret.is_lasting else [_NO_KEY]

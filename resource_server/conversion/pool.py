@@ -176,7 +176,7 @@ class ConverterPool:
         """Return what the kernel enforces on the workers of a converter. Blocks.
 
         Raises:
-            ConversionError: the converter cannot be used; the message says why.
+            ConversionError: the converter cannot be used; the message has the reason.
         """
         worker = _ConversionWorker(reference, self._modules)
         try:

@@ -1,4 +1,4 @@
-"""Options of documents in the manifest, and their validation: what every tree of them has."""
+"""Options of every tree of documents in the manifest, and their validation."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class _Number(str):
 
 
 class _Pairs(list[tuple[str, object]]):
-    """Members of an object, of which several may have one name."""
+    """Members of an object; several may have the same name."""
 
 
 class _TooLargeError(ValueError):

@@ -47,7 +47,7 @@ class MountIndex(Protocol):
 
 @runtime_checkable
 class HasIndex(Protocol):
-    """A provider whose searches have an index if its options say so."""
+    """A provider whose options may give its searches an index."""
 
     @property
     def search_index(self) -> MountIndex | None:

@@ -44,7 +44,7 @@ _NEAR_BYTES = 1_000
 _MINIFIED_BYTES = 5_000
 """A line that is longer is not written by hand."""
 _HEAD_BYTES = 1_000
-"""Where a document says that it is generated."""
+"""Bytes at the start of a document that may mark it as generated."""
 _PLACES = 4
 _MAX_MISSING = 31
 

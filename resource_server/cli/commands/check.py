@@ -106,7 +106,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     prompts: Sequence[PromptReport]
     tools: ToolCost
     replicas: Sequence[str]
-    """What a person knows who runs several servers with an `http` section."""
+    """Notes for several replicas of a server with an `http` section."""
     converters: ConvertersReport | None
     libmagic_problem: str | None
 

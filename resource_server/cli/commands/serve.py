@@ -275,7 +275,7 @@ def _served(manifest: Manifest) -> str:
 
 
 def _connecting(words: Sequence[str]) -> Sequence[str]:
-    """Return hints for a person who runs `serve` at a terminal, where a client is expected."""
+    """Return hints for `serve` at a terminal, where it expects a client."""
     places = [uris.display(_absolute(source)) for source in words or (".",)]
     config = {"command": "resource-server", "args": ["serve", *places]}
     named = shlex.join(uris.display(redacted_url(source)) for source in words)

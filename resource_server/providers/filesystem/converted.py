@@ -324,7 +324,7 @@ class ConvertedDocuments:
     def awaited(self, fd: int, wanted: Wanted) -> Generator[Future[Conversion]]:
         """Give a conversion in another thread, which waits for none of those behind searches.
 
-        All who await the same share it. Left by the last of them, it ends unless it has begun.
+        Callers that await the same share it. It ends with the last caller, unless it has begun.
         """
         key = self._key(os.fstat(fd), wanted)
         with self._lock:
@@ -394,7 +394,7 @@ def with_formats(
 ) -> Resource:
     """Return a document with the formats of its converter.
 
-    `has_picture` says whether a notebook may have one.
+    `has_picture` is true for notebooks that may have one.
     """
     details = {"parameters": converter.parameters} if converter.parameters else None
     formats = converter.formats
@@ -472,8 +472,8 @@ class ConvertedText:
     def texts(self, fd: int, name: str, check: Check | None) -> Iterator[PlacedText]:
         """Yield the text of an open document, or its beginning without `check`. Blocks.
 
-        With `check`, which may raise, it waits for conversions as long as they take, and goes on
-        after the first one of a long text.
+        With `check`, which may raise, it waits for the end of each conversion, and goes on after
+        the first one of a long text.
 
         Raises:
             NotConvertedYet: it is to be converted, which is not awaited.

@@ -528,8 +528,8 @@ class _LineSearch:
     ) -> bool:
         """Search an open document and close it; return False if the page ends before its end.
 
-        `key` is its real path below the root. One that takes too long even for a page of its own
-        is passed.
+        `key` is its real path below the root. A document that exceeds even a page of its own is
+        passed.
         """
         try:
             status = os.fstat(fd)

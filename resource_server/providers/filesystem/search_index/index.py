@@ -258,7 +258,7 @@ class SearchIndex:
             self._forget(uncertain)
 
     def _take_event(self, prefix: str, mask: int, name: str) -> Iterator[str]:
-        """Note an event; yield directories of which nothing is certain any more."""
+        """Note an event; yield directories whose state is unknown after it."""
         self._moment += 1
         self._changed.add(prefix)
         if mask & ~_OF_CONTENT:
@@ -319,7 +319,7 @@ class SearchIndex:
                 os.write(self._wake[1], b".")
 
     def is_current(self) -> bool:
-        """Return whether nothing is to be compared with the index, as far as is known."""
+        """Return whether no known change waits for a comparison with the index."""
         with self._lock:
             self._take_events()
             has_work = bool(self._stale or self._changed)
@@ -381,7 +381,7 @@ class SearchIndex:
         return True
 
     def _follow_generation(self) -> None:
-        """Forget what was compared with an index that was made anew since."""
+        """Forget comparisons with an index that was rebuilt since."""
         with self._store.snapshot() as snapshot:
             generation = snapshot.generation
         with self._lock:

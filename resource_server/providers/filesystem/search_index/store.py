@@ -2,7 +2,7 @@
 
 It is private to its owner, complete at every moment, and shared by processes: all read it, and the
 one that holds its lock writes to it. A document that changes gets a new number; the trigrams of the
-old one remain, harmless, until the index is made anew.
+old one remain, harmless, until the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CREATE VIRTUAL TABLE trigrams
 _BUSY_MS = 2_000
 _MAX_IDLE = 4
 _MAX_WASTE, _WASTE_SHARE = 1_000, 2
-"""Numbers that were given in vain before an index is made anew, and as a multiple of the others."""
+"""Unused numbers before an index is rebuilt, and their multiple of the used ones."""
 
 
 class IndexedDocument(NamedTuple):
@@ -79,7 +79,7 @@ class IndexSnapshot:
             raise sqlite3.DatabaseError("its file is not made yet, or by another version")
         rows = connection.execute("SELECT value FROM facts WHERE name = 'generation'").fetchall()
         self.generation = str(rows)
-        """Differs once the index was made anew."""
+        """Differs after the index was rebuilt."""
 
     def versions(self, prefix: str) -> Mapping[str, int]:
         """Return the versions of the indexed documents of a directory, by name."""

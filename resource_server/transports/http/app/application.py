@@ -124,28 +124,35 @@ class Application:
         )
         self._metrics = self._operators.requests
         self._observers = observers
-        self._routes: dict[str, Callable[[HttpRequest], Awaitable[None]]] = {
-            PATH: partial(self._admit, self._handle),
-            "/healthz": self._operators.healthz,
-            "/readyz": self._operators.readyz,
-            "/metrics": self._operators.metrics,
-        }
         self._pages: ExplorerRequests | None = None
         self._prefix = public_prefix(options.url)
         self._legacy = LegacyTransport(
             server, streams, self._bodies, timing, self._prefix, is_home=is_home
         )
-        if legacy:
-            self._routes[STREAM_PATH] = partial(self._admit, self._legacy.stream)
-            self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
-        if resource is not None:
-            self._routes |= dict.fromkeys(resource.paths, resource.describe)
+        self._routes = self._endpoints(resource, legacy=legacy)
         if explorer is not None:
             self._pages = self._explorer_requests(explorer, options, sign_in, is_loopback)
             self._routes["/"] = self._pages.answer
         else:
             page = LandingPage(server, options.url, self._cors_headers, authenticate)
             self._routes["/"] = page.show
+
+    def _endpoints(
+        self, resource: ProtectedResource | None, *, legacy: bool
+    ) -> dict[str, Callable[[HttpRequest], Awaitable[None]]]:
+        """Return the handlers of all paths but the page at `/`."""
+        endpoints: dict[str, Callable[[HttpRequest], Awaitable[None]]] = {
+            PATH: partial(self._admit, self._handle),
+            "/healthz": self._operators.healthz,
+            "/readyz": self._operators.readyz,
+            "/metrics": self._operators.metrics,
+        }
+        if legacy:
+            endpoints[STREAM_PATH] = partial(self._admit, self._legacy.stream)
+            endpoints[POST_PATH] = partial(self._admit, self._legacy.post)
+        if resource is not None:
+            endpoints |= dict.fromkeys(resource.paths, resource.describe)
+        return endpoints
 
     def _explorer_requests(
         self, explorer: Explorer, options: Http, sign_in: PageSignIn | None, is_loopback: bool

@@ -1,4 +1,4 @@
-"""Requests of browsers for pages of the explorer: who may send them, and for how long they run."""
+"""Requests of browsers for pages of the explorer: their callers and deadlines."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class ExplorerRequests:
                 may_sign_out=needs_token,
                 is_operator=self._is_operator(request, caller),
             )
-            receive, send = _Body(body).receive, request.exchange.relay
+            receive, send = _BufferedBody(body).receive, request.exchange.relay
             answering = self._explorer(request.scope, receive, send, visit)
             await request.unless_disconnected(answering)
 
@@ -248,7 +248,7 @@ def _count_nothing(_: int) -> None:
     pass
 
 
-class _Body:
+class _BufferedBody:
     """A body that has been read, as an ASGI application receives it."""
 
     def __init__(self, body: bytes) -> None:

@@ -134,7 +134,7 @@ class SharedSession:
     async def open_stream(self, *, is_resumed: bool) -> None:
         """Prepare for a client that opens the stream.
 
-        `is_resumed` says that it has all events of this stream before those that follow.
+        With `is_resumed`, it has all events of this stream before those that follow.
 
         Raises:
             HttpError: the session has ended, or its subscriptions are lost.
@@ -207,7 +207,7 @@ class SharedSession:
             honoured = await self._own.subscribe_all(new)
         missing = frozenset(new) - frozenset(honoured)
         for uri in frozenset(new) - (self._missing & missing):
-            self._own.updated(uri)  # what the client has read of it elsewhere is unknown
+            self._own.updated(uri)  # the client may have read an older version elsewhere
         self._missing = missing
 
     async def _restore(self, epoch: str | None) -> None:

@@ -90,8 +90,8 @@ _decode_response = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 class FleetStore:
     """The shared state of all sessions of one fleet: the servers that have one key.
 
-    A call takes at most `Timing.fleet_call_s`; for `Timing.fleet_pause_s` after a failure, the
-    others fail at once. `replica` is the name of this server.
+    A call takes at most `Timing.fleet_call_s`. After a failure, others fail without a request
+    for `Timing.fleet_pause_s`. `replica` is the name of this server.
     """
 
     def __init__(self, url: str, key: ServerKey, timing: Timing) -> None:
@@ -205,7 +205,7 @@ class FleetStore:
     ) -> tuple[frozenset[str], frozenset[str]]:
         """Return the URIs that a session is subscribed to, and those that it no longer is.
 
-        The second are told apart from what the store has lost.
+        The second set does not contain subscriptions that the store has lost.
 
         Raises:
             StoreUnavailable: they are not known, or the record is no longer that of `epoch`.

@@ -128,7 +128,7 @@ class OperatorEndpoints:
         if self._others is not None:
             for mount in self._server.catalog.mounts:
                 if mount.problem is not None:
-                    mount.start_in_background()  # the others say that it is missing
+                    mount.start_in_background()  # the others report it as missing
             self._counts()
 
     def _counts(self) -> Counts:

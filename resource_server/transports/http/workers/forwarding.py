@@ -1,7 +1,7 @@
 """Requests of a session, passed on to the worker that has it.
 
-Any worker accepts a connection. The id of a session says which worker has it: there, the request
-is answered as if it had come there, over a socket that the two workers share.
+Any worker accepts a connection. The id of a session determines its worker, which answers the
+request over a socket that the two workers share.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCOPE = (
     "type", "http_version", "method", "scheme", "path", "raw_path", "query_string", "root_path",
     "headers", "client", "server",
 )  # fmt: skip
-"""What a worker is told of a request."""
+"""Keys of an ASGI scope that are passed on."""
 _LENGTH_BYTES = 4
 _READ_BYTES = 1 << 16
 _MAX_IDLE = 64
@@ -52,7 +52,7 @@ class Forwarding:
         self._workers = worker.workers
         self._number = worker.number
         self._timing = timing
-        self._idle: Sequence[list[_Line]] = [[] for _ in range(self._workers.count)]
+        self._idle: Sequence[list[_WorkerLine]] = [[] for _ in range(self._workers.count)]
         """Lines to each other worker that no request uses."""
         self._lines = set[asyncio.Task[None]]()
         self._busy = set[asyncio.Task[Any]]()
@@ -87,7 +87,7 @@ class Forwarding:
             await _refuse(send)
 
     async def _send_request(
-        self, scope: AsgiScope, receive: AsgiReceive, line: _Line, limit: asyncio.Timeout
+        self, scope: AsgiScope, receive: AsgiReceive, line: _WorkerLine, limit: asyncio.Timeout
     ) -> None:
         """Send a request; `limit` runs from its beginning, for which a client may take long."""
         line.hold({name: scope[name] for name in _SCOPE if name in scope})
@@ -100,7 +100,7 @@ class Forwarding:
         if not line.is_answered:  # after a response it may serve another request
             line.close()
 
-    async def _line(self, home: int) -> _Line:
+    async def _line(self, home: int) -> _WorkerLine:
         """Return a line to another worker.
 
         Raises:
@@ -115,7 +115,7 @@ class Forwarding:
         with theirs:
             # How many are unanswered is bounded by the system: then it blocks.
             socket.send_fds(self._workers.mailboxes[home].inlet, [_READY], [theirs.fileno()])
-        line = await _Line.over(ours)
+        line = await _WorkerLine.over(ours)
         try:
             async with asyncio.timeout(self._timing.worker_answer_s):
                 await line.wait_until_accepted()
@@ -124,7 +124,7 @@ class Forwarding:
             raise
         return line
 
-    def _let_go(self, home: int, line: _Line) -> None:
+    def _let_go(self, home: int, line: _WorkerLine) -> None:
         if line.may_be_used and len(self._idle[home]) < _MAX_IDLE:
             self._idle[home].append(line)
         else:
@@ -157,7 +157,7 @@ class Forwarding:
                 task.add_done_callback(self._lines.discard)
 
     async def _answer(self, passed: socket.socket) -> None:
-        line = await _Line.over(passed)
+        line = await _WorkerLine.over(passed)
         task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             line.accept()
@@ -172,17 +172,17 @@ class Forwarding:
             line.close()
 
 
-class _Line:
+class _WorkerLine:
     """A connection of two workers, for one request after the other.
 
-    It has messages of ASGI, each after its length; one that is empty follows a response.
+    It carries ASGI messages, each after its length. An empty one follows a response.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._held = b""
-        """What is sent with the next message."""
+        """Bytes to send with the next message."""
         self.is_answered = False
         """Whether the last part of a response has come."""
         self._is_request_read = False
@@ -195,19 +195,19 @@ class _Line:
         return self._is_idle and not self._reader.at_eof() and not self._writer.is_closing()
 
     @classmethod
-    async def over(cls, connection: socket.socket) -> _Line:
+    async def over(cls, connection: socket.socket) -> _WorkerLine:
         """Return the line over one end of a pair of sockets."""
         return cls(*await asyncio.open_unix_connection(sock=connection))
 
     def accept(self) -> None:
-        """Say that somebody answers: first, and each request."""
+        """Confirm a new line, and each request on it."""
         self._writer.write(_READY)
 
     async def wait_until_accepted(self) -> None:
-        """Wait until somebody answers.
+        """Wait until the other worker confirms.
 
         Raises:
-            OSError: nobody will.
+            OSError: it has gone.
         """
         if await self._reader.read(1) != _READY:
             raise ConnectionResetError
@@ -257,9 +257,9 @@ class _Line:
                 await self.put(message)
 
     async def end(self) -> None:
-        """Say that a response has ended.
+        """Mark the end of a response.
 
-        If the request was not read, end the line and read what is left: unread, it would reset it.
+        After an unread request, end the line and read the rest: unread bytes would reset it.
         """
         with suppress(OSError):
             if self._is_request_read:
@@ -271,7 +271,7 @@ class _Line:
         self._is_request_read = False
 
     def close(self) -> None:
-        """Close this end, after what was sent."""
+        """Close this end, after all sent bytes."""
         self._writer.close()
 
 

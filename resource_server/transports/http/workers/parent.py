@@ -1,8 +1,8 @@
 """The parent of workers: starts them, starts a dead one again, and ends with them.
 
 It loads no manifest and runs no thread, so that each worker begins as a copy of a clean process.
-uvicorn's own `Multiprocess` cannot do this: it starts an import string anew in each process, a dead
-one at once and for ever, waits without a limit for the end, and leaves workers behind if it dies.
+uvicorn's own `Multiprocess` cannot do this: it imports the application in each process, restarts a
+dead one without a pause, waits without a limit for the end, and leaves workers behind if it dies.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Place:
 class Parent:
     """Runs workers, each of which does what `serve` does, and returns its exit status.
 
-    `started` is called once, when all have begun; `report` is told what happens to them.
+    `started` is called once, when all have begun; `report` receives ends and restarts.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Parent:
         """Run until a signal ends the workers, or the first cannot begin; return the status."""
         with _signals() as received:
             try:
-                # Alone: where it is refused, so would be the others.
+                # Alone: a refusal would meet the others, too.
                 self._start(self._places[0])
                 while self._kill_at is None or any(self._running()):
                     self._wait(received)

@@ -1,4 +1,4 @@
-"""Memory that the workers of one server share: what each has counted, and the callers' rates."""
+"""Shared memory of the workers of one server: the counts of each, and the callers' rates."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class SharedMemory:
 
     def rate_limiter(self, name: str, rate: float, burst: int) -> RateLimiter:
         """Return the limiter that counts the requests of a caller at all workers."""
-        return _SharedRateLimiter(rate, burst, memoryview(self._rates[name]))
+        return _MemoryRateLimiter(rate, burst, memoryview(self._rates[name]))
 
 
-class _SharedRateLimiter(RateLimiter):
-    """Counts in shared memory, without a lock: of two requests at once, one may go uncounted."""
+class _MemoryRateLimiter(RateLimiter):
+    """Counts in shared memory, without a lock: one of two simultaneous requests may not count."""
 
     def __init__(self, rate: float, burst: int, memory: memoryview) -> None:
         super().__init__(rate, burst)

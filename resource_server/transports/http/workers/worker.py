@@ -13,7 +13,7 @@ from resource_server.transports.http.workers.shared_memory import SharedMemory
 
 
 class Workers:
-    """What the workers of one server share, made before any of them is started.
+    """The shared state of the workers of one server, made before the first one starts.
 
     They inherit one listening socket: a connection waits for whichever accepts it, so none is lost
     with a worker, as it would be in a queue of its own (`SO_REUSEPORT`).
@@ -26,7 +26,7 @@ class Workers:
         self.listening = listening
         self.memory = SharedMemory(count)
         self.mailboxes = [_Mailbox(*socket.socketpair()) for _ in range(count)]
-        """By which each worker is given the requests of its sessions."""
+        """Each receives the requests of its worker's sessions."""
         for end in (end for mailbox in self.mailboxes for end in mailbox):
             end.setblocking(False)
         self.life, self.held_by_parent = os.pipe()
@@ -51,7 +51,7 @@ class Worker(NamedTuple):
 
     @property
     def reports(self) -> bool:
-        """Whether it tells what all would tell: one of them does."""
+        """Whether it reports for all workers."""
         return self.number == 0
 
     def is_home(self, session_id: str) -> bool:

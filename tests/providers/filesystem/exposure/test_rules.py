@@ -69,10 +69,6 @@ def test_everything_below_an_included_directory_is_included() -> None:
     ]
 
 
-def test_the_default_includes_everything_without_a_pattern() -> None:
-    assert selection(("**",)) is None
-
-
 def test_a_directory_that_is_not_exposed_is_hidden() -> None:
     exposure = ExposureRules(
         {"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()}

@@ -37,7 +37,7 @@ _SEARCHES: Final[Mapping[EngineName, Mapping[str, tuple[int, int]]]] = {
 _NO_LONGER: Final = frozenset(
     "coalesce concat concat_ws initcap left lower md5 nullif right substr to_char upper".split()
 )
-"""Functions whose result is about as long as the arguments."""
+"""Functions with results about the length of their arguments."""
 
 
 class Searches:
