@@ -36,7 +36,7 @@ _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 class Body(Protocol):
-    """The bytes of an answer, as botocore streams them."""
+    """The body of a response, as botocore streams it."""
 
     def read(self, amt: int) -> bytes:
         """Return up to `amt` bytes; none at the end."""
@@ -48,7 +48,7 @@ class Body(Protocol):
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
-    """What a listing or a head says of an object."""
+    """The facts of an object in a listing or the response to HEAD."""
 
     size: int
     etag: str
@@ -56,7 +56,7 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """Seconds since the epoch."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class KeyPage(msgspec.Struct, frozen=True):
     """Some keys in the order of the storage: objects, and prefixes that end with a slash."""
 
     entries: Sequence[tuple[str, StoredObject | None]]
@@ -148,7 +148,7 @@ class Bucket:
         after: str = "",
         token: str | None = None,
         is_deep: bool = False,
-    ) -> Page:
+    ) -> KeyPage:
         """Return keys that begin with a prefix, after a key, at most `limit`: one request.
 
         What follows the next slash is one entry, unless `is_deep`.
@@ -177,7 +177,7 @@ class Bucket:
                 undecodable += 1
         entries.sort(key=lambda entry: entry[0])
         token = found.get("NextContinuationToken") if found.get("IsTruncated") else None
-        return Page(entries, undecodable, token)
+        return KeyPage(entries, undecodable, token)
 
     def head(self, key: str) -> StoredObject:
         """Return what is known of an object: one request.
@@ -258,7 +258,7 @@ class Bucket:
             raise explained from None
 
     def _explained(self, error: Exception, action: str, *, is_object: bool) -> Exception:
-        return failures.explained(error, self.location.bucket, action, is_object=is_object)
+        return failures.storage_error(error, self.location.bucket, action, is_object=is_object)
 
 
 def _decoded(written: str) -> str:

@@ -59,7 +59,7 @@ class ObjectConversions:
         """Return a converted object.
 
         Raises:
-            Replaced: it is another one by now.
+            Replaced: the object was replaced in the meantime.
             ConversionError: it is too large, or cannot be converted.
         """
         with self._open(key, stored, deadline) as fd:

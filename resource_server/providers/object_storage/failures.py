@@ -53,14 +53,14 @@ class CredentialsRefused(MountUnavailable):
 
 
 class Replaced(Exception):
-    """The object is another one by now."""
+    """The object was replaced in the meantime."""
 
 
 class NoSuchRange(Exception):
     """The object ends before the range begins."""
 
 
-def explained(error: Exception, bucket: str, action: str, *, is_object: bool) -> Exception:
+def storage_error(error: Exception, bucket: str, action: str, *, is_object: bool) -> Exception:
     """Return the error for an exception of botocore; `action` is the permission that it takes.
 
     `is_object` tells a request for one object from one for a listing.

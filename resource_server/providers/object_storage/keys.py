@@ -70,7 +70,7 @@ class KeySpace:
     def rule(self, path: Path, is_directory: bool, is_included: bool) -> tuple[str | None, bool]:
         """Return the rule that hides a child of an exposed collection, and whether it is included.
 
-        `is_included` says whether a pattern matched the collection or one above it.
+        `is_included` is true if a pattern matched the collection or one above it.
         """
         name, prefix = path[-1], "".join(f"{each}/" for each in path[:-1])
         secret = deny_list(self._allowed).match(prefix, name, is_directory=is_directory)

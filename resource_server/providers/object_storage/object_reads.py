@@ -21,7 +21,7 @@ _COUNTED_BYTES = 512 * 1024
 class ObjectReader:
     """The bytes of one object. The first request decides which object that is, by its ETag.
 
-    Raises, as each of its methods: `Replaced`, if the object is another one by then.
+    Raises, as each of its methods: `Replaced`, if the object was replaced by then.
     """
 
     def __init__(self, bucket: Bucket, key: str, deadline: Deadline) -> None:

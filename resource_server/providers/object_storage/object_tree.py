@@ -24,7 +24,7 @@ _KIND_S = 300.0
 _MAX_KINDS = 10_000
 
 
-class Entry(NamedTuple):
+class BucketEntry(NamedTuple):
     """An exposed object, or a collection without one."""
 
     path: Path
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 class WalkedPage(NamedTuple):
     """The entries of one page of a walk."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[BucketEntry]
     seen: Sequence[str]
     """All its keys, whether they are exposed or not, or are no path at all."""
     undecodable: int
@@ -55,12 +55,12 @@ class ObjectTree:
 
     def children(
         self, parent: Path, after: Path | None, limit: int, deadline: Deadline
-    ) -> Sequence[Entry]:
+    ) -> Sequence[BucketEntry]:
         """Return children in the order of their keys; see `Provider.list`."""
         prefix = self.keys.below(parent)
         is_exposed = self.keys.exposes(parent, is_collection=True)
         start = self._position(after) if after else ""
-        found: list[Entry] = []
+        found: list[BucketEntry] = []
         token: str | None = None
         is_begun = False
         while is_exposed and len(found) < limit:
@@ -77,8 +77,8 @@ class ObjectTree:
             self._check_collection(parent)
         return found[:limit]
 
-    def beginning(self, parent: Path, start: str) -> Sequence[Entry]:
-        """Return children whose names begin with a text, as many as one request gives."""
+    def beginning(self, parent: Path, start: str) -> Sequence[BucketEntry]:
+        """Return children whose names begin with a text: those of one request."""
         prefix = self.keys.below(parent)
         page = self.bucket.page(prefix + start, limit=MAX_KEYS)
         return self._exposed(parent, prefix, page.entries, "", is_last=not page.token)
@@ -91,8 +91,8 @@ class ObjectTree:
         start: str,
         *,
         is_last: bool,
-    ) -> Sequence[Entry]:
-        found: list[Entry] = []
+    ) -> Sequence[BucketEntry]:
+        found: list[BucketEntry] = []
         keys = [key for key, _ in entries]
         for key, stored in entries:
             name = key[len(prefix) :].removesuffix("/" if stored is None else "")
@@ -105,7 +105,7 @@ class ObjectTree:
                 self._note(key, is_collection=True)
             elif self._is_shadowed(key, path, keys, is_last=is_last):
                 continue
-            found.append(Entry(path, stored))
+            found.append(BucketEntry(path, stored))
         return found
 
     def _is_shadowed(self, key: str, path: Path, keys: Sequence[str], *, is_last: bool) -> bool:
@@ -180,7 +180,7 @@ class ObjectTree:
             page = self.bucket.page(prefix, limit=MAX_KEYS, after=after, token=token, is_deep=True)
             token = page.token
             keys = [key for key, _ in page.entries]
-            entries: list[Entry] = []
+            entries: list[BucketEntry] = []
             shadowed: list[Path] = []
             for key, stored in page.entries:
                 path = self.keys.path(key.removesuffix("/"))
@@ -190,14 +190,14 @@ class ObjectTree:
                 for depth in range(len(top) + 1, len(path) + is_marker):
                     folder = path[:depth]
                     if folder != above[:depth] and self.keys.exposes(folder, is_collection=True):
-                        entries.append(Entry(folder, None))
+                        entries.append(BucketEntry(folder, None))
                 above = path
                 if is_marker or not self.keys.exposes(path, is_collection=False):
                     continue
                 if self._is_shadowed(key, path, keys, is_last=token is None):
                     shadowed.append(path)
                 else:
-                    entries.append(Entry(path, stored))
+                    entries.append(BucketEntry(path, stored))
             yield WalkedPage(entries, keys, page.undecodable, shadowed, token is None)
             if token is None:
                 return

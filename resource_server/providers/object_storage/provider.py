@@ -62,7 +62,7 @@ from resource_server.providers.object_storage.location import (
     parse_location,
 )
 from resource_server.providers.object_storage.object_reads import ObjectReader
-from resource_server.providers.object_storage.object_tree import Entry, ObjectTree
+from resource_server.providers.object_storage.object_tree import BucketEntry, ObjectTree
 from resource_server.providers.object_storage.transport import Deadline
 from resource_server.runtime.document_range import Range
 from resource_server.runtime.option_types import (
@@ -395,7 +395,7 @@ class ObjectStorage:
         data = self._bucket.read(body, stored.size, deadline)
         return self._document(path, stored), (decoded_content(data, promised, self._encoding),)
 
-    def _resources(self, entries: Sequence[Entry]) -> Sequence[Resource]:
+    def _resources(self, entries: Sequence[BucketEntry]) -> Sequence[Resource]:
         return [
             self._collection(path) if stored is None else self._document(path, stored)
             for path, stored in entries

@@ -9,7 +9,7 @@ from resource_server.errors import InvalidParameter
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.providers.object_storage.bucket import MAX_KEYS
-from resource_server.providers.object_storage.object_tree import Entry, ObjectTree
+from resource_server.providers.object_storage.object_tree import BucketEntry, ObjectTree
 from resource_server.providers.object_storage.transport import Deadline
 from resource_server.search.name_match import NameQuery
 from resource_server.search.top_k import INVALID, TopK
@@ -23,7 +23,7 @@ def search_names(
     tree: ObjectTree,
     request: SearchRequest,
     below: Resource,
-    resource: Callable[[Entry], Resource],
+    resource: Callable[[BucketEntry], Resource],
     *,
     after: str | None,
     limit: int,

@@ -27,7 +27,7 @@ _CONNECT_S, _READ_S = 3.0, 6.0
 _DEADLINE_S = 18.0
 """Seconds that the requests of one call may take in all."""
 _MAX_BYTES = 16 * 1024**2
-"""Maximum bytes of a listing or an error; a thousand keys as long as can be have less."""
+"""Maximum bytes of a listing or an error; a thousand of the longest keys have less."""
 _until: Final = ContextVar("_until", default=math.inf)
 """The deadline of the call that this thread runs, by `time.monotonic()`."""
 
@@ -66,7 +66,7 @@ class Transport:
         self._managers: dict[str | None, Any] = {}
 
     def send(self, request: Any, **_: object) -> Any:
-        """Return the response to a request; all of it is read, unless it is streamed.
+        """Return the response to a request, read whole unless it is streamed.
 
         Raises:
             HTTPClientError: of botocore, which tries again; its cause is the error of urllib3.
