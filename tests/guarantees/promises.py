@@ -40,6 +40,16 @@ PROMISES = (
         ("noninterference",),
     ),
     Promise(
+        "one-bucket",
+        (
+            "Object storage has no other bucket. No key and no prefix leads out of the one that is "
+            "named, no redirect to another host is followed, and no error repeats a credential, a "
+            "signature or a URL.",
+        ),
+        ("providers/object_storage",),
+        "The addresses of a host are looked at when the mount starts, and not again.",
+    ),
+    Promise(
         "hidden-changes-nothing",
         (
             "Two worlds that differ only in hidden files, tables, columns, rows, masked values or "

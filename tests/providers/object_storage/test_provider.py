@@ -148,6 +148,7 @@ async def test_where_an_object_has_the_name_of_a_collection_the_collection_wins(
         assert await names(provider) == ["a"]
 
 
+@pytest.mark.guarantee("one-bucket")
 async def test_only_what_is_below_the_prefix_is_served(storage: Storage) -> None:
     other = storage.bucket({"x.txt": "of another bucket"})
     bucket = storage.bucket({"in/a.txt": "in", "in-side.txt": "beside", "out.txt": "out"})
@@ -279,6 +280,7 @@ async def failure(call: Callable[[], Any]) -> Exception:
     return raised.value
 
 
+@pytest.mark.guarantee("one-bucket")
 @for_each("status, code, expected, words", ERRORS)
 async def test_every_refusal_of_the_service_is_an_error_in_words(
     storage: Storage, status: int, code: str, expected: type[Exception], words: str
@@ -345,6 +347,7 @@ async def test_credentials_that_have_expired_are_looked_for_again(
             assert await text(provider, "x.txt") == "x"
 
 
+@pytest.mark.guarantee("one-bucket")
 async def test_no_redirect_leads_to_another_host(storage: Storage) -> None:
     bucket = storage.bucket({"x.txt": "x"})
     with before(storage.endpoint) as proxy, before(storage.endpoint) as elsewhere:

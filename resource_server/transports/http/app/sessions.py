@@ -25,6 +25,7 @@ from resource_server.transports.http.app.request import (
     Headers,
     HttpError,
     HttpRequest,
+    shutting_down,
 )
 from resource_server.transports.http.app.responses import fits_json, refuse, respond
 from resource_server.transports.http.app.session import Session, expiry_of
@@ -72,6 +73,8 @@ class Sessions:
         self._sessions = OrderedDict[str, Session]()
         self._closing = set[asyncio.Task[None]]()
         self._reaper: asyncio.TimerHandle | None = None
+        self.is_closed = False
+        """Whether the server ends; its sessions may go on elsewhere."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -201,6 +204,7 @@ class Sessions:
 
     async def close(self) -> None:
         """End all sessions; requests in flight have a moment to be answered."""
+        self.is_closed = True
         if self._reaper is not None:
             self._reaper.cancel()
         sessions = list(self._sessions.values())
@@ -306,6 +310,8 @@ class SessionRequests:
         elif stream.response is not None:
             await respond(request, stream.response, headers=headers)
         elif session.is_ended:
+            if self._sessions.is_closed:
+                raise shutting_down()
             raise HttpError(404, "there is no such session any more")
         else:
             # A cancelled request is never answered.

@@ -96,9 +96,9 @@ def test_a_request_that_outlasts_the_shutdown_is_503(tmp_path: Path) -> None:
             stateful.send(session.request("POST", read(called.uri)))
             called.wait(2)
             program.process.send_signal(signal.SIGTERM)
-            refused = stateless.answer()
-            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-            assert stateful.answer().status == 404
+            for line in (stateless, stateful):  # sessions go on at other servers
+                refused = line.answer()
+                assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert program.end() == 0
 
 
