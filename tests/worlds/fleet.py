@@ -601,10 +601,22 @@ SABOTAGES = Sabotages(
     },
 )
 
+_LEAVES = st.builds(
+    Fleet,
+    engine=st.just("sqlite-wal"),
+    revisions=st.just(("2025-11-25",) * 3),
+    skews=st.just((0, 0)),
+    dice=st.integers(0, 999),
+    steps=st.just(tuple(Act(client, "leave", "") for client in range(3))),
+    is_store_away=st.just(False),
+)
+"""Sessions that end without a fault meanwhile: else they may live on."""
+
 PROPERTY = Property(
     name="fleet",
     cases=_fleets(),
     check=check,
     end=_end,
     sabotages={name: partial(SABOTAGES.in_force, name) for name in SABOTAGES.patches},
+    sabotaged={"end-ignored": _LEAVES},
 )
