@@ -70,16 +70,7 @@ def _costs() -> str:
             "idle": "a process without clients (two folders, one database), a second",
         }.items()
     ]
-    title = (
-        "",
-        "server, ms",
-        "database, ms",
-        "Redis, ms",
-        "commands",
-        "memory, KB",
-        "in Redis, KB",
-    )
-    return _table(title, rows)
+    return _table(_COSTS, rows)
 
 
 def _loads() -> str:

@@ -617,6 +617,7 @@ PROPERTY = Property(
     cases=_fleets(),
     check=check,
     end=_end,
+    weight=5,
     sabotages={name: partial(SABOTAGES.in_force, name) for name in SABOTAGES.patches},
     sabotaged={"end-ignored": _LEAVES},
 )

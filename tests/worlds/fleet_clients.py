@@ -183,9 +183,11 @@ class FleetClient(Subscriber):
                 )
                 writer.write(request.encoded(""))
                 head = await reader.readuntil(b"\r\n\r\n")
-        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+        except BaseException as error:
             if writer is not None:
                 writer.transport.abort()
+            if not isinstance(error, OSError | TimeoutError | asyncio.IncompleteReadError):
+                raise
             if replica.ends == ends:
                 raise Violation(f"{request!r} opens no stream: {error!r}") from None
             raise Gone from None

@@ -87,6 +87,8 @@ class Property(Generic[C]):
         default_factory=dict[str, Callable[[], AbstractContextManager[object]]]
     )
     """Ways to break the server that the search must find, by name."""
+    weight: int = 1
+    """A case takes as long as so many of other properties; tests try as many times fewer."""
     sabotaged: Mapping[str, st.SearchStrategy[C]] = field(
         default_factory=dict[str, st.SearchStrategy[C]]
     )

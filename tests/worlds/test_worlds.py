@@ -67,4 +67,5 @@ def _searched(name: str, most: int, sabotage: str | None = None) -> Report:
     searched = property_named(name)
     one_run_s = ONE_RUN_S if sabotage is None else FOUND_RUN_S
     seconds = one_run_s if searched.is_one_run else math.inf
+    most //= searched.weight
     return search(searched, SEED, seconds, sabotage, most=most, shrinks=sabotage is None)
