@@ -152,7 +152,8 @@ class SharedSession:
         except StoreUnavailable:
             self._seen = None  # whatever was subscribed to elsewhere is unknown
         if not is_known:
-            for uri in self._own.uris:
+            # What is missing now may have been there when the client read it.
+            for uri in self._own.uris | self._missing:
                 self._own.updated(uri)
 
     async def sync(self, *, is_opening: bool = False) -> None:
