@@ -157,7 +157,9 @@ def test_a_session_outlives_its_worker_but_for_its_subscriptions(tmp_path: Path)
         called.wait(2)
         os.kill(home, signal.SIGKILL)
         # One was accepted by the worker that has died, the other by one that goes on.
-        assert sorted(map(_outcome, lines)) == ["503", "ended"]
+        passed_on, accepted = sorted(map(_outcome, lines))
+        assert accepted == "ended"
+        assert passed_on in ("503", "200")  # the stream of a response that takes long has begun
         block_until(lambda: session.post(read(README)).status == 200)
         refused = session.post(subscribe).json["error"]["message"]
         assert "begin a new one with initialize to subscribe" in refused
