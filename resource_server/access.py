@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -43,6 +43,8 @@ class Caller(NamedTuple):
     """Scopes of the token; None satisfies every requirement."""
     expires: float | None = None
     """Expiry of the token, in seconds since the epoch."""
+    claims: Mapping[str, Any] = {}
+    """Verified claims of the token, as JSON values; never to be changed."""
 
     def may(self, required: frozenset[str]) -> bool:
         """Return whether the caller has all required scopes."""

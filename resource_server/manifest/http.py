@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -62,6 +63,9 @@ class StaticToken(Struct, frozen=True, kw_only=True):
     """Subject of its requests; by default `token-` and its position in the list."""
     scopes: tuple[Scope, ...] | None = None
     """Scopes it grants; by default those of `http.auth.scopes`, and no others."""
+    claims: Mapping[str, Any] = {}
+    """Claims it stands for, as those of a signed token: `{org: {id: 7}}`. `sub` is the subject,
+    unless it is written here."""
 
     option_checks: ClassVar[OptionChecks] = {"token": _check_token}
 
@@ -114,13 +118,14 @@ class Auth(Struct, frozen=True, kw_only=True):
 
     @property
     def named_tokens(self) -> tuple[StaticToken, ...]:
-        """The static tokens, each with a subject and scopes."""
+        """The static tokens, each with a subject, scopes and claims."""
         given = [StaticToken(token=each) if isinstance(each, str) else each for each in self.tokens]
         return tuple(
             StaticToken(
                 token=each.token,
                 subject=each.subject or f"token-{number}",
                 scopes=self.scopes if each.scopes is None else each.scopes,
+                claims={"sub": each.subject or f"token-{number}", **each.claims},
             )
             for number, each in enumerate(given, start=1)
         )

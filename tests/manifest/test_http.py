@@ -60,9 +60,18 @@ def test_the_public_url_is_the_default_audience(tmp_path: pathlib.Path) -> None:
 def test_static_tokens_have_subjects_other_than_the_tokens(tmp_path: pathlib.Path) -> None:
     text = "tokens: ['${SECRET}', {token: '${OTHER}', subject: ci, scopes: [a]}]"
     assert auth(tmp_path, text).named_tokens == (
-        StaticToken(token=GOOD, subject="token-1", scopes=()),
-        StaticToken(token=OTHER, subject="ci", scopes=("a",)),
+        StaticToken(token=GOOD, subject="token-1", scopes=(), claims={"sub": "token-1"}),
+        StaticToken(token=OTHER, subject="ci", scopes=("a",), claims={"sub": "ci"}),
     )
+
+
+def test_static_tokens_have_the_claims_that_they_name(tmp_path: pathlib.Path) -> None:
+    text = "tokens: [{token: '${OTHER}', subject: ci, claims: {org: {id: 7}, teams: [a, b]}}, "
+    text += "{token: '${SECRET}', subject: ci, claims: {sub: '5'}}]"
+    assert [each.claims for each in auth(tmp_path, text).named_tokens] == [
+        {"sub": "ci", "org": {"id": 7}, "teams": ["a", "b"]},
+        {"sub": "5"},
+    ]
 
 
 def test_two_tokens_may_have_the_same_subject(tmp_path: pathlib.Path) -> None:

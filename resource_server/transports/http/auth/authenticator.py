@@ -51,7 +51,10 @@ class Authenticator:
         self._timing = timing
         self._required = frozenset(auth.scopes)
         self._static = [
-            (_digest(each.token), Caller(each.subject, frozenset(each.scopes or ())))
+            (
+                _digest(each.token),
+                Caller(each.subject, frozenset(each.scopes or ()), claims=each.claims),
+            )
             for each in auth.named_tokens
         ]
         self.verifier = _verifier(auth, resource, timing) if auth.issuers else None

@@ -55,7 +55,7 @@ class TokenVerifier:
         # Two issuers may use one subject for different people.
         subject = f"{claims['iss']}#{claims['sub']}"
         expires = min(int(claims["exp"]), _MAX_EXPIRY_S) + self._clock_skew_s
-        return Caller(subject, _scopes(claims), float(expires))
+        return Caller(subject, _scopes(claims), float(expires), claims)
 
     async def claims(self, token: str, audience: str) -> Mapping[str, Any]:
         """Return the claims of a token for an audience.

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.transports.http.auth.authenticator import MAX_TOKEN_BYTES
+from resource_server.transports.http.auth.jwks import IssuerKeys
 from resource_server.transports.http.auth.jwt import InvalidToken, TokenVerifier
 from tests.cases import for_each
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
@@ -175,6 +176,14 @@ async def test_an_issuer_signs_only_its_own_tokens(tmp_path: Path, issuer: Issue
             assert await endpoint.takes(other.token(key("other")))
             assert not await endpoint.takes(issuer.token(key("other")))
             assert not await endpoint.takes(issuer.token(iss=other.url))
+
+
+async def test_a_caller_has_the_verified_claims_of_the_token(issuer: Issuer) -> None:
+    verifier = TokenVerifier({issuer.url: IssuerKeys(issuer.url)}, AUDIENCE)
+    caller = await verifier.verify(issuer.token(sub="ada", org={"id": 7}, teams=["a", None]))
+    assert (caller.claims["sub"], caller.claims["org"]) == ("ada", {"id": 7})
+    assert caller.claims["teams"] == ["a", None]
+    assert caller.subject == f"{issuer.url}#ada"
 
 
 @given(
