@@ -20,9 +20,9 @@ from typing import NamedTuple
 import pytest
 
 import resource_server
-from resource_server.cli.server_builder import build_server, load_manifest
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
+from resource_server.serving.server_builder import build_server, load_manifest
 from resource_server.transports import stdio
 from resource_server.transports.http.server.uvicorn_server import (
     application_of,

@@ -22,11 +22,11 @@ from resource_server import access
 from resource_server.access import Caller
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
-from resource_server.cli import server_builder
 from resource_server.manifest.sources import find_manifest
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests import misbehaving
 from tests.cases import for_each
 from tests.commands import command

@@ -14,9 +14,10 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, Z
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import CatalogEntry
-from resource_server.cli import addresses, runner, server_builder
+from resource_server.cli import addresses, runner
 from resource_server.errors import NotACollection, ResourceError, ResourceServerError
 from resource_server.runtime.eager import within
+from resource_server.serving import server_builder
 
 _TIMEOUT_S = 2.0
 _MAX_LISTED = 10_000

@@ -7,13 +7,14 @@ from typing import Any, TypeAlias
 
 from resource_server import uris
 from resource_server.catalog.near_resources import near_resources
-from resource_server.cli import addresses, console, runner, server_builder, source_arguments
+from resource_server.cli import addresses, console, runner, source_arguments
 from resource_server.cli.addresses import SourceArguments
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
+from resource_server.serving import server_builder
 
 _MISTAKES_S = 2.0
 """How long a command waits at its end to tell of mistakes in the manifest."""

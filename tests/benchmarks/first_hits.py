@@ -19,7 +19,7 @@ from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.federated_search import SearchOptions
-from resource_server.cli import server_builder
+from resource_server.serving import server_builder
 from tests.benchmarks.table import limit
 
 DRAWN = 40

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
-from resource_server.cli import runner, server_builder
+from resource_server.cli import runner
+from resource_server.serving import server_builder
 from tests.benchmarks import servers
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show

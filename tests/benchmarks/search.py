@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import server_builder
 from resource_server.cli.runner import favour_the_loop
 from resource_server.provider.search import Where
+from resource_server.serving import server_builder
 from tests.benchmarks import first_hits
 from tests.benchmarks.table import Goal, interleaved, limit, show
 

@@ -12,10 +12,10 @@ from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.cursor import ListCursor, ListingState
 from resource_server.catalog.global_listing import ListPage
 from resource_server.catalog.mount import Mount
-from resource_server.cli import server_builder
 from resource_server.provider import Annotations, Resource
 from resource_server.provider import Path as Address
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests.cases import for_each
 from tests.providers_for_tests import Folder, LevelTree, Node, Tree
 from tests.waiting import grow_old

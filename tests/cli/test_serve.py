@@ -61,7 +61,7 @@ def test_serving_loads_no_unneeded_modules(tmp_path: Path, source: str) -> None:
         check=True,
     )
     loaded = set(re.findall(r"^import time:.*\| +([\w.]+)$", done.stderr, re.MULTILINE))
-    assert {"msgspec", "resource_server.cli.server_builder"} <= loaded
+    assert {"msgspec", "resource_server.serving.server_builder"} <= loaded
     unneeded = LATER & loaded
     assert not unneeded
 

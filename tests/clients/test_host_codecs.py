@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from resource_server.cli import server_builder
 from resource_server.protocol.in_process_client import LocalClient
+from resource_server.serving import server_builder
 from tests.clients import typescript
 
 pytestmark = [

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.cli.server_builder import build_server, load_manifest
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest, MountSpec
 from resource_server.manifest.several_sources import NamedSource, joined
 from resource_server.providers.filesystem import Filesystem
+from resource_server.serving.server_builder import build_server, load_manifest
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
-from resource_server.cli import server_builder
 from resource_server.protocol import revisions
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Template
+from resource_server.serving import server_builder
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Leaf, LevelTree, Node, Tree, WatchedTree
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from resource_server.cli import server_builder
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.serving import server_builder
 
 pytestmark = pytest.mark.anyio
 

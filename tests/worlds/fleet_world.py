@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from resource_server.cli import server_builder
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests.providers.database.owners import Owner, owner_of
 from tests.transports.http.fleet.fleets import SECRET, Redis
 from tests.transports.http.fleet.store_wire import StoreWire

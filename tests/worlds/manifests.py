@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from resource_server import plugins
-from resource_server.cli import server_builder
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests.listeners import IMPATIENT
 
 CACHE_S = 0.1

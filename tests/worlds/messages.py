@@ -30,10 +30,10 @@ import pytest
 from hypothesis import strategies as st
 
 from resource_server.catalog.cursor import ListCursor
-from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests.protocol.wire import CLIENT
 from tests.transports.program import running
 from tests.waiting import until

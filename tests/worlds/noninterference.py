@@ -35,10 +35,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from resource_server.catalog.mount import Mount
-from resource_server.cli import server_builder
 from resource_server.explorer.addresses import LIVE, page_address
 from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
+from resource_server.serving import server_builder
 from tests.providers.database.owners import Owner
 from tests.providers.filesystem.search_index.oracle import until_current
 from tests.waiting import quiet_for, steady, until

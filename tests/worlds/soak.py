@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.serving import server_builder
 from resource_server.subscriptions.broker import Broker
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
 from tests.providers.database.owners import Owner, owner_of

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from resource_server.cli import server_builder
-from resource_server.cli.reload import ReloadingServer
 from resource_server.provider import Change
 from resource_server.providers.database.change_detection import ChangeDetector
+from resource_server.serving import server_builder
+from resource_server.serving.reload import ReloadingServer
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.topic import Topic
 from resource_server.subscriptions.watch_runner import EVERYTHING

@@ -16,14 +16,7 @@ from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.global_listing import GlobalListing, ListingBounds
 from resource_server.catalog.mount import Mount, log_failure
-from resource_server.cli import (
-    addresses,
-    console,
-    log_output,
-    runner,
-    server_builder,
-    source_arguments,
-)
+from resource_server.cli import addresses, console, log_output, runner, source_arguments
 from resource_server.cli.http_options import access_warning
 from resource_server.cli.replicas import replica_notes
 from resource_server.conversion import registry
@@ -46,6 +39,7 @@ from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolCost, tool_cost
 from resource_server.provider import Path
 from resource_server.runtime import extras
+from resource_server.serving import server_builder
 
 _MAX_COUNTED = 10_000
 _FIRST_PAGE = 3

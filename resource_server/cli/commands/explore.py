@@ -11,9 +11,9 @@ import click
 from msgspec import structs
 
 from resource_server.cli import console, log_output, runner, source_arguments
-from resource_server.cli.reload import ReloadingServer
 from resource_server.manifest.http import Auth, Http
 from resource_server.runtime import extras
+from resource_server.serving.reload import ReloadingServer
 
 
 @click.command("explore", short_help="Look at sources in a browser.")
@@ -35,7 +35,9 @@ def command(
     from resource_server.transports.http.server import uvicorn_server
 
     log_output.log_to_stderr(verbose, blocking=False)
-    served = ReloadingServer(*words, allow_plugins=not no_plugins, over_http=True)
+    served = ReloadingServer(
+        *words, allow_plugins=not no_plugins, over_http=True, tell=console.note
+    )
     code = secrets.token_urlsafe(32)
 
     def announce(actual: uvicorn_server.Address) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import click
 from anyio import to_thread
 
-from resource_server.cli import console, log_output, runner, server_builder, source_arguments
+from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.runtime.option_types import short_size
 from resource_server.search.indexes import HasIndex, MountIndex
+from resource_server.serving import server_builder
 
 
 @click.command("index", short_help="Build or delete the search indexes of folders.")

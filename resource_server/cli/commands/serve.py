@@ -17,7 +17,6 @@ from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.cli import console, log_output, program, runner, source_arguments
 from resource_server.cli.http_options import MAX_WORKERS, NO_TOKENS, HttpOptions
-from resource_server.cli.reload import ReloadingServer
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.databases.database_url import (
     is_database_url,
@@ -26,6 +25,7 @@ from resource_server.manifest.databases.database_url import (
     resolve_database_url,
 )
 from resource_server.runtime import extras
+from resource_server.serving.reload import ReloadingServer
 from resource_server.transports import stdio
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class _ServeArguments(NamedTuple):
             allow_plugins=self.allow_plugins,
             strict=self.is_strict,
             over_http=over_http,
+            tell=console.note,
             timing=source_arguments.current_timing(),
         )
 

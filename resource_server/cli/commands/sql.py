@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from resource_server.cli import console, log_output, runner, server_builder, source_arguments
+from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.manifest.wording import unknown_name
 from resource_server.provider import Provider
+from resource_server.serving import server_builder
 
 
 @click.command("sql", short_help="Print SQL for the owner of a database to run.")

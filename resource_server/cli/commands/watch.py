@@ -27,12 +27,12 @@ from resource_server.cli import (
     source_arguments,
     source_client,
 )
-from resource_server.cli.reload import ReloadingServer
 from resource_server.cli.source_client import Json
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.serialization import META_UNAVAILABLE
 from resource_server.runtime.timing import Timing
+from resource_server.serving.reload import ReloadingServer
 
 Event: TypeAlias = Literal["added", "changed", "removed"]
 
@@ -62,7 +62,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     log_output.log_to_stderr(verbose)
     given = addresses.with_addresses(words)
     printer = EventPrinter(as_json=as_json)
-    served = ReloadingServer(*given.sources, allow_plugins=not no_plugins)
+    served = ReloadingServer(*given.sources, allow_plugins=not no_plugins, tell=console.note)
     return runner.run(_watch(served, given.addresses, printer))
 
 

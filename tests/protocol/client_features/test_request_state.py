@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.access import Caller, acting
-from resource_server.cli import server_builder
 from resource_server.errors import CannotElicit
 from resource_server.manifest.load import load
 from resource_server.protocol.client_features.request_state import (
@@ -23,6 +22,7 @@ from resource_server.protocol.client_features.request_state import (
 from resource_server.protocol.server import Server
 from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests.cases import for_each
 from tests.person import Person
 from tests.protocol.client_features.asking import FORMS, accepted, modern, wired, words

@@ -8,11 +8,11 @@ from typing import Any
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
-from resource_server.cli import server_builder
 from resource_server.manifest.load import load
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Provider
+from resource_server.serving import server_builder
 
 
 async def server_of(

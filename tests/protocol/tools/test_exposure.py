@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from resource_server.cli import server_builder
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.serving import server_builder
 from tests.protocol.tools.tooled import refusal, words
 from tests.protocol.wire import HANDSHAKE
 from tests.spellings import host_spellings, wrong_spellings

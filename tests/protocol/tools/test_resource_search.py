@@ -19,7 +19,6 @@ from jsonschema import validate
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
-from resource_server.cli import server_builder
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Resource
@@ -33,6 +32,7 @@ from resource_server.provider.search import (
 from resource_server.providers.database.provider import Database
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.timing import Timing
+from resource_server.serving import server_builder
 from tests.cases import for_each
 from tests.protocol.tools.tooled import STRUCTURED, called, described, refusal, words
 from tests.protocol.wire import EVERY, Wire, server_of

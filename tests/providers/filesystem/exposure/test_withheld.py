@@ -12,11 +12,11 @@ import duckdb
 import pytest
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import server_builder
 from resource_server.errors import ResourceNotFound
 from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.eager import settle
+from resource_server.serving import server_builder
 from tests.protocol.wire import Wire
 from tests.waiting import grow_old
 

@@ -9,13 +9,11 @@ import stat
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import structs
 
 from resource_server.catalog.mount import Mount, log_failure
-from resource_server.cli import client_folders, console, server_builder
-from resource_server.cli.client_folders import OfferedFolder
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
@@ -23,6 +21,8 @@ from resource_server.protocol.client_features.client_roots import ClientRoots
 from resource_server.protocol.server import Server
 from resource_server.provider import ClientRoot
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.serving import client_folders, server_builder
+from resource_server.serving.client_folders import OfferedFolder
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,18 @@ _GRACE_S = 10.0
 """Grace period for requests in flight in a removed mount."""
 _LOADED = "the manifest was reloaded"
 _OFFERED = "the client offers other folders"
+
+
+class Tell(Protocol):
+    """Tells the operator what happens to a manifest."""
+
+    def __call__(self, text: str, *, prefix: bool = True) -> None:
+        """Tell a line; without `prefix`, the line itself begins with its place."""
+        ...
+
+
+def _log(text: str, *, prefix: bool = True) -> None:
+    logger.log(logging.INFO if prefix else logging.WARNING, "%s", text)
 
 
 class _Built(NamedTuple):
@@ -53,6 +65,8 @@ class ReloadingServer:
     unchanged entry is kept, with its requests and subscriptions. The code of plugins is loaded
     once: a changed `.py` file is not reloaded.
 
+    Manifests in `known` are those of the sources, which are not read before they change.
+
     Raises:
         ManifestError: the sources cannot be served; from the constructor only.
     """
@@ -63,16 +77,19 @@ class ReloadingServer:
         allow_plugins: bool,
         strict: bool = False,
         over_http: bool = False,
+        known: Sequence[Manifest] = (),
+        tell: Tell = _log,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._sources = named or (".",)
         self._timing = timing
+        self._tell = tell
         self._allow_plugins = allow_plugins
         self._strict = strict
         files = {source: sources.manifest_file(source) for source in self._sources}
         # Before the manifests are read, so that every later write is detected.
         stamps = _stamps(files)
-        self._found = [self._read(source) for source in self._sources]
+        self._found = [*known] or [self._read(source) for source in self._sources]
         # A manifest added later to a plain folder must not change the served resources.
         self._files = {
             source: files[source]
@@ -108,6 +125,11 @@ class ReloadingServer:
     def manifest(self) -> Manifest:
         """The last valid manifest."""
         return self._built.manifest
+
+    @property
+    def found(self) -> Sequence[Manifest]:
+        """The last valid manifest of each source."""
+        return self._found
 
     async def __aenter__(self) -> Server:
         # In the background: a slow mount must not delay the first response.
@@ -177,7 +199,7 @@ class ReloadingServer:
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Reload the manifest once a change has settled."""
         before = self._stamps
-        while not self._stopping.wait(_INTERVAL_S):
+        while not self._stopping.wait(_INTERVAL_S) and not loop.is_closed():
             now = _stamps(self._files)
             if now == before != self._stamps:
                 changed = [source for source in now if now[source] != self._stamps[source]]
@@ -237,7 +259,7 @@ class ReloadingServer:
         elif diagnostics and self.reports:
             logger.warning("the manifest is invalid; its last version stays in force")
             for diagnostic in diagnostics:
-                console.note(str(diagnostic), prefix=False)
+                self._tell(str(diagnostic), prefix=False)
         self._reported = diagnostics
 
     # -- on the event loop
@@ -250,7 +272,7 @@ class ReloadingServer:
         self.server.adopt(server)
         self.server.broker.replace_catalog(server.catalog, relist=before != after)
         if why == _LOADED and self.reports:
-            console.note(f"{why}: {_difference(before, after)}")
+            self._tell(f"{why}: {_difference(before, after)}")
         else:
             logger.info("%s: %s", why, _difference(before, after))
         for mount in after:

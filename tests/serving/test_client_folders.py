@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from resource_server.cli import client_folders
 from resource_server.manifest.load import load
 from resource_server.provider import ClientRoot
+from resource_server.serving import client_folders
 from tests.cli.conftest import PATIENCE_S, Client, Run, connected, keep, started
 from tests.protocol.wire import ENVELOPE, request
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from resource_server.catalog.mount import Mount
-from resource_server.cli.server_builder import build_server, load_manifest
 from resource_server.manifest import Manifest, MountSpec
 from resource_server.protocol.server import Server
+from resource_server.serving.server_builder import build_server, load_manifest
 from tests.cli.conftest import (
     serve,
     with_plugin,

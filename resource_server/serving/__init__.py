@@ -1,0 +1,1 @@
+"""Servers of sources: built from their manifests, and reloaded when these change."""
