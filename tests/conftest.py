@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 from tests.guarantees.counts import outdated
 from tests.guarantees.promises import PROMISES
 from tests.guarantees.whole_run import WholeRun
+
+if TYPE_CHECKING:
+    from tests.providers.object_storage.storage import Storage
 
 # Others run beside a test, so how long it takes says nothing about it.
 settings.register_profile(
@@ -31,7 +34,7 @@ _SERVICES = {
     "nginx": ("nginx",),
     "PgBouncer": ("test_pooler",),
     "Redis": ("http/fleet/",),
-    "moto": ("object_storage",),
+    "moto": ("object_storage", "object_files", "buckets/"),
     "Chromium": ("test_in_a_browser", "test_every_view", "test_hostile_pages"),
 }
 """Services and programs that tests need, with parts of the ids of these tests."""
@@ -82,6 +85,28 @@ def pytest_testnodedown(node: Any) -> None:
 def anyio_backend() -> str:
     """Asynchronous tests run on asyncio, as the server does."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def moto() -> Generator[Storage]:
+    """A storage service that runs."""
+    # Imported here: it takes half a second.
+    from tests.providers.object_storage.storage import running
+
+    with running() as storage:
+        yield storage
+
+
+@pytest.fixture
+def storage(moto: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """A storage service that runs, with credentials for it in the environment."""
+    from tests.providers.object_storage.storage import ENVIRONMENT
+
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return moto
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

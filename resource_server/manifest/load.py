@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from resource_server import uris
+from resource_server.buckets.location import is_object_url
 from resource_server.manifest import environment, provider_references, yaml_reader
 from resource_server.manifest.data import DataPath, Positions, Problems, dotted, is_mapping
 from resource_server.manifest.databases.database_url import (
@@ -38,7 +39,6 @@ from resource_server.manifest.prompt_problems import PromptProblems
 from resource_server.manifest.prompts import Prompt
 from resource_server.manifest.typed_options import Option, options_of
 from resource_server.manifest.wording import one_line, printable, unknown_name
-from resource_server.providers.object_storage.location import is_object_url
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"

@@ -18,6 +18,7 @@ from pydantic.errors import (
     PydanticUserError,
 )
 
+from resource_server.buckets.location import SCHEME
 from resource_server.manifest import provider_references
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
@@ -39,7 +40,6 @@ from resource_server.manifest.typed_options import (
     unwrap_annotated,
 )
 from resource_server.provider import ByteSize
-from resource_server.providers.object_storage.location import SCHEME
 from resource_server.runtime.option_types import Duration, Rate
 
 Schema = dict[str, Any]

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from msgspec import structs
 
+from resource_server.buckets.location import is_object_url, parse_location
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest.databases.database_url import redacted_url
 from resource_server.manifest.http import Http
@@ -24,7 +25,6 @@ from resource_server.manifest.sources import (
     unused_name,
 )
 from resource_server.manifest.wording import printable
-from resource_server.providers.object_storage.location import is_object_url, parse_location
 
 _Section: TypeAlias = Literal["server", "http", "tools"]
 _DEFAULTS: Mapping[_Section, object] = {

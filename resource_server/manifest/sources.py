@@ -11,6 +11,11 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from resource_server.buckets.location import (
+    SCHEME,
+    is_object_url,
+    parse_location,
+)
 from resource_server.errors import Diagnostic, ManifestError, MountUnavailable
 from resource_server.manifest.databases.database_url import (
     DatabaseUrl,
@@ -23,11 +28,6 @@ from resource_server.manifest.databases.database_url import (
 )
 from resource_server.manifest.model import Manifest, MountSpec
 from resource_server.manifest.wording import printable
-from resource_server.providers.object_storage.location import (
-    SCHEME,
-    is_object_url,
-    parse_location,
-)
 from resource_server.uris import display
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _of_database(url: DatabaseUrl) -> Manifest:
         title=title if title != name else None,
         path=("databases", name),
     )
-    directory = pathlib.Path(url.database).parent if url.is_file else pathlib.Path.cwd()
+    directory = url.folder if url.is_file else pathlib.Path.cwd()
     withheld = {url.database: f"the database {name}"} if url.is_file and not url.is_pattern else {}
     return Manifest(file=None, directory=directory, mounts=(spec,), withheld=withheld)
 

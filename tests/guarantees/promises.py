@@ -46,7 +46,7 @@ PROMISES = (
             "named, no redirect to another host is followed, and no error repeats a credential, a "
             "signature or a URL.",
         ),
-        ("providers/object_storage",),
+        ("buckets", "providers/object_storage"),
         "The addresses of a host are looked at when the mount starts, and not again.",
     ),
     Promise(

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
+from resource_server.buckets.location import is_object_url, parse_location
 from resource_server.providers.database.engines.server_url import (
     SCHEMES,
     is_server_url,
@@ -61,8 +62,15 @@ class DatabaseUrl:
         return self.text.startswith(FILES)
 
     @property
+    def is_in_storage(self) -> bool:
+        """Whether its data files are objects in a bucket."""
+        return is_object_url(self.database)
+
+    @property
     def folder(self) -> pathlib.Path:
-        """The folder of its file, or of all files that match its pattern."""
+        """The folder of its file, or of all files that match its pattern; objects have none."""
+        if self.is_in_storage:
+            return pathlib.Path.cwd()
         parent = pathlib.Path(self.database).parent
         while self.is_pattern and _WILDCARD.search(str(parent)):
             parent = parent.parent
@@ -70,6 +78,8 @@ class DatabaseUrl:
 
     def relative(self) -> str:
         """Return the URL of its file as a manifest in `folder` names it."""
+        if self.is_in_storage:
+            return self.text
         path = pathlib.Path(self.database).relative_to(self.folder)
         if self.is_pattern:
             return f"{FILES}{_pattern(path)}{_query(self.table)}"
@@ -139,6 +149,8 @@ def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseU
     """Return the URL with its file, or a server's certificates, resolved against a folder."""
     if not url.is_file:
         return replace(url, text=resolve_files(url.text, directory))
+    if url.is_in_storage:
+        return url
     path = directory / url.database
     return data_files_url(path, url.table) if url.is_pattern else file_url(url.engine, path)
 
@@ -162,13 +174,22 @@ def _data_files(url: str) -> DatabaseUrl:
             "the only option after '?' is table=NAME; write a '?' of the pattern as %3F"
         )
     file = os.fsdecode(unquote_to_bytes(pattern.encode("utf-8", "surrogateescape")))
-    if file[:5].lower() == "s3://":
-        raise ValueError("data files lie on disk; copy the objects there, as to files:data/*.csv")
+    if is_object_url(file):
+        _check_objects(file)
     if not file or file.startswith("//"):
         raise ValueError("no file is named; write files:data/*.parquet")
     if "\0" in file:
         raise ValueError("not a file name")
     return DatabaseUrl(url, "duckdb", file, table=table)
+
+
+def _check_objects(url: str) -> None:
+    try:
+        location = parse_location(url)
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("path: ")) from None
+    if not location.prefix:
+        raise ValueError("no object is named; write files:s3://bucket/sales/*.parquet")
 
 
 def _file(url: str, engine: str, authority: str, path: str, query: str) -> DatabaseUrl:

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from resource_server.access import OPEN, Access, Scope
+from resource_server.buckets.location import check_endpoint
 from resource_server.provider import ByteSize
 from resource_server.providers.database.masks import MaskKind
 from resource_server.providers.database.queries.parameters import Parameter
@@ -169,6 +170,26 @@ class CallerSqlOptions:
     def access(self) -> Access:
         """The scopes as a rule."""
         return Access(scopes=self.scopes)
+
+
+class StorageOptions(Struct, frozen=True, kw_only=True):
+    """The object storage of data files, `files:s3://…`."""
+
+    endpoint: str | None = None
+    """URL of a service that is not Amazon's."""
+    region: str | None = None
+    """Region of the bucket; by default, that of the environment or the profile."""
+    profile: str | None = None
+    """Profile of the configuration files of AWS, which have its keys."""
+    anonymous: bool = False
+    """Whether requests carry no credentials, for public buckets."""
+    max_size: ByteSize = ByteSize(1024**3)
+    """Maximum bytes of all data files together: they are fetched whole."""
+
+    option_checks: ClassVar[OptionChecks] = {"endpoint": check_endpoint}
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class ReadLimits(Struct, frozen=True, kw_only=True):

@@ -61,6 +61,7 @@ from resource_server.providers.database.options import (
     CallerSqlOptions,
     Query,
     ReadLimits,
+    StorageOptions,
     TableOptions,
     ViewMode,
     WatchMode,
@@ -108,8 +109,8 @@ class Database:
 
     url: str = field(repr=False)
     """`sqlite:///shop.db` or `duckdb:///sales.duckdb`, relative to the manifest, or
-    `postgresql://…`, `mysql://…`, `mariadb://…`; or data files as tables, `files:data/*.parquet`,
-    all as one with `?table=orders`."""
+    `postgresql://…`, `mysql://…`, `mariadb://…`; or data files as tables, `files:data/*.parquet` or
+    `files:s3://bucket/*.parquet`, all as one with `?table=orders`."""
     tables: Mapping[str, TableOptions | Literal[False]] = field(
         default_factory=dict[str, TableOptions | Literal[False]]
     )
@@ -126,8 +127,11 @@ class Database:
     watch: WatchMode = "auto"
     """How changes are detected; `auto` uses the best way of the engine."""
     interval: Duration | None = None
-    """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL, DuckDB) or
-    1 s (MySQL, MariaDB). SQLite files whose events the system reports are polled once a second."""
+    """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL, DuckDB),
+    1 s (MySQL, MariaDB) or 60 s (data files in object storage). SQLite files whose events the
+    system reports are polled once a second."""
+    storage: StorageOptions | None = None
+    """The object storage of data files, `files:s3://…`."""
     views: ViewMode = "refuse"
     """Whether a view that shows a hidden or masked column of its tables is hidden, or only
     reported by `check`. An entry in `tables` with `expose: true` or a policy consents to it."""
@@ -165,6 +169,7 @@ class Database:
                 schemas=self.schemas,
                 interval=self.interval,
                 notify=self.watch == "notify",
+                storage=self.storage,
             )
         )
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from resource_server.buckets.bucket import Bucket, StoredObject
+from resource_server.buckets.transport import Deadline
 from resource_server.conversion import pool
 from resource_server.conversion.registry import Converters
 from resource_server.errors import ConversionError
@@ -21,8 +23,6 @@ from resource_server.providers.filesystem.converted import (
     with_encoding,
     with_formats,
 )
-from resource_server.providers.object_storage.bucket import Bucket, StoredObject
-from resource_server.providers.object_storage.transport import Deadline
 
 MAX_FETCHED_BYTES = 64 * 1024**2
 """Maximum size of an object that is converted."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from resource_server.buckets.bucket import MAX_KEY_BYTES
+from resource_server.buckets.location import is_name
 from resource_server.documents.path_selection import PathSelection, selection
 from resource_server.documents.patterns import bytewise
 from resource_server.documents.secrets import deny_list
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.object_storage.bucket import MAX_KEY_BYTES
-from resource_server.providers.object_storage.location import is_name
 
 
 class KeySpace:

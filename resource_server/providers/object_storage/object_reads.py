@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from resource_server.buckets.bucket import Bucket, StoredObject
+from resource_server.buckets.failures import NoSuchRange
+from resource_server.buckets.transport import Deadline
 from resource_server.documents.ranges import RangeReader
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Content
-from resource_server.providers.object_storage.bucket import Bucket, StoredObject
-from resource_server.providers.object_storage.failures import NoSuchRange
-from resource_server.providers.object_storage.transport import Deadline
 from resource_server.runtime.document_range import Range
 
 _FIRST_BYTES, _MOST_BYTES = 256 * 1024, 4 * 1024**2

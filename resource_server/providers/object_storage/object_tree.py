@@ -7,17 +7,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from resource_server.errors import NotACollection, ResourceNotFound
-from resource_server.provider import Path
-from resource_server.providers.object_storage.bucket import (
+from resource_server.buckets.bucket import (
     LAST,
     MAX_KEYS,
     Bucket,
     StoredObject,
 )
+from resource_server.buckets.location import is_name
+from resource_server.buckets.transport import Deadline
+from resource_server.errors import NotACollection, ResourceNotFound
+from resource_server.provider import Path
 from resource_server.providers.object_storage.keys import KeySpace
-from resource_server.providers.object_storage.location import is_name
-from resource_server.providers.object_storage.transport import Deadline
 
 _KIND_S = 300.0
 """How long a name is known to be no collection: the check takes a request."""

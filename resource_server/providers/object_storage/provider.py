@@ -18,6 +18,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 from msgspec import Struct
 
 from resource_server import media_types, uris
+from resource_server.buckets.bucket import (
+    Bucket,
+    StoredObject,
+)
+from resource_server.buckets.failures import Replaced
+from resource_server.buckets.location import (
+    check_endpoint,
+    is_name,
+    parse_location,
+)
+from resource_server.buckets.transport import Deadline
 from resource_server.conversion import registry
 from resource_server.documents.encoding import canonical_encoding, decoded_content
 from resource_server.documents.options import (
@@ -50,20 +61,9 @@ from resource_server.provider import (
     Template,
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
-from resource_server.providers.object_storage.bucket import (
-    Bucket,
-    StoredObject,
-)
-from resource_server.providers.object_storage.failures import Replaced
 from resource_server.providers.object_storage.keys import KeySpace
-from resource_server.providers.object_storage.location import (
-    check_endpoint,
-    is_name,
-    parse_location,
-)
 from resource_server.providers.object_storage.object_reads import ObjectReader
 from resource_server.providers.object_storage.object_tree import BucketEntry, ObjectTree
-from resource_server.providers.object_storage.transport import Deadline
 from resource_server.runtime.document_range import Range
 from resource_server.runtime.option_types import (
     Duration,

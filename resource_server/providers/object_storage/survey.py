@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from resource_server.buckets.bucket import MAX_KEYS
+from resource_server.buckets.transport import Deadline
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
-from resource_server.providers.object_storage.bucket import MAX_KEYS
 from resource_server.providers.object_storage.object_tree import BucketEntry, ObjectTree
-from resource_server.providers.object_storage.transport import Deadline
 from resource_server.search.name_match import NameQuery
 from resource_server.search.top_k import INVALID, TopK
 

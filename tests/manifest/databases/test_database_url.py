@@ -84,10 +84,9 @@ def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database:
     [
         ("shop.db", "not a database URL"),
         ("file:data/*.csv", "not a database URL; data files are files:data/*.csv"),
-        (
-            "files:s3://lake/*.csv",
-            "data files lie on disk; copy the objects there, as to files:data/*.csv",
-        ),
+        ("files:s3://lake", "no object is named; write files:s3://bucket/sales/*.parquet"),
+        ("files:s3:///x.csv", "names no bucket; write s3://bucket"),
+        ("files:s3://lake/../other/x.csv", "a prefix has no empty, '.' or '..' segment"),
         ("FILES:data/*.csv", "not a database URL; data files are files:data/*.csv"),
         ("oracle://h/d", "unknown engine; known: sqlite, postgresql, mysql, mariadb"),
         (

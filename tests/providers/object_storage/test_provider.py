@@ -331,7 +331,7 @@ async def test_a_listing_that_is_refused_says_what_to_grant(storage: Storage) ->
 async def test_credentials_that_have_expired_are_looked_for_again(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resource_server.providers.object_storage.bucket._RENEWAL_S", 0.0)
+    monkeypatch.setattr("resource_server.buckets.bucket._RENEWAL_S", 0.0)
     bucket = storage.bucket({"x.txt": "x"})
 
     def refuse(asked: Asked) -> Answer | None:

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_to_bytes
 
+from resource_server.buckets.location import is_object_url
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.engines.server_url import SCHEMES
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engines.contract import Engine
+    from resource_server.providers.database.engines.duckdb.data_sources import FilesSource
     from resource_server.providers.database.engines.sql_login import SqlLogin
     from resource_server.providers.database.engines.sqlite.authorizer import Readable
+    from resource_server.providers.database.options import StorageOptions
 
 FILES = "files:"
 """Start of a URL that is a pattern of data files."""
@@ -56,6 +59,7 @@ def make_engine(
     schemas: Sequence[str],
     interval: float | None,
     notify: bool,
+    storage: StorageOptions | None = None,
 ) -> Engine:
     """Return the engine for a URL, not yet open; `open` reports a driver that is not installed.
 
@@ -65,8 +69,16 @@ def make_engine(
         schemas: the schemas to serve; all but the system's if empty (PostgreSQL).
         interval: seconds between two looks for commits; None for the engine's default.
         notify: whether triggers notify of commits (PostgreSQL).
+        storage: the service that has the data files, if they are objects.
+
+    Raises:
+        ValueError: `storage` is given for something else.
     """
     name = engine_name(url)
+    path = _path(url.removeprefix(FILES).partition(TABLE)[0])
+    is_in_storage = url.startswith(FILES) and is_object_url(path)
+    if storage is not None and not is_in_storage:
+        raise ValueError("storage: is for data files in object storage, files:s3://…; remove it")
     if name == "sqlite":
         from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 
@@ -81,8 +93,10 @@ def make_engine(
         from resource_server.providers.database.engines.duckdb.engine import DuckdbEngine
 
         if url.startswith(FILES):
-            pattern, _, table = url.removeprefix(FILES).partition(TABLE)
-            source = FilesSource(_path(pattern), unquote(table) or None)
+            table = unquote(url.partition(TABLE)[2]) or None
+            if is_in_storage:
+                return DuckdbEngine(_objects(path, table, storage, interval))
+            source = FilesSource(path, table)
         else:
             source = DatabaseSource(_path(url.partition(":///")[2]))
         return DuckdbEngine(source, interval=interval or 0.25)
@@ -93,6 +107,16 @@ def make_engine(
     from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 
     return MysqlEngine(url, interval=interval or 1.0)
+
+
+def _objects(
+    url: str, table: str | None, storage: StorageOptions | None, interval: float | None
+) -> FilesSource:
+    # Imported here: most data files lie on disk.
+    from resource_server.providers.database.engines.duckdb.object_files import ObjectFiles
+    from resource_server.providers.database.options import StorageOptions
+
+    return ObjectFiles(url, table, storage or StorageOptions(), interval or 60.0)
 
 
 def make_sql_login(url: str, digest: str) -> SqlLogin:

@@ -46,8 +46,6 @@ _MAX_LOST: Final = 2
 """Workers that the statement of a caller may end."""
 _IDLE_S: Final = 60.0
 """Time without a statement after which the worker ends."""
-_WALK_SHARE: Final = 20
-"""A pattern is compared with files for at most one part of this many of the time."""
 CLOSING: Final = "the database is being closed"
 _CHANGES: Final = "the database changes faster than it can be read; try again"
 _ENDS: Final = "the process that reads the database ends again and again; try again"
@@ -199,7 +197,7 @@ class CurrentWorker:
         except MountUnavailable:
             found = None
         ended = time.monotonic()
-        self._next_walk = ended + (ended - begun) * _WALK_SHARE
+        self._next_walk = ended + (ended - begun) * self._source.walk_share
         if found != self.state:
             self._is_outdated = True
 
@@ -286,7 +284,8 @@ class CurrentWorker:
         self._tables, self._is_outdated = tables, False
         lost = [each for each in states if each not in tables]
         left = [f"a data file is left out: {table.name}: {_ENDS_WORKER}" for table, _ in lost]
-        problems = [*answer.problems, *left]
+        before = self._source.problems if isinstance(self._source, FilesSource) else ()
+        problems = [*before, *answer.problems, *left]
         if problems != self.left_out:
             self.left_out = problems
             for problem in problems if self._visible is None else ():

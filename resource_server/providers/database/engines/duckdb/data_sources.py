@@ -41,11 +41,15 @@ _KINDS: Final[Sequence[tuple[str, Kind]]] = (
 SUFFIXES: Final = tuple(suffix for suffix, _ in _KINDS)
 NO_FILE: Final = "no data file matches `url`"
 MAX_FILES: Final = 1000
+TOO_MANY_FILES: Final = f"more than {MAX_FILES} data files match `url`"
+NO_DATA_FILE: Final = f"the data file has none of the names {', '.join(SUFFIXES)}"
 _MAX_SEEN: Final = 100_000
-"""Paths that a pattern is compared with."""
+"""Maximum number of paths that a pattern is compared with."""
+WALK_SHARE: Final = 20
+"""A pattern is compared with files for at most one part of this many of the time."""
 _SETTLED_S: Final = 0.02
 """Age from which another write gives a file another time: kernels count it in steps."""
-_MAGIC: Final = re.compile(r"[*?\[]")
+MAGIC: Final = re.compile(r"[*?\[]")
 
 _FileState: TypeAlias = tuple[int, int, int, int, int]
 State: TypeAlias = tuple[_FileState | None, ...]
@@ -60,6 +64,8 @@ def kind_of(name: str) -> Kind | None:
 
 class DatabaseSource:
     """A DuckDB database file, with the log of its last changes beside it."""
+
+    walk_share = WALK_SHARE
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -83,7 +89,13 @@ class DatabaseSource:
 
 
 class FilesSource:
-    """The data files that match a pattern; each is a table, or all are the table `table`."""
+    """The data files that match a pattern; each is a table, or all are the table `table`.
+
+    `problems` are files that are left out before they are opened, each with the reason.
+    """
+
+    problems: Sequence[str] = ()
+    walk_share = WALK_SHARE
 
     def __init__(self, pattern: str, table: str | None) -> None:
         self._pattern = os.path.abspath(pattern)
@@ -111,13 +123,13 @@ class FilesSource:
         return state_of_files(self._tables(is_open=True))
 
     def _tables(self, *, is_open: bool) -> list[DataTable]:
-        files = self._files()
+        files = self.files()
         if not files:
             if is_open:
                 return []
             raise MountUnavailable(NO_FILE)
         if len(files) > MAX_FILES:
-            raise MountUnavailable(f"more than {MAX_FILES} data files match `url`")
+            raise MountUnavailable(TOO_MANY_FILES)
         if self._table is not None:
             kinds: set[Kind] = {each.kind for each in _tables(files)}
             kind, *others = kinds
@@ -126,22 +138,25 @@ class FilesSource:
             return [DataTable(self._table, kind, tuple(files))]
         return _tables(files)
 
-    def _files(self) -> list[DataFile]:
+    def close(self) -> None:
+        """Give up what was kept of the files."""
+
+    def files(self) -> Sequence[DataFile]:
         """Return the files that match, in order.
 
         Raises:
             MountUnavailable: the file is none to read.
         """
         parts = Path(self._pattern).parts
-        fixed = next((n for n, part in enumerate(parts) if _MAGIC.search(part)), len(parts) - 1)
+        fixed = next((n for n, part in enumerate(parts) if MAGIC.search(part)), len(parts) - 1)
         folder = os.path.realpath(os.path.join(*parts[:fixed]))
-        if not _MAGIC.search(self._pattern):
+        if not MAGIC.search(self._pattern):
             path = os.path.realpath(self._pattern)
             if not os.path.exists(path):
                 return []
             status = _checked(path, "the data file")
             if kind_of(path) is None:
-                raise MountUnavailable(f"the data file has none of the names {', '.join(SUFFIXES)}")
+                raise MountUnavailable(NO_DATA_FILE)
             return [data_file(path, os.path.basename(path), status)]
         found = list(_matching(Path(folder), os.path.join(*parts[fixed:])))
         return sorted(found, key=lambda file: file.path)

@@ -72,8 +72,6 @@ CALLER_SLOTS = 2
 _CATALOG_TIMEOUT_S = 5.0
 _OPEN_TIMEOUT_S = 30.0
 _MAX_ROWS = 100_000
-_WALK_SHARE = 20
-"""A pattern is compared with files for at most one part of this many of the time."""
 _MAX_TOLD = 3
 """Data files that are named where none can be read."""
 
@@ -133,6 +131,8 @@ class DuckdbEngine:
         if not self._users:
             await self._caller_workers.close()
             await self._worker.close()
+            if isinstance(self._source, FilesSource):
+                self._source.close()
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all tables and views. See `Engine.tables`."""
@@ -347,7 +347,7 @@ class DuckdbEngine:
                 self._worker.look_soon()
                 yield
             took = loop.time() - begun
-            await asyncio.sleep(max(self._interval, took * _WALK_SHARE))
+            await asyncio.sleep(max(self._interval, took * self._source.walk_share))
 
     async def _look(self) -> object:
         try:

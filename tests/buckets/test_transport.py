@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S, block
 
 pytestmark = pytest.mark.anyio
 
-DEADLINE = "resource_server.providers.object_storage.transport._DEADLINE_S"
+DEADLINE = "resource_server.buckets.transport._DEADLINE_S"
 Serve = Callable[[str, socket.socket], None]
 """Answers the request that begins with a line, as it likes."""
 

@@ -15,10 +15,10 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from resource_server.buckets import failures
+from resource_server.buckets.location import Location, refuse_link_local
+from resource_server.buckets.transport import Deadline, Transport
 from resource_server.errors import DeadlineExceeded, MountUnavailable
-from resource_server.providers.object_storage import failures
-from resource_server.providers.object_storage.location import Location, refuse_link_local
-from resource_server.providers.object_storage.transport import Deadline, Transport
 from resource_server.runtime.extras import require_packages
 
 MAX_KEYS = 1000
