@@ -34,7 +34,7 @@ from resource_server.catalog.read_result import (
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceError, ResourceNotFound
-from resource_server.provider import Content, Path, Resource, Template
+from resource_server.provider import Path, Resource, Template
 from resource_server.provider.search import Where
 from resource_server.runtime.eager import TimeLimit, settle
 from resource_server.runtime.near_name import as_typed
@@ -408,35 +408,27 @@ class Catalog:
             entry = mount.entry(resource)
             if query:
                 entry = entry.selected(query)
-            return ReadResult(await self._document_items(mount, entry, uri, query, contents))
+                contents = contents[:1]
+            elif self.limits.alternatives:
+                for format in resource.formats:
+                    more = await mount.provider.read(resource.path, {"format": format.name})
+                    contents = [*contents, *more]
+            else:
+                contents = contents[:1]
+            return ReadResult(
+                [
+                    ReadItem(
+                        uri,
+                        entry,
+                        content,
+                        None if content.truncated is None else next_uri(entry, query, content),
+                    )
+                    for content in contents
+                ]
+            )
         if query:
             raise InvalidParameter(NO_PARAMETERS)
         return await self._read_collection(mount, resource, uri, progress)
-
-    async def _document_items(
-        self,
-        mount: Mount,
-        entry: CatalogEntry,
-        uri: str,
-        query: Mapping[str, str],
-        contents: Sequence[Content],
-    ) -> list[ReadItem]:
-        if not self.limits.alternatives or query:
-            contents = contents[:1]
-        else:
-            path = entry.resource.path
-            for format in entry.resource.formats:
-                more = await mount.provider.read(path, {"format": format.name})
-                contents = [*contents, *more]
-        return [
-            ReadItem(
-                uri,
-                entry,
-                content,
-                None if content.truncated is None else next_uri(entry, query, content),
-            )
-            for content in contents
-        ]
 
     async def _read_collection(
         self, mount: Mount, resource: Resource, uri: str, progress: Progress | None

@@ -568,6 +568,8 @@ def _all(method: str, of: type[T], found: object) -> Sequence[T]:
     if not isinstance(found, _SEQUENCES):
         raise _broken(method, "a sequence", found)
     items = cast("Sequence[T]", found)
+    if len(items) == 1 and isinstance(items[0], of):  # the content of a read
+        return items
     for kind in set(map(type, items)):  # each type once, as a page has a thousand items
         if not issubclass(kind, of):
             other = next(each for each in items if type(each) is kind)

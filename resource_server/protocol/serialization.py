@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -293,9 +292,10 @@ def wire_template(entry: TemplateEntry) -> bytes:
 
 def each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
     """Return items as JSON, without those of a faulty plugin that cannot be encoded."""
-    with suppress(Exception):
+    try:
         return [encoder(item) for item in items]
-    encoded: list[bytes] = []
+    except Exception:
+        encoded: list[bytes] = []
     for item in items:
         try:
             encoded.append(encoder(item))

@@ -860,7 +860,7 @@ async def _later_contents(
 
 def _version(status: Status, reading: int) -> str:
     # `hash` of integers is the same in every process, and eight times faster than blake2b.
-    return hex(hash((*_FACTS(status), reading)) & 0xFFFF_FFFF_FFFF_FFFF)[2:]
+    return f"{hash((*_FACTS(status), reading)) & 0xFFFF_FFFF_FFFF_FFFF:x}"
 
 
 _: type[Provider] = Filesystem
