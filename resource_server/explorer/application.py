@@ -89,8 +89,6 @@ class Explorer:
     def __init__(self, server: Server, prefix: str = "") -> None:
         self._server = server
         self._prefix = prefix
-        self.root = f"{prefix}{ROOT}"
-        """Path of the start page, as browsers see it."""
         self._surveys = Surveys()
         start = self._page(lambda page: show_start(page, self._surveys))
         rest = "{path:path}"
@@ -121,13 +119,19 @@ class Explorer:
 
     async def __call__(self, scope: Any, receive: Any, send: Any, visit: Visit) -> None:
         """Answer one request."""
-        scope = {**scope, "path": self.path_of(scope["path"]), "visit": visit}
+        # Its routes have no root path: links begin with that of the visit.
+        path = self.path_of(scope["path"])
+        scope = {**scope, "path": path, "root_path": "", "visit": visit}
         with acting(visit.caller):
             await self._application(scope, receive, send)
 
     def close(self) -> None:
         """End what runs beside requests."""
         self._surveys.close()
+
+    def root_below(self, prefix: str) -> str:
+        """Return the path of the start page for browsers that come by a parent's `prefix`."""
+        return f"{self._prefix or prefix}{ROOT}"
 
     def path_of(self, path: str) -> str:
         """Return the path of a request without the proxy's, which it may have kept.
@@ -138,18 +142,18 @@ class Explorer:
         return inner if f"{inner}/".startswith(ROOT) else path
 
     def sign_in_page(
-        self, message: str, *, takes_tokens: bool, issuer: str | None, to: str
+        self, root: str, message: str, *, takes_tokens: bool, issuer: str | None, to: str
     ) -> PublicPage:
         """Return the page for signing in."""
         values = {"message": message, "takes_tokens": takes_tokens, "issuer": issuer, "to": to}
-        return self._public_page("sign_in.html", **values)
+        return self._public_page("sign_in.html", root, **values)
 
-    def refusal_page(self, message: str) -> PublicPage:
+    def refusal_page(self, root: str, message: str) -> PublicPage:
         """Return the page of a refused request, with the reason."""
-        return self._public_page("error.html", message=message, why=None)
+        return self._public_page("error.html", root, message=message, why=None)
 
-    def _public_page(self, template: str, **values: Any) -> PublicPage:
-        body = rendered(template, self.root, "resource-server", visit=None, **values)
+    def _public_page(self, template: str, root: str, **values: Any) -> PublicPage:
+        body = rendered(template, root, "resource-server", visit=None, **values)
         return PublicPage(body.encode(), [(k.encode(), v.encode()) for k, v in _HEADERS.items()])
 
     def _page(self, show: _Show) -> Callable[[Request], Awaitable[Response]]:
@@ -173,7 +177,7 @@ class Explorer:
         path = request.path_params.get("path", "")
         query = request.scope["query_string"].decode("ascii", "replace")
         visit: Visit = request.scope["visit"]
-        return Page(self._server, client, self.root, path, query, visit)
+        return Page(self._server, client, visit.root, path, query, visit)
 
     def _form(
         self, show: Callable[[Page, bytes | None], Awaitable[Response]]
@@ -189,8 +193,8 @@ class Explorer:
         uri = resource_uri(request.path_params["path"], query)
         return _secured(LiveUpdates(self._server, uri, request.scope["visit"]))
 
-    async def _start(self, _: Request) -> Response:
-        return _secured(RedirectResponse(self.root, 303))
+    async def _start(self, request: Request) -> Response:
+        return _secured(RedirectResponse(request.scope["visit"].root, 303))
 
     async def _filter(self, request: Request) -> Response:
         """Redirect to the page of a table with one filter more."""
@@ -199,22 +203,18 @@ class Explorer:
         if not column or operator not in OPERATORS:
             raise HTTPException(404)
         value = given.get("value", "")
-        return self._redirect(with_filter(given.get("uri", ""), column, operator, value))
+        return _redirect(request, with_filter(given.get("uri", ""), column, operator, value))
 
     async def _columns(self, request: Request) -> Response:
         """Redirect to the page of a table with the chosen columns; all without one."""
         names = listed(request.query_params.getlist("column")) or None
         uri = request.query_params.get("uri", "")
-        return self._redirect(with_parameters(uri, {"columns": names}))
+        return _redirect(request, with_parameters(uri, {"columns": names}))
 
     async def _expand(self, request: Request) -> Response:
         """Redirect to the page of the resource that a template and values for it name."""
         given = dict(request.query_params)
-        return self._redirect(uris.expand(given.pop("~template", ""), given))
-
-    def _redirect(self, uri: str) -> Response:
-        uris.parse(uri)
-        return _secured(RedirectResponse(f"{self.root}{page_address(uri)}", 303))
+        return _redirect(request, uris.expand(given.pop("~template", ""), given))
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Answer with a page that says what is wrong."""
@@ -237,6 +237,13 @@ class Explorer:
             has_reason = status == 404 or (status == 503 and mount and not mount.is_available)
             why = page.uri if mount and has_reason else None
             return _secured(page.render("error.html", status=status, message=message, why=why))
+
+
+def _redirect(request: Request, uri: str) -> Response:
+    """Return the way to the page of a resource."""
+    uris.parse(uri)
+    visit: Visit = request.scope["visit"]
+    return _secured(RedirectResponse(f"{visit.root}{page_address(uri)}", 303))
 
 
 def _secured(response: Response) -> Response:

@@ -20,6 +20,7 @@ from resource_server import __version__, uris
 from resource_server.access import Caller
 from resource_server.catalog.mount import Mount
 from resource_server.explorer.addresses import (
+    ROOT,
     breadcrumbs,
     page_address,
     resource_uri,
@@ -131,6 +132,8 @@ class Visit(NamedTuple):
     may_sign_out: bool = False
     is_operator: bool = False
     """Whether the caller may know what is hidden, and why."""
+    root: str = ROOT
+    """Path of the start page, as the caller's browser sees it."""
 
 
 class Page(NamedTuple):

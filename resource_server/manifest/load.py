@@ -12,12 +12,14 @@ import pathlib
 import re
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import structs
 
 from resource_server import uris
 from resource_server.buckets.location import is_object_url
+from resource_server.errors import ManifestError
 from resource_server.manifest import environment, provider_references, yaml_reader
-from resource_server.manifest.data import DataPath, Positions, Problems, dotted, is_mapping
+from resource_server.manifest.data import NOWHERE, DataPath, Positions, Problems, dotted, is_mapping
 from resource_server.manifest.databases.database_url import (
     DatabaseUrl,
     is_database_url,
@@ -41,6 +43,8 @@ from resource_server.manifest.typed_options import Option, options_of
 from resource_server.manifest.wording import one_line, printable, unknown_name
 
 VERSION = 1
+MAPPING = "manifest"
+"""The place of problems in a manifest that a program has made."""
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 DATABASE_NAME = r"[a-z0-9_-]{1,64}"
 SECTIONS = ("version", "server", "roots", "databases", "providers", "tools", "prompts", "http")
@@ -66,9 +70,36 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
         ManifestError: all diagnostics, in file order.
     """
     problems = Problems(printable(str(path), longest=4096))
-    data, positions = yaml_reader.parse_manifest(
-        yaml_reader.read_manifest_text(path, problems), problems
-    )
+    text = yaml_reader.read_manifest_text(path, problems)
+    return _loaded(text, path, problems, find_class)
+
+
+def load_mapping(mapping: Mapping[str, object], *, find_class: FindClass | None = None) -> Manifest:
+    """Validate a manifest that a program has made; its paths are those of the current folder.
+
+    Raises:
+        ManifestError: all diagnostics, without positions.
+    """
+    problems = Problems(MAPPING)
+    try:
+        # JSON is YAML, so all rules of the file hold; the mapping may change afterwards.
+        text = msgspec.json.encode(mapping, enc_hook=os.fspath).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        problems.fail((0, 0), (), f"not a manifest: {one_line(error)}")
+    try:
+        manifest = _loaded(text, None, problems, find_class)
+    except ManifestError as error:
+        unplaced = [structs.replace(each, line=0, column=0) for each in error.diagnostics]
+        raise ManifestError(unplaced) from None
+    written = manifest.positions
+    keys, values = (dict.fromkeys(each, NOWHERE) for each in (written.keys, written.values))
+    return structs.replace(manifest, positions=structs.replace(written, keys=keys, values=values))
+
+
+def _loaded(
+    text: str, path: pathlib.Path | None, problems: Problems, find_class: FindClass | None
+) -> Manifest:
+    data, positions = yaml_reader.parse_manifest(text, problems)
     data, positions = environment.substitute(data, positions, os.environ, problems)
     positions = _concealing(data, positions)
     loader = _ManifestLoader(path, data, positions, problems, find_class or _built_in)
@@ -105,14 +136,14 @@ class _ManifestLoader:
 
     def __init__(
         self,
-        file: pathlib.Path,
+        file: pathlib.Path | None,
         data: Mapping[str, object],
         positions: Positions,
         problems: Problems,
         find_class: FindClass,
     ) -> None:
         self._file = file
-        self._directory = file.absolute().parent
+        self._directory = file.absolute().parent if file else pathlib.Path.cwd()
         self._data = data
         self._positions = positions
         self._problems = problems
@@ -120,7 +151,7 @@ class _ManifestLoader:
         self._decoder = Decoder(self._directory, positions, problems)
         self._names: dict[str, DataPath] = {}
         self._bases: dict[str, DataPath] = {}
-        self._withheld = {str(file.absolute()): "this root's manifest"}
+        self._withheld = {str(file.absolute()): "this root's manifest"} if file else {}
 
     def manifest(self) -> Manifest:
         for name in self._data:
@@ -349,4 +380,5 @@ class _ManifestLoader:
         return base
 
     def _place(self, mount: DataPath) -> str:
-        return f"{dotted(mount)} on line {self._positions.key(mount)[0]}"
+        line = f" on line {self._positions.key(mount)[0]}" if self._file else ""
+        return f"{dotted(mount)}{line}"

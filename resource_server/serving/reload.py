@@ -86,7 +86,8 @@ class ReloadingServer:
         self._tell = tell
         self._allow_plugins = allow_plugins
         self._strict = strict
-        files = {source: sources.manifest_file(source) for source in self._sources}
+        files = {source: sources.manifest_file(source) for source in self._sources if not known}
+        files |= {source: each.file for source, each in zip(self._sources, known, strict=False)}
         # Before the manifests are read, so that every later write is detected.
         stamps = _stamps(files)
         self._found = [*known] or [self._read(source) for source in self._sources]

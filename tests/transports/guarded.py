@@ -18,7 +18,8 @@ from resource_server.manifest.http import Auth, Http
 from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from resource_server.transports.http.server.uvicorn_server import Address, application_of
+from resource_server.transports.http.app.application_builder import application_of
+from resource_server.transports.http.server.uvicorn_server import Address
 from tests.protocol.wire import CLIENT, ENVELOPE
 from tests.transports.issuer import AUDIENCE, Issuer
 from tests.waiting import PATIENCE_S

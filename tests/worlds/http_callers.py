@@ -18,7 +18,8 @@ import uvicorn
 from resource_server.explorer.addresses import ROOT
 from resource_server.manifest.http import Auth, Http, StaticToken
 from resource_server.protocol.server import Server
-from resource_server.transports.http.server.uvicorn_server import Address, application_of
+from resource_server.transports.http.app.application_builder import application_of
+from resource_server.transports.http.server.uvicorn_server import Address
 from tests.worlds.callers import CLIENT, ENVELOPE, GUEST_SCOPES, CallerKind, Exchange
 from tests.worlds.manifests import PATIENT
 from tests.worlds.pages import FORM, ORIGIN, Opening, told

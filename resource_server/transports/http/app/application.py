@@ -89,6 +89,7 @@ class Application:
         explorer: Explorer | None = None,
         sign_in: PageSignIn | None = None,
         is_loopback: bool = False,
+        is_mounted: bool = False,
         observers: Sequence[RequestObserver] = (),
         store: FleetStore | None = None,
         worker: Worker | None = None,
@@ -97,9 +98,16 @@ class Application:
         limits = options.limits
         is_home = _everything if worker is None else worker.is_home
         self._authenticate = authenticate
-        allowlist = HostAllowlist((*hosts, *options.allowed_hosts), options.allowed_origins)
+        allowed = (*hosts, *options.allowed_hosts)
+        allowlist = HostAllowlist(allowed, options.allowed_origins)
         # Most requests have the same headers; refusals are not remembered.
         self._allow = lru_cache(maxsize=256)(allowlist.check)
+        self._allow_remote = None
+        if is_mounted and authenticate is None:
+            # The parent may listen anywhere, and other machines can name themselves `localhost`.
+            self._allow_remote = HostAllowlist(
+                allowed, options.allowed_origins, has_own=False
+            ).check
         self._rates = rate_limiter(limits, store, worker, "requests")
         self._bodies = Bodies(limits.body)
         self._streams = streams = StreamLimiter(limits.streams)
@@ -132,10 +140,9 @@ class Application:
         self._routes = self._endpoints(resource, legacy=legacy)
         if explorer is not None:
             self._pages = self._explorer_requests(explorer, options, sign_in, is_loopback)
-            self._routes["/"] = self._pages.answer
-        else:
-            page = LandingPage(server, options.url, self._cors_headers, authenticate)
-            self._routes["/"] = page.show
+            self._has_pages_for_all = not is_mounted or options.explorer is not None
+        page = LandingPage(server, options.url, self._cors_headers, authenticate)
+        self._routes["/"] = page.show
 
     def _endpoints(
         self, resource: ProtectedResource | None, *, legacy: bool
@@ -165,6 +172,7 @@ class Application:
             self._streams,
             self._bodies,
             check=self._cors_headers,
+            authenticate=self._authenticate,
             sign_in=sign_in,
             url=options.url,
             is_loopback=is_loopback,
@@ -182,7 +190,7 @@ class Application:
         exchange = Exchange(scope, send, self._metrics.sent, self._observers)
         try:
             request = HttpRequest(scope, receive, exchange)
-            await self._route(request.path)(request)
+            await self._route(request)(request)
             if exchange.status and not exchange.is_complete:
                 # A stream that continues in another request, or later.
                 await exchange.send_part(b"", is_last=True)
@@ -201,12 +209,14 @@ class Application:
             self._metrics.add(exchange)
             exchange.finish(scope)
 
-    def _route(self, path: str) -> Callable[[HttpRequest], Awaitable[None]]:
+    def _route(self, request: HttpRequest) -> Callable[[HttpRequest], Awaitable[None]]:
         """Return the route of a path, which may end in a slash or keep the public prefix."""
+        path = request.path
         route = self._routes.get(path)
         if route is None:
             route = self._routes.get(path.removeprefix(self._prefix).removesuffix("/"))
-        if route is None and self._pages and self._pages.has(path):
+        is_page = path == "/" if route is not None else self._pages and self._pages.has(path)
+        if is_page and self._pages and (self._has_pages_for_all or request.is_local):
             route = self._pages.answer
         if route is None:
             raise HttpError(404, "not found")
@@ -250,7 +260,10 @@ class Application:
                 self._rates.charge(request.owner(exchange.caller), exchange.batch_size - 1)
 
     def _cors_headers(self, request: HttpRequest) -> Headers:
-        return self._allow(request.headers.get(b"host"), request.headers.get(b"origin"))
+        allow = self._allow
+        if self._allow_remote is not None and request.is_remote:
+            allow = self._allow_remote
+        return allow(request.headers.get(b"host"), request.headers.get(b"origin"))
 
     async def _handle(self, request: HttpRequest, caller: Caller) -> None:
         """Handle a request to the MCP endpoint in the era that its headers name."""
@@ -313,11 +326,14 @@ class HostAllowlist:
     itself are allowed; those of another port are another program's.
 
     A host is written `files.example.org`, an origin `https://files.example.org`; with `:*` any
-    port is allowed, or none.
+    port is allowed, or none. `*` allows any. Unless `has_own` is false, the loopback names of this
+    machine are allowed.
     """
 
-    def __init__(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
-        self._hosts = _Names((*LOOPBACK_HOSTS, *hosts))
+    def __init__(
+        self, hosts: Iterable[str], origins: Iterable[str], *, has_own: bool = True
+    ) -> None:
+        self._hosts = _Names((*LOOPBACK_HOSTS, *hosts) if has_own else hosts)
         self._origins = _Names(origins)
 
     def check(self, host: bytes | None, origin: bytes | None) -> Headers:
@@ -339,6 +355,7 @@ class HostAllowlist:
 class _Names:
     def __init__(self, allowed: Iterable[str]) -> None:
         names = [name.lower() for name in allowed]
+        self._any = "*" in names
         self._exact = frozenset(name for name in names if not name.endswith(_ANY_PORT))
         self._any_port = frozenset(
             name.removesuffix(_ANY_PORT) for name in names if name.endswith(_ANY_PORT)
@@ -346,7 +363,7 @@ class _Names:
 
     def __contains__(self, header: bytes) -> bool:
         name = header.decode("latin-1").strip(" \t").lower()
-        return name in self._exact or _PORT.sub("", name) in self._any_port
+        return self._any or name in self._exact or _PORT.sub("", name) in self._any_port
 
 
 def preflight_headers(request: HttpRequest) -> Headers:

@@ -19,7 +19,6 @@ from resource_server.transports.http.app.bodies import UNCOUNTED_BYTES, Bodies
 from resource_server.transports.http.app.landing_page import (
     HOSTS,
     asks_for_html,
-    endpoint_url,
     host_configuration,
     is_of_browser,
 )
@@ -28,11 +27,13 @@ from resource_server.transports.http.app.request import (
     Headers,
     HttpError,
     HttpRequest,
+    endpoint_url,
     is_same_origin,
     rate_limited,
 )
 from resource_server.transports.http.auth.page_cookies import OPERATOR, SignInFailed
 from resource_server.transports.http.auth.page_sign_in import PageSignIn
+from resource_server.transports.http.observability.health import Authenticate
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 SIGN_IN = f"{ROOT}sign-in"
@@ -55,7 +56,8 @@ class ExplorerRequests:
     """Admits requests for pages, and passes them to the explorer.
 
     `check` raises `HttpError` for another host or a foreign web page; `sign_in` is None where no
-    one needs to sign in; `url` is the public URL of the endpoint, if it has one.
+    one needs to sign in, or a parent application has, whose caller `authenticate` returns; `url` is
+    the public URL of the endpoint, if it has one.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class ExplorerRequests:
         bodies: Bodies,
         *,
         check: Callable[[HttpRequest], object],
+        authenticate: Authenticate | None,
         sign_in: PageSignIn | None,
         url: str | None,
         is_loopback: bool,
@@ -76,6 +79,7 @@ class ExplorerRequests:
         # Anybody sends these: they are small enough not to be counted.
         self._forms = Bodies(UNCOUNTED_BYTES)
         self._check = check
+        self._authenticate = authenticate
         self._sign_in = sign_in
         self._url = url
         self._is_loopback = is_loopback
@@ -98,9 +102,8 @@ class ExplorerRequests:
         except HttpError as error:
             if request.exchange.status or not asks_for_html(request):
                 raise
-            await _show(
-                request, self._explorer.refusal_page(error.message), error.status, error.headers
-            )
+            page = self._explorer.refusal_page(self._root(request), error.message)
+            await _show(request, page, error.status, error.headers)
 
     async def _answer(self, request: HttpRequest) -> None:
         if request.path == "/" and not is_of_browser(request):
@@ -108,13 +111,11 @@ class ExplorerRequests:
         self._check(request)
         if request.method == "POST" and not _is_of_own_page(request):
             raise HttpError(403, "only pages of this server may send this")
-        caller: Caller | None = EVERYBODY
         path = self._explorer.path_of(request.path)
-        if self._sign_in is not None and path not in _PUBLIC:
-            if path in _SIGN_IN_METHODS:
-                await self._change_sign_in(request, self._sign_in, path)
-                return
-            caller = self._sign_in.cookie.contents(request)
+        if self._sign_in is not None and path in _SIGN_IN_METHODS:
+            await self._change_sign_in(request, self._sign_in, path)
+            return
+        caller = EVERYBODY if path in _PUBLIC else await self._caller(request)
         if caller is None:
             await self._ask_to_sign_in(request)
             return
@@ -147,14 +148,21 @@ class ExplorerRequests:
                 endpoint,
                 may_sign_out=needs_token,
                 is_operator=self._is_operator(request, caller),
+                root=self._root(request),
             )
             receive, send = _BufferedBody(body).receive, request.exchange.relay
             answering = self._explorer(request.scope, receive, send, visit)
             await request.unless_disconnected(answering)
 
+    async def _caller(self, request: HttpRequest) -> Caller | None:
+        """Return the caller of a request for a page; None for a person who is not signed in."""
+        if self._sign_in is not None:
+            return self._sign_in.cookie.contents(request)
+        return EVERYBODY if self._authenticate is None else await self._authenticate(request)
+
     def _is_operator(self, request: HttpRequest, caller: Caller) -> bool:
         """Return whether the caller may know what is hidden."""
-        if self._sign_in is None:
+        if self._sign_in is None and self._authenticate is None:
             return self._is_loopback and self._url is None and request.is_local
         return caller.may(frozenset((OPERATOR,)))
 
@@ -164,7 +172,7 @@ class ExplorerRequests:
         query: bytes = request.scope.get("query_string", b"")
         raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
         wanted = raw + (b"?" + query if query else b"")
-        address = f"{self._explorer.root}sign-in?to={quote(wanted, safe='')}"
+        address = f"{self._root(request)}sign-in?to={quote(wanted, safe='')}"
         await request.exchange.respond(303, headers=[(b"location", address.encode())])
 
     async def _change_sign_in(self, request: HttpRequest, sign_in: PageSignIn, path: str) -> None:
@@ -186,6 +194,7 @@ class ExplorerRequests:
             await request.exchange.respond(303, headers=headers)
             return
         form = self._explorer.sign_in_page(
+            self._root(request),
             message,
             takes_tokens=sign_in.takes_tokens,
             issuer=sign_in.at_issuer and sign_in.at_issuer.issuer,
@@ -208,7 +217,7 @@ class ExplorerRequests:
         """
         to, caller, at_issuer = query.get("to", ""), None, sign_in.at_issuer
         if path == SIGN_OUT:
-            return self._explorer.root, sign_in.cookie.cleared(request)
+            return self._root(request), sign_in.cookie.cleared(request)
         cleared: Headers = ()
         if at_issuer is not None and path == BEGIN:
             return await at_issuer.begin(request, to, self._return_url(request))
@@ -222,20 +231,24 @@ class ExplorerRequests:
             caller = sign_in.redeem(query["code"])
         if caller is None:
             return None
-        return self._destination(to), (*sign_in.issued(request, caller), *cleared)
+        return self._destination(request, to), (*sign_in.issued(request, caller), *cleared)
 
     def _return_url(self, request: HttpRequest) -> str:
         """Return the address to which an issuer sends a person back."""
         parts = urlsplit(endpoint_url(request, self._url))
-        return f"{parts.scheme}://{parts.netloc}{self._explorer.root}sign-in/return"
+        return f"{parts.scheme}://{parts.netloc}{self._root(request)}sign-in/return"
 
-    def _destination(self, to: str) -> str:
+    def _root(self, request: HttpRequest) -> str:
+        return self._explorer.root_below(request.prefix)
+
+    def _destination(self, request: HttpRequest, to: str) -> str:
         """Return where a person goes after signing in: a page of the explorer, and none else."""
-        is_own = to.startswith(self._explorer.root) and to.isprintable() and "\\" not in to
+        root = self._root(request)
+        is_own = to.startswith(root) and to.isprintable() and "\\" not in to
         # Browsers resolve dot segments, also encoded ones, which lead to other places.
         names = to.partition("?")[0].split("/")
         is_own = is_own and not any(unquote(each) in (".", "..") for each in names)
-        return quote(to, safe="/?=&%:+~@!$'()*,;") if is_own else self._explorer.root
+        return quote(to, safe="/?=&%:+~@!$'()*,;") if is_own else root
 
     def close(self) -> None:
         """End all live pages, and what the explorer does beside requests."""

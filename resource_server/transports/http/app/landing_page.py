@@ -20,7 +20,12 @@ from resource_server import __version__, uris
 from resource_server.access import EVERYBODY, Caller
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
-from resource_server.transports.http.app.request import PATH, Headers, HttpError, HttpRequest
+from resource_server.transports.http.app.request import (
+    Headers,
+    HttpError,
+    HttpRequest,
+    endpoint_url,
+)
 
 MAX_MOUNTS = 200
 """Maximum mounts on the page."""
@@ -152,11 +157,6 @@ def host_configuration(url: str, *, needs_token: bool) -> str:
         entry["headers"] = {"Authorization": "Bearer TOKEN"}
     servers = {"mcpServers": {"resources": entry}}
     return msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
-
-
-def endpoint_url(request: HttpRequest, public: str | None) -> str:
-    """Return the URL of the endpoint: the public one, else as the client addressed the server."""
-    return public or f"{request.scope['scheme']}://{request.header(b'host')}{PATH}"
 
 
 def _health(mounts: Sequence[Mount]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
 from resource_server.access import Caller, acting
 from resource_server.protocol.client_connection import ClientConnection
@@ -84,8 +84,7 @@ class LegacyTransport:
             client.id = secrets.token_urlsafe(16)
         with self._streams.slot(request.owner(caller), client.stream.disconnect):
             self._clients[client.id] = client
-            prefix = quote(request.scope.get("root_path", "")) or self._prefix
-            address = f"{prefix}{POST_PATH}?session={client.id}"
+            address = f"{self._prefix or request.prefix}{POST_PATH}?session={client.id}"
             try:
                 await client.stream.serve(
                     request,

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from msgspec import UNSET
 
@@ -258,6 +258,11 @@ class HttpRequest:
         return _accepts(self.headers.get(b"accept", b""), media_type)
 
     @property
+    def prefix(self) -> str:
+        """The encoded path under which a parent application passes requests on; usually empty."""
+        return quote(self.scope.get("root_path", "")).rstrip("/")
+
+    @property
     def address(self) -> str:
         """The client's address; behind a trusted proxy, that of the proxy's client."""
         client = self.scope.get("client")
@@ -272,6 +277,14 @@ class HttpRequest:
             return ipaddress.ip_address(self.address).is_loopback
         except ValueError:
             return False
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it came from another machine over the network."""
+        try:
+            return not ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            return False  # a socket file, or a client in this process
 
     def owner(self, caller: Caller) -> str:
         """Return the key by which limits count: the caller's subject, or else the address."""
@@ -339,6 +352,12 @@ def public_prefix(url: str | None) -> str:
     """Return the path before `/mcp` in the public URL, which a proxy may or may not strip."""
     path = "" if url is None else urlsplit(url).path.removesuffix("/")
     return path.removesuffix(PATH) if path.endswith(PATH) else ""
+
+
+def endpoint_url(request: HttpRequest, public: str | None) -> str:
+    """Return the URL of the endpoint: the public one, else as the client addressed the server."""
+    here = f"{request.scope['scheme']}://{request.header(b'host')}"
+    return public or f"{here}{request.prefix}{PATH}"
 
 
 def rate_limited(wait_s: float) -> HttpError:

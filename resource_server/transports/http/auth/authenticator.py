@@ -70,7 +70,8 @@ class Authenticator:
                 malformed header, 429 after too many invalid tokens from one address, 503 while
                 the issuer's keys are not available.
         """
-        return await self.verified(self._token(request), request.address)
+        resource = self._resource.at(request)
+        return await self._caller_of(_token(request, resource), request.address, resource)
 
     async def verified(self, token: str, address: str) -> Caller:
         """Return the caller of a token that was sent from an address.
@@ -78,10 +79,13 @@ class Authenticator:
         Raises:
             HttpError: as for a request with the token.
         """
+        return await self._caller_of(token, address, self._resource)
+
+    async def _caller_of(self, token: str, address: str, resource: ProtectedResource) -> Caller:
         if not _TOKEN.fullmatch(token):
-            raise self._resource.refusal(400, "expected: Bearer and a token", "invalid_request")
+            raise resource.refusal(400, "expected: Bearer and a token", "invalid_request")
         if len(token) > MAX_TOKEN_BYTES:
-            raise self._resource.refusal(401, "the token is too long", "invalid_token")
+            raise resource.refusal(401, "the token is too long", "invalid_token")
         digest = _digest(token)
         caller = self._known_caller(digest)
         if caller is None or not caller.may(self._required):
@@ -90,19 +94,11 @@ class Authenticator:
             if wait_s:
                 raise rate_limited(wait_s)
         if caller is None:
-            caller = await self._verify(token)
+            caller = await self._verify(token, resource)
             self._remember(digest, caller)
         if not caller.may(self._required):
-            raise self._resource.refusal(403, "the token lacks a scope", "insufficient_scope")
+            raise resource.refusal(403, "the token lacks a scope", "insufficient_scope")
         return caller
-
-    def _token(self, request: HttpRequest) -> str:
-        header = request.header(b"authorization")
-        scheme = None if header is None else _BEARER.match(header)
-        token = header[scheme.end() :] if header and scheme else ""
-        if not token:
-            raise self._resource.refusal(401, "a token is required")
-        return token
 
     def _known_caller(self, digest: bytes) -> Caller | None:
         found = None
@@ -114,16 +110,16 @@ class Authenticator:
             found = verified.caller if time.time() < verified.until else None
         return found
 
-    async def _verify(self, token: str) -> Caller:
+    async def _verify(self, token: str, resource: ProtectedResource) -> Caller:
         if self.verifier is None:
-            raise self._resource.refusal(401, "the token is not known here", "invalid_token")
+            raise resource.refusal(401, "the token is not known here", "invalid_token")
         # Imported here: static tokens work without the library for signed ones.
         from resource_server.transports.http.auth.jwt import InvalidToken
 
         try:
             return await self.verifier.verify(token)
         except InvalidToken as error:
-            raise self._resource.refusal(401, str(error), "invalid_token") from None
+            raise resource.refusal(401, str(error), "invalid_token") from None
 
     def _remember(self, digest: bytes, caller: Caller) -> None:
         until = time.time() + self._timing.token_cache_s
@@ -133,13 +129,22 @@ class Authenticator:
             self._verified.popitem(last=False)
 
 
+def _token(request: HttpRequest, resource: ProtectedResource) -> str:
+    header = request.header(b"authorization")
+    scheme = None if header is None else _BEARER.match(header)
+    token = header[scheme.end() :] if header and scheme else ""
+    if not token:
+        raise resource.refusal(401, "a token is required")
+    return token
+
+
 def _verifier(auth: Auth, resource: ProtectedResource, timing: Timing) -> TokenVerifier:
     extras.require_packages("auth", "http.auth.issuer")
     from resource_server.transports.http.auth.jwks import IssuerKeys
     from resource_server.transports.http.auth.jwt import TokenVerifier
 
     keys = {issuer: IssuerKeys(issuer, auth.jwks_url, timing=timing) for issuer in auth.issuers}
-    return TokenVerifier(keys, auth.audience or resource.url, timing=timing)
+    return TokenVerifier(keys, auth.audience or resource.url or "", timing=timing)
 
 
 def _digest(token: str) -> bytes:

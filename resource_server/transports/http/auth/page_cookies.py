@@ -75,13 +75,15 @@ class PageCookie(Generic[T]):
 
     def _set(self, request: HttpRequest, value: str, seconds: int) -> Headers:
         secure = "; Secure" if self._is_secure(request) else ""
-        attributes = f"Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        path = f"{request.prefix}/"
+        attributes = f"Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
         return ((b"set-cookie", f"{self._name_for(request)}={value}; {attributes}".encode()),)
 
     def _name_for(self, request: HttpRequest) -> str:
         """Return the name of the cookie; without TLS, other ports of the host share all cookies."""
         if self._is_secure(request):
-            return f"__Host-{self._name}"
+            # Browsers take `__Host-` for the whole host only, which a parent application has.
+            return f"__Secure-{self._name}" if request.prefix else f"__Host-{self._name}"
         port = (request.header(b"host") or "").rpartition(":")[2]
         return f"{self._name}-{port if port.isdigit() else 80}"
 

@@ -93,7 +93,7 @@ def page_sign_in(
     timing: Timing,
 ) -> PageSignIn:
     """Return the sign-in for these options; the code of a link is then the only way."""
-    has_tls = resource.url.startswith("https:")
+    has_tls = (resource.url or "").startswith("https:")
     # With other tokens, issuers, scopes or audience, the cookies of before are worth nothing.
     accepted = msgspec.json.encode((auth, options.url))
 
@@ -111,7 +111,7 @@ def page_sign_in(
         at_issuer = IssuerSignIn(
             options.explorer,
             resource,
-            auth.audience or resource.url,
+            auth.audience or resource.url or "",
             authenticator,
             cookie=PageCookie(
                 "explorer-issuer", StartedSignIn, secret("explorer issuer"), has_tls=has_tls

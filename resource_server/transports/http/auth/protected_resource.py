@@ -8,7 +8,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from resource_server.transports.http.app.request import HttpError, HttpRequest, public_prefix
+from resource_server.transports.http.app.request import (
+    HttpError,
+    HttpRequest,
+    endpoint_url,
+    public_prefix,
+)
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _PUBLIC = (
@@ -22,8 +27,8 @@ _PUBLIC = (
 class ProtectedResource(NamedTuple):
     """An endpoint that requires tokens."""
 
-    url: str
-    """The endpoint's public URL."""
+    url: str | None
+    """The endpoint's public URL; None if it is that of the request, below a parent application."""
     issuers: Sequence[str]
     """Issuers of its tokens; empty where all tokens are static."""
     scopes: Sequence[str]
@@ -43,21 +48,25 @@ class ProtectedResource(NamedTuple):
 
     @property
     def _path(self) -> str:
-        return _WELL_KNOWN + urlsplit(self.url).path.rstrip("/")
+        return _WELL_KNOWN + urlsplit(self.url or "").path.rstrip("/")
 
     @property
     def _address(self) -> str:
         """The URL of its metadata; below the prefix if there is one, as a proxy passes no other."""
-        origin, prefix = urlsplit(self.url), public_prefix(self.url)
+        origin, prefix = urlsplit(self.url or ""), public_prefix(self.url)
         path = prefix + _WELL_KNOWN if prefix else self._path
         return f"{origin.scheme}://{origin.netloc}{path}"
+
+    def at(self, request: HttpRequest) -> ProtectedResource:
+        """Return the same with the URL by which a client addresses it, if it has no other."""
+        return self if self.url else self._replace(url=endpoint_url(request, None))
 
     async def describe(self, request: HttpRequest) -> None:
         """Answer a request for its metadata."""
         if request.method not in ("GET", "HEAD", "OPTIONS"):
             raise HttpError(405, "the method is not allowed here", [(b"allow", b"GET")])
         metadata = {
-            "resource": self.url,
+            "resource": self.at(request).url,
             "authorization_servers": list(self.issuers),
             "bearer_methods_supported": ["header"],
         }
@@ -71,7 +80,7 @@ class ProtectedResource(NamedTuple):
         parameters = {"error": error, "error_description": message} if error else {}
         if self.scopes:
             parameters["scope"] = " ".join(self.scopes)
-        if self.issuers:
+        if self.issuers and self.url:
             parameters["resource_metadata"] = self._address
         # A challenge must have a parameter.
         pairs = (parameters or {"realm": "mcp"}).items()

@@ -21,16 +21,10 @@ from msgspec import structs
 from resource_server.errors import Interrupted
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
-from resource_server.runtime import extras
-from resource_server.runtime.server_key import ServerKey, process_key
+from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from resource_server.transports.http.app.application import PATH, Application, rate_limiter
-from resource_server.transports.http.app.request import RequestObserver, public_prefix
-from resource_server.transports.http.auth.authenticator import Authenticator
-from resource_server.transports.http.auth.page_sign_in import page_sign_in
-from resource_server.transports.http.auth.protected_resource import ProtectedResource
-from resource_server.transports.http.observability.access_log import AccessLog
-from resource_server.transports.http.observability.tracing import tracing_of
+from resource_server.transports.http.app.application import PATH, Application
+from resource_server.transports.http.app.application_builder import application_of
 from resource_server.transports.http.server.http_connection import (
     ConnectionConfig,
     HttpConnection,
@@ -38,8 +32,6 @@ from resource_server.transports.http.server.http_connection import (
 )
 
 if TYPE_CHECKING:
-    from resource_server.explorer.application import Explorer
-    from resource_server.transports.http.fleet.store import FleetStore
     from resource_server.transports.http.workers.forwarding import Forwarding
     from resource_server.transports.http.workers.worker import Worker
 
@@ -202,96 +194,6 @@ def _shared(options: Http, worker: Worker) -> Http:
         streams=worker.share(options.limits.streams, "http.limits.streams"),
     )
     return structs.replace(options, limits=limits)
-
-
-def application_of(
-    server: Server,
-    options: Http,
-    address: Address,
-    *,
-    legacy: bool = False,
-    logs_access: bool = False,
-    key: ServerKey | None = None,
-    link_code: str | None = None,
-    worker: Worker | None = None,
-    timing: Timing = DEFAULT_TIMING,
-) -> Application:
-    """Return the application for an address, with the authentication of the manifest.
-
-    Raises:
-        ValueError: what `http.auth` needs is not installed.
-    """
-    observers: list[RequestObserver] = [AccessLog(server)] if logs_access else []
-    if (tracing := tracing_of(server)) is not None:
-        observers.append(tracing)
-    store = _store(server, options, timing)
-    resource = authenticator = sign_in = None
-    if options.auth:
-        resource = ProtectedResource(
-            options.url or address.url,
-            options.auth.issuers,
-            options.auth.scopes,
-            mount_scopes=lambda: server.catalog.visibility.scopes,
-        )
-        rates = rate_limiter(options.limits, store, worker, "refusals")
-        authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
-        sign_in = page_sign_in(
-            options,
-            options.auth,
-            resource,
-            authenticator,
-            key or process_key(),
-            link_code=link_code,
-            timing=timing,
-        )
-    return Application(
-        server,
-        options,
-        authenticate=authenticator,
-        resource=resource,
-        hosts=address.hosts,
-        legacy=legacy,
-        explorer=_explorer(server, options, address),
-        sign_in=sign_in,
-        is_loopback=address.is_loopback,
-        observers=observers,
-        store=store,
-        worker=worker,
-        timing=timing,
-    )
-
-
-def _store(server: Server, options: Http, timing: Timing) -> FleetStore | None:
-    """Return the store of `http.fleet`.
-
-    Raises:
-        MissingExtra: its packages are not installed.
-    """
-    if options.fleet is None:
-        return None
-    extras.require_packages("fleet", "http.fleet")
-    # Imported here: an optional package.
-    from resource_server.transports.http.fleet.store import FleetStore
-
-    return FleetStore(options.fleet.url, server.key, timing)
-
-
-def _explorer(server: Server, options: Http, address: Address) -> Explorer | None:
-    """Return the explorer if the manifest asks for it, or on loopback if it is installed.
-
-    Raises:
-        ValueError: the manifest asks for it, and it is not installed.
-    """
-    if options.explorer is False or (options.explorer is None and not address.is_loopback):
-        return None
-    if extras.missing("explorer"):
-        if options.explorer is None:
-            return None
-        extras.require_packages("explorer", "http.explorer")
-    # Imported here: its packages are optional.
-    from resource_server.explorer.application import Explorer
-
-    return Explorer(server, public_prefix(options.url))
 
 
 def _config(

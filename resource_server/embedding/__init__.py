@@ -1,0 +1,1 @@
+"""Servers inside other programs: ASGI applications, FastMCP, the official SDK, and scripts."""

@@ -1,0 +1,52 @@
+"""Callers whom other programs have authenticated: Starlette's users, the official SDK's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from resource_server.access import Caller
+
+
+class Token(Protocol):
+    """A verified token, as the official SDK and FastMCP have it."""
+
+    client_id: str
+    scopes: list[str]
+    expires_at: int | None
+    subject: str | None
+    claims: dict[str, Any] | None
+
+
+def caller_of_token(token: Token) -> Caller:
+    """Return the caller of a token: its subject at its issuer, or without one its client."""
+    claims = token.claims or {}
+    named = token.subject or token.client_id
+    # Issuers name their subjects independently, and clients are no subjects.
+    issuer = claims.get("iss") if token.subject else "client"
+    subject = f"{issuer}#{named}" if issuer else named
+    return Caller(subject, frozenset(token.scopes), token.expires_at, {"sub": named, **claims})
+
+
+def caller_of_scope(scope: Mapping[str, Any]) -> Caller | None:
+    """Return the caller whom Starlette's authentication middleware, or one like it, has set."""
+    user = scope.get("user")
+    if not getattr(user, "is_authenticated", False):
+        return None
+    if (token := getattr(user, "access_token", None)) is not None:
+        return caller_of_token(token)
+    # Callers without a name would be one caller.
+    subject = _text(user, "identity") or _text(user, "display_name")
+    if subject is None:
+        return None
+    scopes: Sequence[str] = getattr(scope.get("auth"), "scopes", ())
+    claims: Mapping[str, Any] = getattr(user, "claims", None) or {}
+    return Caller(subject, frozenset(scopes), None, {"sub": subject, **claims})
+
+
+def _text(user: object, name: str) -> str | None:
+    try:
+        value = getattr(user, name, None)
+    except NotImplementedError:  # optional in Starlette's users
+        return None
+    return value if isinstance(value, str) and value else None
