@@ -10,6 +10,7 @@ import importlib
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
@@ -62,6 +63,8 @@ class KeyPage(msgspec.Struct, frozen=True):
     entries: Sequence[tuple[str, StoredObject | None]]
     """Keys of objects, and prefixes with None."""
     undecodable: int
+    last: str
+    """The last key, also if it cannot be decoded; empty without any."""
     token: str | None
     """Continues after this page; None at the end."""
 
@@ -167,17 +170,17 @@ class Bucket:
             raise _unlike_s3()
         is_encoded = found.get("EncodingType") == "url"
         entries: list[tuple[str, StoredObject | None]] = []
-        undecodable = 0
         named = [(each["Key"], _listed(each)) for each in found.get("Contents", ())]
         named += [(each["Prefix"], None) for each in found.get("CommonPrefixes", ())]
+        last = b""
         for written, stored in named:
-            try:
-                entries.append((_decoded(written) if is_encoded else written, stored))
-            except UnicodeDecodeError:
-                undecodable += 1
+            key = _decoded(written) if is_encoded else written.encode()
+            last = max(last, key)
+            with suppress(UnicodeDecodeError):
+                entries.append((key.decode(), stored))
         entries.sort(key=lambda entry: entry[0])
         token = found.get("NextContinuationToken") if found.get("IsTruncated") else None
-        return KeyPage(entries, undecodable, token)
+        return KeyPage(entries, len(named) - len(entries), last.decode(errors="replace"), token)
 
     def head(self, key: str) -> StoredObject:
         """Return what is known of an object: one request.
@@ -261,8 +264,8 @@ class Bucket:
         return failures.storage_error(error, self.location.bucket, action, is_object=is_object)
 
 
-def _decoded(written: str) -> str:
-    return unquote_to_bytes(written.replace("+", " ")).decode()
+def _decoded(written: str) -> bytes:
+    return unquote_to_bytes(written.replace("+", " "))
 
 
 def _listed(found: Mapping[str, Any]) -> StoredObject:

@@ -22,6 +22,7 @@ from resource_server.providers.object_storage.keys import KeySpace
 _KIND_S = 300.0
 """How long a name is known to be no collection: the check takes a request."""
 _MAX_KINDS = 10_000
+_MAX_MARKS = 15
 
 
 class BucketEntry(NamedTuple):
@@ -56,57 +57,86 @@ class ObjectTree:
     def children(
         self, parent: Path, after: Path | None, limit: int, deadline: Deadline
     ) -> Sequence[BucketEntry]:
-        """Return children in the order of their keys; see `Provider.list`."""
+        """Return children in the order of their names; see `Provider.list`.
+
+        Storage has `a/` behind `a-b`. Here its place is that of `a`, so that no other child moves
+        where an object becomes a collection between two pages.
+        """
         prefix = self.keys.below(parent)
-        is_exposed = self.keys.exposes(parent, is_collection=True)
-        start = self._position(after) if after else ""
-        found: list[BucketEntry] = []
+        place = ""
+        if after:
+            is_raw = _has_many_marks(after[-1]) and self.is_collection(after)
+            place = _place(after[-1], is_collection=is_raw)
+        start = place and prefix + place + LAST * place.endswith("/")
+        found: dict[str, BucketEntry] = {}
         token: str | None = None
         is_begun = False
-        while is_exposed and len(found) < limit:
+        while self.keys.exposes(parent, is_collection=True):
             deadline.check()
-            # One more than wanted often tells whether the last object is a collection, too.
+            # One more than wanted tells what comes before the last that is.
             wanted = min(limit - len(found) + 1, MAX_KEYS)
             page = self.bucket.page(prefix, limit=wanted, after=start, token=token)
             is_begun = is_begun or bool(page.entries) or bool(page.undecodable)
-            found += self._exposed(parent, prefix, page.entries, start, is_last=not page.token)
+            for place_of, entry in self._exposed(parent, prefix, page.entries):
+                # A collection has the place of an object with its name.
+                if place_of > place and (entry.stored is None or place_of not in found):
+                    found[place_of] = entry
+            for shadowed in [each[:-1] for each in found if each.endswith("/")]:
+                found.pop(shadowed, None)
             token = page.token
-            if token is None:
+            if token is not None and len(found) >= limit:
+                self._add_later_collections(found, parent, page.last[len(prefix) :], place, limit)
+            if token is None or len(found) >= limit:
                 break
         if not is_begun and parent:
             self._check_collection(parent)
-        return found[:limit]
+        entries = [found[each] for each in sorted(found)[:limit]]
+        for path, stored in entries:
+            self._note(self.keys.key(path) + "/" * (stored is None), is_collection=stored is None)
+        return entries
+
+    def _add_later_collections(
+        self, found: dict[str, BucketEntry], parent: Path, last: str, place: str, limit: int
+    ) -> None:
+        """Add the collections among the first `limit` children that storage lists after `last`.
+
+        These have names with which `last` begins: a request each, but for few pages there are any.
+        """
+        bound = sorted(found)[limit - 1]
+        name = last.removesuffix("/")
+        ends = [at for at, sign in enumerate(name) if sign < "/"]
+        names = [
+            name[:at] for at in (*ends[: _MAX_MARKS + 1], *ends[_MAX_MARKS + 1 :][-_MAX_MARKS:])
+        ]
+        for each in names + ([name] if name == last else []):
+            path = (*parent, each)
+            if not (place < each <= bound and is_name(each)):
+                continue
+            self._documents.pop(self.keys.key(path), None)  # it may have become one
+            if self.is_collection(path, is_new=True):
+                found.pop(each, None)
+                if not _has_many_marks(each):
+                    found[each] = BucketEntry(path, None)
 
     def beginning(self, parent: Path, start: str) -> Sequence[BucketEntry]:
         """Return children whose names begin with a text: those of one request."""
         prefix = self.keys.below(parent)
         page = self.bucket.page(prefix + start, limit=MAX_KEYS)
-        return self._exposed(parent, prefix, page.entries, "", is_last=not page.token)
+        # Collections come later, and take the places of objects with their names.
+        return list(dict(self._exposed(parent, prefix, page.entries)).values())
 
     def _exposed(
-        self,
-        parent: Path,
-        prefix: str,
-        entries: Sequence[tuple[str, StoredObject | None]],
-        start: str,
-        *,
-        is_last: bool,
-    ) -> Sequence[BucketEntry]:
-        found: list[BucketEntry] = []
-        keys = [key for key, _ in entries]
+        self, parent: Path, prefix: str, entries: Sequence[tuple[str, StoredObject | None]]
+    ) -> Iterator[tuple[str, BucketEntry]]:
+        """Yield the exposed entries of a listing, each with its place."""
         for key, stored in entries:
-            name = key[len(prefix) :].removesuffix("/" if stored is None else "")
+            is_collection = stored is None
+            name = key[len(prefix) :].removesuffix("/" if is_collection else "")
             path = (*parent, name)
-            if key <= start or not key.startswith(prefix) or not is_name(name):
+            if not key.startswith(prefix) or not is_name(name):
                 continue
-            if not self.keys.exposes(path, is_collection=stored is None):
-                continue
-            if stored is None:
-                self._note(key, is_collection=True)
-            elif self._is_shadowed(key, path, keys, is_last=is_last):
-                continue
-            found.append(BucketEntry(path, stored))
-        return found
+            if self.keys.exposes(path, is_collection=is_collection):
+                yield _place(name, is_collection=is_collection), BucketEntry(path, stored)
 
     def _is_shadowed(self, key: str, path: Path, keys: Sequence[str], *, is_last: bool) -> bool:
         """Return whether an object has the name of an exposed collection.
@@ -121,11 +151,6 @@ class ObjectTree:
             return self.is_collection(path)
         self._note(key, is_collection=False)
         return False
-
-    def _position(self, after: Path) -> str:
-        """Return the key after which the children go on that follow a path."""
-        key = self.keys.key(after)
-        return f"{key}/{LAST}" if self.is_collection(after) else key
 
     def is_collection(self, path: Path, *, is_new: bool = False) -> bool:
         """Return whether there is an exposed collection: none, or one request.
@@ -201,3 +226,16 @@ class ObjectTree:
             yield WalkedPage(entries, keys, page.undecodable, shadowed, token is None)
             if token is None:
                 return
+
+
+def _place(name: str, *, is_collection: bool) -> str:
+    """Return the place of a child among those of its collection."""
+    return f"{name}/" if is_collection and _has_many_marks(name) else name
+
+
+def _has_many_marks(name: str) -> bool:
+    """Return whether a name has so many signs before '/' that its collection keeps its place.
+
+    Otherwise one key could make a page take a thousand requests.
+    """
+    return sum(sign < "/" for sign in name) > _MAX_MARKS

@@ -1,8 +1,7 @@
 """The `object_storage` provider: serves the objects below a prefix of a bucket.
 
-Names are exact, and in the order of the storage: `a-b` comes before what is below `a/`. A key that
-is no path (an empty segment, `.`, `..`, a control) does not exist. Where an object has the name of
-a collection, the collection wins.
+Names are exact, and in the order of their characters. A key that is no path (an empty segment, `.`,
+`..`, a control) does not exist. Where an object has the name of a collection, the collection wins.
 """
 
 from __future__ import annotations

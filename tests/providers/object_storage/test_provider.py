@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -102,10 +103,28 @@ async def test_names_are_exact_in_case_and_normalisation(storage: Storage) -> No
                 await provider.metadata(tuple(absent.split("/")))
 
 
-async def test_every_page_size_lists_the_same_children_in_key_order(storage: Storage) -> None:
+MARKS = "-" * 20
+
+
+async def test_every_page_size_lists_the_same_children_in_the_order_of_names(
+    storage: Storage,
+) -> None:
     keys = ["a", "a!", "a-b", "a/1", "a/2", "a0", "a0/x", "b/1", "b", "c-", "c/", "c/d", "ä", "ä/x"]
+    keys += [f"z{MARKS}", f"z{MARKS}!", f"z{MARKS}/1", "z-.-!/1"]
     bucket = storage.bucket(dict.fromkeys(keys, "x"))
-    expected = ["a!", "a-b", "a/", "a0/", "b/", "c-", "c/", "ä/"]
+    expected = [
+        "a/",
+        "a!",
+        "a-b",
+        "a0/",
+        "b/",
+        "c/",
+        "c-",
+        f"z{MARKS}!",
+        f"z{MARKS}/",
+        "z-.-!/",
+        "ä/",
+    ]
     async with storage.provider(bucket) as provider:
         for limit in range(1, 10):
             assert await names(provider, limit=limit) == expected, limit
@@ -117,6 +136,39 @@ async def test_every_page_size_lists_the_same_children_in_key_order(storage: Sto
                     found += [each.path[-1] for each in page]
                     after = page[-1].path
                 assert found == [each.removesuffix("/") for each in expected], limit
+
+
+async def test_no_child_that_is_there_is_missing_if_another_becomes_a_collection_meanwhile(
+    storage: Storage,
+) -> None:
+    lasting = ("a!", "a-b", "a-!b", "a.", "a0", "b!/1", "é!", "é-!")
+    changes = (("a", "a/x"), ("a/x", "a"), ("a-!", "a-!/x"), ("b/x", "a"), ("é-", "é-/x"))
+    bucket = storage.bucket()
+    # The second one is as another replica, or the first after a restart.
+    async with storage.provider(bucket) as first, storage.provider(bucket) as second:
+        for number, (old, new) in enumerate(changes):
+            for limit, other in itertools.product((1, 2, 3, 5), (first, second)):
+                top = f"{number}-{limit}-{other is first}"
+                for key in (*lasting, old):
+                    storage.put(bucket, f"{top}/{key}", "x")
+                page = await first.list((top,), after=None, limit=limit)
+                found = list(page)
+                storage.put(bucket, f"{top}/{new}", "x")
+                storage.delete(bucket, f"{top}/{old}")
+                while len(page) == limit:
+                    page = await other.list((top,), after=page[-1].path, limit=limit)
+                    found += page
+                missing = {key.partition("/")[0] for key in lasting} - {e.path[-1] for e in found}
+                assert not missing, (old, new, limit, other is first)
+
+
+async def test_a_key_of_many_marks_makes_no_page_take_many_requests(storage: Storage) -> None:
+    bucket = storage.bucket({"!" * 1000 + end: "x" for end in ("", "!", "0")})
+    with before(storage.endpoint) as proxy:
+        async with ObjectStorage(path=f"s3://{bucket}", endpoint=proxy.endpoint) as provider:
+            proxy.asked.clear()
+            await provider.list((), after=None, limit=1)
+            assert len(proxy.asked) < 40
 
 
 async def test_a_collection_that_the_service_repeats_is_listed_once(storage: Storage) -> None:
