@@ -18,7 +18,7 @@ import msgspec
 
 from resource_server.buckets import failures
 from resource_server.buckets.location import Location, refuse_link_local
-from resource_server.buckets.transport import Deadline, Transport
+from resource_server.buckets.transport import Deadline, Traffic, Transport
 from resource_server.errors import DeadlineExceeded, MountUnavailable
 from resource_server.runtime.extras import require_packages
 
@@ -86,6 +86,7 @@ class Bucket:
         self._options = endpoint, region, profile, anonymous, connections
         self._client: Any = None
         self._transport: Transport | None = None
+        self._traffic = Traffic()
         self._made_at = 0.0
 
     def open(self) -> None:
@@ -118,7 +119,9 @@ class Bucket:
                 endpoint_url=endpoint,
                 config=config.Config(**options),
             )
-            self._transport = Transport(found.get_config_variable("ca_bundle"), connections)
+            self._transport = Transport(
+                found.get_config_variable("ca_bundle"), connections, self._traffic
+            )
         except Exception as error:
             raise self._explained(error, "s3:ListBucket", is_object=False) from None
         self._made_at = time.monotonic()
@@ -137,6 +140,11 @@ class Bucket:
     def _is_elsewhere(self) -> bool:
         """Whether the manifest or the environment names a service that is not Amazon's."""
         return bool(self._options[0]) or any(name in os.environ for name in _ENDPOINTS)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The numbers of requests, of those that failed, and of bytes received."""
+        return self._traffic.counts
 
     def close(self) -> None:
         """Close idle connections."""
@@ -242,6 +250,7 @@ class Bucket:
             raise self._explained(error, "s3:GetObject", is_object=True) from None
         finally:
             body.close()
+            self._traffic.add(size=sum(map(len, blocks)))
         return b"".join(blocks)
 
     def _ask(

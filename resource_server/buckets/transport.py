@@ -11,6 +11,7 @@ import io
 import math
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -28,6 +29,8 @@ _DEADLINE_S = 18.0
 """Seconds that the requests of one call may take in all."""
 _MAX_BYTES = 16 * 1024**2
 """Maximum bytes of a listing or an error; a thousand of the longest keys have less."""
+_EXPECTED: Final = (404, 412, 416)
+"""Statuses that tell of objects, and of no failure."""
 _until: Final = ContextVar("_until", default=math.inf)
 """The deadline of the call that this thread runs, by `time.monotonic()`."""
 
@@ -49,10 +52,25 @@ class Deadline:
             raise _late()
 
 
+class Traffic:
+    """Counts of requests, of those that failed, and of bytes received; threads share them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.counts = (0, 0, 0)
+
+    def add(self, *, requests: int = 0, errors: int = 0, size: int = 0) -> None:
+        """Add to the counts."""
+        with self._lock:
+            before = self.counts
+            self.counts = (before[0] + requests, before[1] + errors, before[2] + size)
+
+
 class Transport:
     """Sends the requests of botocore, as its own session does: proxies and CAs are its own, too."""
 
-    def __init__(self, ca_bundle: str | None, connections: int) -> None:
+    def __init__(self, ca_bundle: str | None, connections: int, traffic: Traffic) -> None:
+        self._traffic = traffic
         self._urllib3 = importlib.import_module("urllib3")
         self._httpsession = importlib.import_module("botocore.httpsession")
         self._proxies_of = importlib.import_module("botocore.utils").get_environ_proxies
@@ -96,12 +114,16 @@ class Transport:
             is_streamed = request.stream_output and raw.status < 300
             body = raw if is_streamed else self._whole(raw)
         except (self._urllib3.exceptions.HTTPError, OSError) as error:
+            self._traffic.add(requests=1, errors=1)
             raise self._httpsession.HTTPClientError(error=error) from error
+        is_error = raw.status >= 400 and raw.status not in _EXPECTED
+        self._traffic.add(requests=1, errors=int(is_error))
         made = importlib.import_module("botocore.awsrequest").AWSResponse
         return made(request.url, raw.status, raw.headers, body)
 
     def _whole(self, raw: Any) -> Any:
         data = raw.read(_MAX_BYTES + 1)
+        self._traffic.add(size=len(data))
         if len(data) > _MAX_BYTES:
             raw.close()
             raise MountUnavailable(

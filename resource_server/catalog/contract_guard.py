@@ -201,6 +201,13 @@ class GuardedProvider:
             state: object = getattr(index, "state", None)
             return state if isinstance(state, IndexState) else None
 
+    @property
+    def storage_counts(self) -> tuple[int, int, int] | None:
+        """The numbers of requests to object storage, of failed ones and of bytes, if it has any."""
+        with _contained():
+            counts: object = getattr(self._provider, "storage_counts", None)
+            return cast("tuple[int, int, int]", counts) if isinstance(counts, tuple) else None
+
     def is_instance(self, of: type) -> bool:
         """Return whether the provider is an instance of a class."""
         return isinstance(self._provider, of)

@@ -510,6 +510,11 @@ class Database:
             return ""
         return f", to callers with {', '.join(sorted(scopes))} ({', '.join(options)})"
 
+    @property
+    def storage_counts(self) -> tuple[int, int, int] | None:
+        """The numbers of requests to object storage, of failed ones and of bytes, if it has any."""
+        return getattr(self._engine, "storage_counts", None)
+
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield the resources that a commit may have changed. See `SupportsWatch.changes`."""
         detector = ChangeDetector(self._engine, self._exposed, self._tree)

@@ -44,6 +44,7 @@ from resource_server.documents.path_selection import EVERYTHING
 from resource_server.documents.ranges import PARAMETERS, too_large, wanted_range
 from resource_server.documents.worker_threads import WorkerThreads
 from resource_server.errors import (
+    MountUnavailable,
     ResourceBusy,
     ResourceError,
     ResourceNotFound,
@@ -73,6 +74,7 @@ from resource_server.runtime.option_types import (
 
 if TYPE_CHECKING:
     from resource_server.providers.object_storage.conversions import ObjectConversions
+    from resource_server.providers.object_storage.survey import ListingState
 
 T = TypeVar("T")
 
@@ -82,6 +84,8 @@ _MAX_THREADS = 16
 _COST = 2
 """Maximum requests of one comparison: a head and a check of the name, or two pages."""
 _SHORTEST_S = 0.1
+_CLOCKS_S = 2.0
+"""How much the clock of the service may be behind, with its steps of a second."""
 _MAX_CONVERSIONS = 4
 """Maximum threads that wait for converters."""
 _ATTEMPTS = 3
@@ -154,8 +158,8 @@ class ObjectStorage:
     convert: ConvertMode | tuple[DocumentKind, ...] = "auto"
     """Which documents are also served as Markdown and in other formats, as for a folder."""
     watch: Literal["auto", "off"] | Polling = "auto"
-    """How subscribed objects and collections are compared, and nothing else is; `off` compares
-    none."""
+    """How subscribed objects and collections are compared, and the listing if clients follow it;
+    `off` compares none."""
 
     searches_text: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
@@ -450,18 +454,48 @@ class ObjectStorage:
             " (of what is subscribed to)"
         )
 
+    @property
+    def storage_counts(self) -> tuple[int, int, int]:
+        """The numbers of requests to the service, of failed ones, and of bytes received."""
+        return self._bucket.counts
+
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
-        """Yield each subscribed path after each interval; the server compares it."""
+        """Yield each subscribed path after each interval; the server compares it.
+
+        What is listed is compared here, if somebody follows it.
+        """
         due = 0.0
+        listed: bytes | None = None
         while True:
             added, _ = await interest.next(within=max(0.0, due - time.monotonic()))
-            paths = list(added)
-            if time.monotonic() >= due:
+            paths, is_due, requests = list(added), time.monotonic() >= due, 0
+            if not interest.listing:
+                listed = None
+            elif is_due or listed is None:
+                state = await self._listing_state()
+                requests = 1 if state is None else state.requests
+                if state is not None:
+                    since = interest.listing_since_ns / 1e9 - _CLOCKS_S
+                    is_new = listed is None and state.newest >= since
+                    if is_new or listed not in (None, state.digest):
+                        yield Change((), "children")
+                    listed = state.digest
+            if is_due:
                 paths = list(interest.paths)
-                pause = max(self._polling.interval, len(paths) * _COST / self._polling.budget)
+                requests += len(paths) * _COST
+            if is_due or requests:
+                pause = max(self._polling.interval, requests / self._polling.budget)
                 due = time.monotonic() + pause
             for path in paths:
                 yield Change(path)
+
+    async def _listing_state(self) -> ListingState | None:
+        # Imported here: most listings are not followed.
+        from resource_server.providers.object_storage import survey
+
+        with suppress(ResourceError, MountUnavailable):  # compared again after the next interval
+            return await self._run(lambda give_up: survey.listing_state(self._tree, give_up))
+        return None
 
 
 _: type[Provider] = ObjectStorage

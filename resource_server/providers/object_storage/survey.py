@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from resource_server.buckets.bucket import MAX_KEYS
 from resource_server.buckets.transport import Deadline
@@ -72,6 +74,29 @@ def search_names(
         beyond=beyond,
         is_counted=is_whole,
     )
+
+
+class ListingState(NamedTuple):
+    """What is listed of the first keys, for comparison."""
+
+    digest: bytes
+    """Equal for the same exposed objects and collections, whatever is in them."""
+    requests: int
+    newest: float
+    """When the newest object was written, in seconds since the epoch."""
+
+
+def listing_state(tree: ObjectTree, give_up: Deadline) -> ListingState:
+    """Return what is listed of the first keys."""
+    digest, number, newest = hashlib.blake2b(digest_size=16), 0, 0.0
+    for number, page in enumerate(tree.walk((), ()), 1):
+        for path, stored in page.entries:
+            digest.update("/".join((*path, "" if stored is None else ".")).encode())
+            newest = max(newest, 0.0 if stored is None else stored.modified)
+        give_up.check()
+        if number >= _MAX_PAGES:
+            break
+    return ListingState(digest.digest(), number, newest)
 
 
 def problems(tree: ObjectTree) -> Sequence[tuple[str, str]]:

@@ -14,7 +14,7 @@ from resource_server.runtime.option_types import Duration, Rate
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 from tests.commands import command
-from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
+from tests.listeners import IMPATIENT, LIST, Recorder, mounted, uri_of
 from tests.providers.object_storage.faults import Answer, Asked, Proxy, before, refused
 from tests.providers.object_storage.storage import Storage
 from tests.waiting import PATIENCE_S, quiet_for, steady, until
@@ -103,6 +103,50 @@ async def test_a_change_is_notified_after_a_time_without_the_service(storage: St
         assert scene.recorder.told == []
         scene.proxy.fault = lambda _: None
         await scene.recorder.of("a.txt")
+
+
+async def test_new_and_removed_objects_are_a_change_of_the_list_and_hidden_ones_are_none(
+    storage: Storage,
+) -> None:
+    bucket = storage.bucket({"in/a.txt": "a", "b.txt": "b"})
+    async with watched(storage, bucket) as scene:
+        begun = len(scene.proxy.asked)
+        await steady(lambda: len(scene.proxy.asked), 0.3)
+        assert len(scene.proxy.asked) == begun  # nobody follows it yet
+        scene.broker.follow_list(scene.recorder)
+        await scene.recorder.of(LIST)  # objects this new may be newer than the list of a client
+        for change in (
+            lambda: storage.put(bucket, "in/new/x.txt", "x"),
+            lambda: storage.delete(bucket, "b.txt"),
+        ):
+            await until(lambda: len(scene.proxy.asked) > begun + 2)
+            scene.recorder.take()
+            change()
+            await scene.recorder.of(LIST)
+        scene.recorder.take()
+        storage.put(bucket, ".hidden", "x")
+        storage.put(bucket, "in/a.txt", "another")
+        begun = len(scene.proxy.asked)
+        await until(lambda: len(scene.proxy.asked) > begun + 3)
+        assert scene.recorder.told == []
+
+
+async def test_a_change_of_the_list_while_the_service_fails_is_notified_later(
+    storage: Storage,
+) -> None:
+    bucket = storage.bucket({"a.txt": "a"})
+    async with watched(storage, bucket) as scene:
+        scene.broker.follow_list(scene.recorder)
+        await scene.recorder.of(LIST)
+        await until(lambda: len(scene.proxy.asked) > 4)
+        scene.recorder.take()
+        scene.proxy.fault = lambda _: refused(503, "SlowDown")
+        begun = len(scene.proxy.asked)
+        storage.put(bucket, "b.txt", "b")
+        await until(lambda: len(scene.proxy.asked) > begun + 3)
+        assert scene.recorder.told == []
+        scene.proxy.fault = lambda _: None
+        await scene.recorder.of(LIST)
 
 
 def test_the_example_of_the_docs_prints_what_is_in_the_bucket(

@@ -132,6 +132,7 @@ class OperatorEndpoints:
             self._counts()
 
     def _counts(self) -> Counts:
+        mounts = self._server.catalog.mounts
         own = Counts(
             requests=list(self.requests.by_labels.items()),
             sent_bytes=self.requests.sent.bytes,
@@ -139,7 +140,12 @@ class OperatorEndpoints:
             sessions=len(self._sessions),
             streams=len(self._streams),
             conversions=conversion_counts(),
-            down=[mount.name for mount in self._server.catalog.mounts if mount.problem is not None],
+            down=[mount.name for mount in mounts if mount.problem is not None],
+            storage={
+                mount.name: counts
+                for mount in mounts
+                if (counts := mount.provider.storage_counts) is not None
+            },
         )
         return own if self._others is None else self._others.added(own)
 

@@ -26,6 +26,11 @@ BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 _PREFIX = "resource_server"
 _BOUNDS = (*map(str, BUCKETS_S), "+Inf")
+_STORAGE = (
+    ("requests", "Requests to object storage."),
+    ("errors", "Requests to object storage that failed."),
+    ("bytes", "Bytes received from object storage."),
+)
 _LASTING = frozenset(("subscriptions/listen", "GET"))
 """Methods whose streams last until the client ends them: they have no latency."""
 
@@ -99,6 +104,8 @@ class Counts(msgspec.Struct, array_like=True):
     conversions: PoolCounts
     down: list[str]
     """Names of the mounts that do not serve."""
+    storage: dict[str, tuple[int, int, int]]
+    """Requests to object storage, failed ones and bytes received, by mount."""
 
     def by_labels(self) -> Iterable[tuple[RequestLabels, LatencyHistogram]]:
         """Return the latencies of requests, by their labels."""
@@ -241,6 +248,14 @@ class _Collector:
             watch.add_metric((mount.name, _watch_back_end(mount)), 1)
         yield up
         yield watch
+        for place, (name, text) in enumerate(_STORAGE):
+            metric = self._core.CounterMetricFamily(
+                f"{_PREFIX}_storage_{name}", text, labels=("mount",)
+            )
+            for mount in self._source.mounts:
+                if (counts := self._source.counts.storage.get(mount.name)) is not None:
+                    metric.add_metric((mount.name,), counts[place])
+            yield metric
 
     def _conversions(self) -> Iterator[Metric]:
         counts = self._source.counts.conversions

@@ -33,16 +33,19 @@ class OtherWorkers:
         self._number = worker.number
         self._workers = worker.workers
         self._before: PoolCounts | None = None
+        self._stored_before: dict[str, tuple[int, int, int]] = {}
         if state := self._workers.memory.state(self._number):
             before = _decode(state)
             requests.by_labels.update(before.requests)
             requests.sent.bytes, requests.sent.events = before.sent_bytes, before.events
             self._before = structs.replace(before.conversions, waiting=0, workers=0)
+            self._stored_before = before.storage
 
     def added(self, own: Counts) -> Counts:
         """Show the others the counts of this worker; return those of all."""
         if self._before is not None:
             own.conversions = _sum((own.conversions, self._before))
+        own.storage = _sum_of_mounts((own.storage, self._stored_before))
         memory = self._workers.memory
         if not memory.publish(self._number, _encode(own)):
             logger.warning("the counts of a worker are too many to be shared")
@@ -59,8 +62,19 @@ class OtherWorkers:
             streams=sum(each.streams for each in every),
             conversions=_sum([each.conversions for each in every]),
             down=sorted({name for each in every for name in each.down}),
+            storage=_sum_of_mounts([each.storage for each in every]),
         )
 
 
 def _sum(every: Iterable[PoolCounts]) -> PoolCounts:
     return PoolCounts(*map(sum, zip(*map(structs.astuple, every), strict=True)))
+
+
+def _sum_of_mounts(
+    every: Iterable[dict[str, tuple[int, int, int]]],
+) -> dict[str, tuple[int, int, int]]:
+    found: dict[str, tuple[int, int, int]] = {}
+    for name, counts in (pair for each in every for pair in each.items()):
+        before = found.get(name, (0, 0, 0))
+        found[name] = before[0] + counts[0], before[1] + counts[1], before[2] + counts[2]
+    return found

@@ -11,6 +11,7 @@ import pytest
 
 import resource_server
 from resource_server.transports.http.app.application import Application
+from tests.providers.object_storage.storage import Storage
 from tests.transports.http.observability.monitor import BEARER, FORWARDED, GIVEN, get, metrics
 from tests.transports.phone import callee
 from tests.transports.program import (
@@ -203,6 +204,30 @@ def test_conversions_and_their_workers_are_counted(tmp_path: Path) -> None:
         assert found["resource_server_conversion_seconds_sum"] > 0
         assert found["resource_server_conversions_waiting"] == 0
         assert found["resource_server_conversion_workers"] in (1, 2)
+
+
+def test_requests_to_object_storage_are_counted_by_mount(tmp_path: Path, storage: Storage) -> None:
+    bucket = storage.bucket({"x.txt": "x" * 5000, "people.csv": "id\n1\n"})
+    manifest = project(tmp_path)
+    place = f"endpoint: '{storage.endpoint}'"
+    roots = f"roots: {{lake: {{path: 's3://{bucket}', {place}}}, "
+    files = f"{{url: 'files:s3://{bucket}/*.csv', storage: {{{place}}}}}"
+    text = manifest.read_text().replace("roots: {", roots, 1)
+    manifest.write_text(f"{text}\ndatabases: {{people: {files}}}\n")
+    names = [f"resource_server_storage_{each}_total" for each in ("requests", "errors", "bytes")]
+    with running(manifest) as program:
+        program.until(lambda: get(program, "/readyz").json["ready"])
+        before = metrics(program)
+        assert program.read("file:///lake/x.txt") == "x" * 5000
+        program.ask(modern("resources/read", {"uri": "file:///lake/y.txt"}))
+        found = metrics(program)
+        requests, errors, size = (
+            found[f"{n} mount=lake"] - before[f"{n} mount=lake"] for n in names
+        )
+        assert (requests >= 4, errors) == (True, 0)
+        assert size > 5000
+        assert found[f"{names[0]} mount=people"] >= 2
+        assert f"{names[0]} mount=project" not in found
 
 
 def test_search_indexes_are_counted(tmp_path: Path) -> None:

@@ -229,6 +229,11 @@ class DuckdbEngine:
         return ()
 
     @property
+    def storage_counts(self) -> tuple[int, int, int] | None:
+        """The numbers of requests to object storage, of failed ones and of bytes, if it has any."""
+        return getattr(self._source, "storage_counts", None)
+
+    @property
     def left_out(self) -> Sequence[str]:
         """Data files that are no tables, or unusual ones. See `Engine.left_out`."""
         return self._worker.left_out

@@ -122,6 +122,11 @@ class ObjectFiles(FilesSource):
             raise MountUnavailable(self._problem)
         return folder.files
 
+    @property
+    def storage_counts(self) -> tuple[int, int, int]:
+        """The numbers of requests, of those that failed, and of bytes received."""
+        return self._bucket.counts
+
     def close(self) -> None:
         """Remove the copies."""
         self._remove()
