@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from fnmatch import translate
 from hashlib import blake2b
 from itertools import product
@@ -35,6 +35,9 @@ _ORDER_PURPOSE = "order of masked"
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
 _SEPARATORS = re.compile(r"[-_ .]+")
+_FIRST_COUNTS = (
+    "the first entry that matches a table counts; repeat its options here, or write `expose: true`"
+)
 _WILD = re.compile(r"[*?\[\]]")
 _STOPPED = (
     "Nothing of the database is served until this is right, or has `optional: true` for a table "
@@ -410,7 +413,23 @@ class Policy:
                 found += [problem for problem, _ in lacking(rule, fitting)]
                 found += _column_problems(rule.pattern, rule.options, fitting)
                 found += _search_problems(rule.pattern, rule.options, fitting, self._engine)
+                found += self._overruled(rule, fitting)
         return [*(problem for problem, _ in self.unused(list(names))), *found]
+
+    def _overruled(self, rule: Rule, tables: Sequence[Table]) -> Iterator[Problem]:
+        """Yield what an entry without rules shows although a later one hides or masks it."""
+        if rule.options is None or _is_decided(rule.options):
+            return
+        for other in self._rules[self._rules.index(rule) + 1 :]:
+            if other.options is None:  # entries above `"*": false` name what is served
+                continue
+            covered = other.options.columns.covered
+            fitting = [each for each in tables if other.fits(_spellings(each.name))]
+            shown = [f"'{name}'" for name in _columns(fitting) if _has(covered, name)]
+            shown += ["all rows"] if fitting and other.options.where else []
+            if shown:
+                what = f"shows {', '.join(shown)}, which the entry '{other.pattern}' hides or masks"
+                yield Problem(f"tables.{rule.pattern}", f"{what}: {_FIRST_COUNTS}")
 
     def decided(self, names: Iterable[TableName]) -> Sequence[tuple[Rule, Sequence[TableName]]]:
         """Return each entry with the tables that it decides for."""

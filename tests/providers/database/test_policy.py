@@ -588,6 +588,40 @@ def test_an_entry_shadowed_by_an_earlier_one_is_reported() -> None:
     ]
 
 
+def test_columns_that_only_a_later_entry_hides_or_masks_are_reported() -> None:
+    rules = policy(
+        {"orders": TableOptions(title="Orders"), "o*": hiding("card_number", email="hash")}
+    )
+    (problem,) = rules.problems([ORDERS.name, TableName(None, "old")], [ORDERS])
+    assert problem == Problem(
+        "tables.orders",
+        "shows 'email', 'card_number', which the entry 'o*' hides or masks: the first entry that "
+        "matches a table counts; repeat its options here, or write `expose: true`",
+    )
+    decided = (TableOptions(expose=True), hiding("email"))
+    later = (False, TableOptions(title="Others"))
+    for first in decided:
+        assert (
+            policy({"orders": first, "o*": hiding("email")}).problems(
+                [ORDERS.name, TableName(None, "old")], [ORDERS]
+            )
+            == []
+        )
+    for other in later:
+        assert (
+            policy({"orders": TableOptions(title="Orders"), "o*": other}).problems(
+                [ORDERS.name, TableName(None, "old")], [ORDERS]
+            )
+            == []
+        )
+
+
+def test_rows_that_only_a_later_entry_filters_are_reported() -> None:
+    rules = policy({"orders": TableOptions(title="Orders"), "o*": TableOptions(where="total > 0")})
+    (problem,) = rules.problems([ORDERS.name, TableName(None, "old")], [ORDERS])
+    assert problem.message.startswith("shows all rows, which the entry 'o*' hides")
+
+
 def test_rows_without_an_address_are_reported() -> None:
     rules = policy({"orders": hiding("id")})
     assert rules.problems([ORDERS.name], [ORDERS]) == [
