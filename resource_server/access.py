@@ -1,4 +1,4 @@
-"""The caller of the current request, and access rules by scope.
+"""The caller of the current request, access rules by scope, and the claims that decide on rows.
 
 A transport sets the caller for each request. On stdio, and over HTTP without tokens, the caller is
 `EVERYBODY`, for whom everything that the manifest exposes is visible.
@@ -6,11 +6,13 @@ A transport sets the caller for each request. On stdio, and over HTTP without to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
+import msgspec
 from msgspec import Meta, Struct
 
 Scope: TypeAlias = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]+$")]
@@ -21,6 +23,17 @@ Scopes: TypeAlias = frozenset[str] | None
 
 MAX_SCOPES = 6
 """Maximum different scopes in one mount: each combination of them needs its own provider."""
+
+
+WHOLE = ""
+"""Name of all claims together, but those that differ with every token."""
+_OF_ONE_TOKEN = frozenset("exp iat jti nbf".split())
+_MAX_TEXT = 4096
+_MAX_ITEMS = 1000
+_MAX_WHOLE_BYTES = 64 * 1024
+_MAX_INTEGER = 2**63
+_PART = re.compile(r'"(?>[^"]|"")+"|[^".\s]+')
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -102,3 +115,89 @@ def checked_restrictions(rules: Mapping[str, Access]) -> Mapping[str, frozenset[
                 "move the resources that need the others to another mount"
             )
     return found
+
+
+class Rights(NamedTuple):
+    """What decides what a caller sees: equal for callers who see the same."""
+
+    scopes: Scopes = None
+    claims: str = "{}"
+    """Values of the claims that mounts use, by name, as JSON. None is a claim that the token lacks
+    or that has no usable value; without tokens, claims that the manifest lacks are left out."""
+
+
+EVERYTHING = Rights()
+"""The rights of callers without tokens, where no claim decides."""
+
+
+def claim_name(parts: Iterable[str]) -> str:
+    """Return the name of a claim inside others: `org.id`, or `"https://example.org/id"`."""
+    return ".".join(
+        part if _PLAIN.fullmatch(part) else f'"{part.replace(chr(34), chr(34) * 2)}"'
+        for part in parts
+    )
+
+
+def claim_path(name: str) -> tuple[str, ...]:
+    """Return the parts of a claim's name.
+
+    Raises:
+        ValueError: it is no such name.
+    """
+    parts: list[str] = []
+    place = 0
+    while (found := _PART.match(name, place)) is not None:
+        parts.append(found[0][1:-1].replace('""', '"') if found[0][0] == '"' else found[0])
+        place = found.end()
+        if place == len(name):
+            return tuple(parts)
+        if name[place] != ".":
+            break
+        place += 1
+    raise ValueError('expected the name of a claim, such as sub, org.id or "name: odd".id')
+
+
+def usable_claim(claims: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a claim: text, a number, a boolean or a list of them, not too large.
+
+    `WHOLE` gives all claims as JSON text. None if there is no such value.
+    """
+    if name == WHOLE:
+        return _whole(claims)
+    value: object = claims
+    for part in claim_path(name):
+        if not isinstance(value, Mapping):
+            return None
+        value = cast("Mapping[str, object]", value).get(part)
+    if isinstance(value, list | tuple):
+        items = cast("list[object]", value)
+        return list(items) if len(items) <= _MAX_ITEMS and all(map(_is_usable, items)) else None
+    return value if _is_usable(value) else None
+
+
+def _is_usable(value: object) -> bool:
+    match value:
+        case bool():
+            return True
+        case int():
+            return -_MAX_INTEGER <= value < _MAX_INTEGER
+        case float():
+            return value - value == 0  # finite
+        case str():
+            # No database holds the others, or none in a literal.
+            return len(value) <= _MAX_TEXT and "\0" not in value and _is_unicode(value)
+        case _:
+            return False
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _whole(claims: Mapping[str, Any]) -> str | None:
+    lasting = {name: value for name, value in claims.items() if name not in _OF_ONE_TOKEN}
+    try:
+        text = msgspec.json.encode(lasting, order="sorted").decode()
+    except (OverflowError, RecursionError, TypeError, ValueError):
+        return None
+    return text if len(text) <= _MAX_WHOLE_BYTES and "\\u0000" not in text else None

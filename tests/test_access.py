@@ -575,13 +575,13 @@ async def test_callers_with_different_scopes_may_unsubscribe_in_any_order(tmp_pa
         # Of one and the same mount: it is watched for both.
         assert clerk is not guest
         assert clerk.runner is guest.runner
-        told.live.unsubscribe(clerk.uri, told.clerk, clerk.scopes)
+        told.live.unsubscribe(clerk.uri, told.clerk, clerk.rights)
         folder.write("a.txt", "more")
         await told.guest.of("a.txt")
         assert "a.txt" not in (await told.quiet())[0]
         assert guest.runner is not None
         assert guest.runner.interest.paths == {("a.txt",)}
-        told.live.unsubscribe(guest.uri, told.guest, guest.scopes)
+        told.live.unsubscribe(guest.uri, told.guest, guest.rights)
         assert guest.runner is None
 
 

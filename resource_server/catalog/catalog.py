@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from resource_server import access, media_types, uris
-from resource_server.access import Scopes
+from resource_server.access import Caller, Rights, usable_claim
 from resource_server.catalog import cursor, fallback_search, federated_search, skill_catalog
 from resource_server.catalog.collection_read import CollectionReader
 from resource_server.catalog.contract_guard import Progress
@@ -46,10 +47,11 @@ T = TypeVar("T")
 Address: TypeAlias = tuple[Mount, Path, Mapping[str, str]]
 """What a URI leads to: its mount, the path below it and the URI parameters."""
 
+_MAX_KEPT = 1024
+"""Maximum rights of callers whose mounts are cached."""
 _NO_OPTIONS = SearchOptions()
 _TEMPLATES = "templates"
-_MAX_COMBINATIONS = 256
-"""Maximum combinations of scopes whose mounts are cached."""
+_encode = msgspec.json.Encoder(order="sorted").encode
 _CHILDREN = 1000
 """Children of one page that is searched for a name."""
 
@@ -102,10 +104,12 @@ class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VisibleMounts:
-    """The mounts that callers with the same scopes see, in manifest order."""
+    """The mounts that callers with the same rights see, in manifest order."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         self.mounts = tuple(mounts)
+        self.by_claims = [mount for mount in self.mounts if mount.is_by_claims]
+        """Those that are closed when nobody has used them for a while."""
         self._routes: dict[tuple[str, str], list[tuple[Path, Mount]]] = {}
         for mount in self.mounts:
             base = uris.parse(mount.base)
@@ -136,37 +140,79 @@ class VisibleMounts:
 
 
 class Visibility:
-    """The visible mounts, by the scopes of callers.
+    """The visible mounts, by the rights of callers.
 
-    A mount whose `access` requires other scopes is left out. One with hidden parts is replaced by a
-    mount with a narrowed provider. All requests and notifications go through these mounts.
+    A mount whose `access` requires other scopes is left out. One with hidden parts, or with rows by
+    claims, is replaced by a mount with a narrowed provider. All requests and notifications go
+    through these mounts. `claims` are those of callers without tokens.
     """
 
-    def __init__(self, mounts: Sequence[Mount]) -> None:
+    def __init__(self, mounts: Sequence[Mount], claims: Mapping[str, Any]) -> None:
         self.scopes = frozenset[str]().union(
             *(mount.access | mount.inner_access for mount in mounts)
         )
         """All scopes that any mount or part of one requires."""
+        self.claims = frozenset[str]().union(*(mount.claims for mount in mounts))
+        """Names of all claims that any mount uses."""
+        self._own_claims = claims
         self._all = VisibleMounts(mounts)
-        self._by_scopes: dict[frozenset[str], VisibleMounts] = {}
+        # The least recently used first.
+        self._known = OrderedDict[Rights, VisibleMounts]()
+
+    @property
+    def is_same_for_all(self) -> bool:
+        """Whether every caller sees the same."""
+        return not (self.scopes or self.claims)
 
     def current(self) -> VisibleMounts:
         """Return the mounts that the current caller sees."""
-        return self.for_scopes(access.current().scopes) if self.scopes else self._all
+        return self._all if self.is_same_for_all else self.of(access.current())
 
-    def for_scopes(self, scopes: Scopes) -> VisibleMounts:
-        """Return the mounts that a caller with these scopes sees."""
-        if scopes is None or not self.scopes:
+    def of(self, caller: Caller) -> VisibleMounts:
+        """Return the mounts that a caller sees."""
+        return self.with_rights(self.rights(caller))
+
+    def rights(self, caller: Caller) -> Rights:
+        """Return what decides what a caller sees."""
+        if not self.claims:
+            return Rights(caller.scopes)
+        claims = self._own_claims if caller.scopes is None else caller.claims
+        values = {name: usable_claim(claims, name) for name in self.claims}
+        if caller.scopes is None:
+            values = {name: value for name, value in values.items() if value is not None}
+        return Rights(caller.scopes, _encode(values).decode())
+
+    def with_rights(self, rights: Rights) -> VisibleMounts:
+        """Return the mounts that callers with these rights see."""
+        if self.is_same_for_all:
             return self._all
-        held = self.scopes & scopes
-        visible = self._by_scopes.get(held)
-        if visible is None:
-            narrowed = [mount.narrowed(held) for mount in self._all.mounts]
-            visible = VisibleMounts([mount for mount in narrowed if mount is not None])
-            if len(self._by_scopes) >= _MAX_COMBINATIONS:
-                self._by_scopes.clear()
-            self._by_scopes[held] = visible
+        scopes = None if rights.scopes is None else self.scopes & rights.scopes
+        key = Rights(scopes, rights.claims if self.claims else "{}")
+        visible = self._known.get(key)
+        if visible is None or not _used(visible):
+            visible = self._known[key] = self._narrowed(key)
+            if len(self._known) > _MAX_KEPT:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
         return visible
+
+    def _narrowed(self, rights: Rights) -> VisibleMounts:
+        values = msgspec.json.decode(rights.claims)
+        mounts: list[Mount] = []
+        for each in self._all.mounts:
+            mount: Mount | None = each
+            if rights.scopes is not None:
+                mount = each.narrowed(rights.scopes)
+            if mount is not None and mount.claims:
+                mount = mount.with_claims(values)
+            if mount is not None:
+                mounts.append(mount)
+        return VisibleMounts(mounts)
+
+
+def _used(visible: VisibleMounts) -> bool:
+    """Note that a caller has come to each mount; return False if one is closed."""
+    return all([mount.use() for mount in visible.by_claims])  # noqa: C419 - each of them
 
 
 class Catalog:
@@ -174,6 +220,7 @@ class Catalog:
 
     An async context manager: leaving it closes every provider it has started. Results cover the
     mounts that are visible to the current caller (`access.current`); no other part checks scopes.
+    `claims` are those of callers without tokens.
 
     Every method raises `ResourceNotFound` for a URI outside all mounts, `InvalidParameter` for an
     invalid cursor or query, `ResourceBusy` if the mount cannot serve now, and what the provider
@@ -185,10 +232,11 @@ class Catalog:
         mounts: Sequence[Mount],
         limits: CatalogLimits | None = None,
         timing: Timing = DEFAULT_TIMING,
+        claims: Mapping[str, Any] | None = None,
     ) -> None:
         self.mounts = tuple(mounts)
         self.limits = limits or CatalogLimits()
-        self.visibility = Visibility(self.mounts)
+        self.visibility = Visibility(self.mounts, claims or {})
         self.timing = timing
 
     async def __aenter__(self) -> Self:

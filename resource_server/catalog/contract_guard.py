@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from resource_server.access import WHOLE, claim_path
 from resource_server.errors import (
     DeadlineExceeded,
     MountUnavailable,
@@ -41,6 +42,7 @@ from resource_server.provider import (
     ServerKey,
     SupportsAccess,
     SupportsCheck,
+    SupportsClaims,
     SupportsComplete,
     SupportsFetch,
     SupportsLevels,
@@ -80,6 +82,7 @@ Progress: TypeAlias = Callable[[int, int | None], None]
 Ability: TypeAlias = Literal[
     "access",
     "check",
+    "claims",
     "complete",
     "fetch",
     "levels",
@@ -95,6 +98,7 @@ Ability: TypeAlias = Literal[
 _PROTOCOLS: Mapping[Ability, type] = {
     "access": SupportsAccess,
     "check": SupportsCheck,
+    "claims": SupportsClaims,
     "complete": SupportsComplete,
     "fetch": SupportsFetch,
     "levels": SupportsLevels,
@@ -146,6 +150,8 @@ class GuardedProvider:
             self._has_lifetime = isinstance(provider, AbstractAsyncContextManager)
             self.restrictions = self._restrictions()
             """The scopes that parts of the provider need, by option; empty without the ability."""
+            self.claims = self._claims()
+            """The claims whose values decide on what it shows; empty without the ability."""
             self.is_watch_off = getattr(provider, "watch", None) == "off"
             """Whether the provider has an option `watch` with the value `off`."""
             self.is_swept = bool(getattr(provider, "is_swept", True))
@@ -164,6 +170,18 @@ class GuardedProvider:
         if not isinstance(found, Set):
             raise _broken("parameters", "a set of names", found)
         return frozenset(cast("Set[str]", found))
+
+    def _claims(self) -> frozenset[str]:
+        if "claims" not in self.abilities:
+            return frozenset()
+        found: object = self._provider.claims
+        if not isinstance(found, Set):
+            raise _broken("claims", "a set of names", found)
+        names = frozenset(cast("Set[str]", found))
+        for name in names:
+            if name != WHOLE:
+                claim_path(name)
+        return names
 
     def _restrictions(self) -> Mapping[str, frozenset[str]]:
         if "access" not in self.abilities:
@@ -223,6 +241,17 @@ class GuardedProvider:
         with _contained():
             narrowed: Provider = self._provider.narrowed(scopes)
             return narrowed
+
+    def with_claims(self, values: Mapping[str, Any]) -> Provider:
+        """Return the provider for callers with these claims, for a mount of its own."""
+        with _contained():
+            narrowed: Provider = self._provider.with_claims(values)
+            return narrowed
+
+    @property
+    def call_s(self) -> float:
+        """Seconds that a call may take."""
+        return self._call_s
 
     # -- lifetime
 

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -41,8 +41,16 @@ _MAX_ENTRIES = 8192
 _RETRY_MARGIN_S = 0.01
 """Added to a wait for the next attempt: a timer may fire a moment early."""
 
+_MAX_BY_CLAIMS = 256
+"""Mounts with other values of claims that stay open, whoever uses them."""
+_UNUSED_S = 10.0
+"""A mount is unused if no caller has come for this time beyond the timeout of a call."""
+
 _NO_SCOPES = frozenset[str]()
 _NOT_STARTED = "not started"
+_CLOSED = "closed"
+
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class CatalogEntry(msgspec.Struct, eq=False, gc=False):
@@ -69,7 +77,7 @@ class CatalogEntry(msgspec.Struct, eq=False, gc=False):
 class Mount:
     """A provider below a base URI, with the manifest's words for it.
 
-    `origin` is the mount that this one was narrowed from.
+    `origin` is the mount that this one was narrowed from; `is_by_claims`, if by values of claims.
     """
 
     def __init__(
@@ -85,6 +93,7 @@ class Mount:
         watch: bool = True,
         access: frozenset[str] = _NO_SCOPES,
         origin: Mount | None = None,
+        is_by_claims: bool = False,
         located: Callable[[str, str], str] = "{}: {}".format,
         key: ServerKey | None = None,
         timing: Timing = DEFAULT_TIMING,
@@ -99,6 +108,7 @@ class Mount:
         self.access = access
         """Scopes that a caller needs to see the mount at all."""
         self.origin = self if origin is None else origin
+        self.is_by_claims = is_by_claims
         self.inner_access = _NO_SCOPES.union(*self.provider.restrictions.values())
         """Scopes that parts of the mount need."""
         self.can_watch = (
@@ -124,6 +134,14 @@ class Mount:
         self._backoff = Backoff(timing.mount_retry_s, timing.mount_retry_max_s)
         self._entries = SecondUseCache[Path, CatalogEntry](_MAX_ENTRIES)
         self._narrowed: dict[frozenset[str], Mount | None] = {}
+        self.claims = self.provider.claims
+        """Names of the claims of callers whose values decide on what it shows."""
+        # The least recently used first.
+        self._by_claims = OrderedDict[str, Mount | None]()
+        self._used_at = time.monotonic()
+        self.is_watched = False
+        """Whether its changes are followed, so that it is in use without any request."""
+        self._closing = set[asyncio.Task[None]]()
 
     def narrowed(self, scopes: frozenset[str]) -> Mount | None:
         """Return the mount for callers with these scopes; None if it is invisible to them."""
@@ -137,23 +155,65 @@ class Mount:
         return self._narrowed[held]
 
     def _narrow(self, scopes: frozenset[str]) -> Mount | None:
+        return self._part(lambda: self.provider.narrowed(scopes))
+
+    def _part(self, make: Callable[[], Provider], *, is_by_claims: bool = False) -> Mount | None:
+        """Return the mount of a narrowed provider; None if there is none, since it fails."""
         try:
             return Mount(
                 self.name,
                 self.base,
-                self.provider.narrowed(scopes),
+                make(),
                 title=self.title,
                 description=self.description,
                 annotations=self.annotations,
                 listed=self.listed,
                 watch=self.can_watch,
                 origin=self.origin,
+                is_by_claims=is_by_claims,
                 key=self._key,
                 timing=self._timing,
             )
         except Exception as error:  # a plugin's code
             log_failure(error, f"narrowing mount {self.name} failed")
             return None
+
+    def with_claims(self, values: Mapping[str, Any]) -> Mount | None:
+        """Return the mount for callers whose claims have these values; None if it fails.
+
+        Values of other claims do not count. Without any, it is this mount.
+        """
+        own = {name: values[name] for name in sorted(self.claims & values.keys())}
+        if not own:
+            return self
+        key = _encode(own).decode()
+        if key not in self._by_claims:
+            made = self._part(lambda: self.provider.with_claims(own), is_by_claims=True)
+            self._by_claims[key] = made
+            self._close_unused()
+        self._by_claims.move_to_end(key)
+        return self._by_claims[key]
+
+    def _close_unused(self) -> None:
+        for key, mount in list(self._by_claims.items())[: len(self._by_claims) - _MAX_BY_CLAIMS]:
+            if mount is None or mount.is_unused:
+                del self._by_claims[key]
+            if mount is not None and mount.is_unused:
+                mount._is_closed = True
+                task = asyncio.get_running_loop().create_task(mount.close())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+
+    def use(self) -> bool:
+        """Note that a caller has come; return False if the mount is closed."""
+        self._used_at = time.monotonic()
+        return not self._is_closed
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether no request can be in flight, and nobody follows its changes."""
+        unused_s = time.monotonic() - self._used_at
+        return not self.is_watched and unused_s > self.provider.call_s + _UNUSED_S
 
     @property
     def is_serving(self) -> bool:
@@ -225,15 +285,17 @@ class Mount:
 
         A provider that has not ended after `mount_close_s` is cancelled and abandoned.
         """
-        is_entered, self.problem, self._is_closed = self.is_serving, "closed", True
+        is_entered, self.problem, self._is_closed = self.is_serving, _CLOSED, True
         tasks = [task for task in (self._start_task, self._survey_task) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for narrowed in self._narrowed.values():
+        for narrowed in (*self._narrowed.values(), *self._by_claims.values()):
             if narrowed is not None:
                 await narrowed.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
         if is_entered:
             await self._leave()
 

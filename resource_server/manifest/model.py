@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -91,6 +91,9 @@ class ServerOptions:
     key, masks of kind `hash` are the same after every start and in every replica, and every replica
     continues sessions, and calls that another has begun with a question."""
     secret: ServerKey = field(init=False, repr=False, default_factory=process_key)
+    claims: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Claims of callers without tokens, over stdio or without `http.auth`: `{sub: alice}`. Without
+    them, tables and queries whose rows depend on claims do not exist for these callers."""
     has_published_key: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:

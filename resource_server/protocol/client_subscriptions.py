@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from resource_server import uris
-from resource_server.access import Scopes
+from resource_server.access import Rights
 from resource_server.catalog.mount import log_failure
 from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import ResourceBusy, ResourceError
@@ -230,7 +230,7 @@ class Subscriptions:
                 del self._attempts[uri]
         lasting = self._subscriptions.get(uri)
         if self._is_closed or lasting is None or lasting.topic is not None:
-            self._broker.unsubscribe(topic.uri, mine, topic.scopes)
+            self._broker.unsubscribe(topic.uri, mine, topic.rights)
             return lasting
         mine.topic = topic
         self._subscriptions[uri] = mine
@@ -277,7 +277,7 @@ class Subscriptions:
         subscription = self._subscriptions.pop(uri)
         if subscription.topic is not None:
             topic = subscription.topic
-            self._broker.unsubscribe(topic.uri, subscription, topic.scopes)
+            self._broker.unsubscribe(topic.uri, subscription, topic.rights)
         self._pending_updates.pop(uri, None)
         self._subscriber.release(uri)
 
@@ -325,10 +325,10 @@ class Subscriptions:
         self._broker.unfollow_list(self)
         self._subscriber.announcements.unfollow(self)
         self._subscriber.release(*self._subscriptions)
-        given_up: list[tuple[str, Listener, Scopes]] = []
+        given_up: list[tuple[str, Listener, Rights]] = []
         for subscription in self._subscriptions.values():
             if (topic := subscription.topic) is not None:
-                given_up.append((topic.uri, subscription, topic.scopes))
+                given_up.append((topic.uri, subscription, topic.rights))
                 subscription.topic = None
         self._subscriptions.clear()
         self._broker.unsubscribe_all(given_up)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 import msgspec
 
 from resource_server import __version__
-from resource_server.access import Scopes, current
+from resource_server.access import Caller, current
 from resource_server.catalog.catalog import Catalog
 from resource_server.manifest.prompts import Prompt
 from resource_server.protocol import revisions
@@ -53,24 +53,24 @@ class ListFollower(Protocol):
 
 
 class ListAnnouncements:
-    """The followers of the lists of tools and prompts, each with its scopes."""
+    """The followers of the lists of tools and prompts, each with its caller."""
 
     def __init__(self) -> None:
-        self._followers: dict[ListName, dict[ListFollower, Scopes]] = {"tools": {}, "prompts": {}}
+        self._followers: dict[ListName, dict[ListFollower, Caller]] = {"tools": {}, "prompts": {}}
 
     def follow(self, name: ListName, follower: ListFollower) -> None:
-        """Add a follower with the scopes of the current caller."""
-        self._followers[name][follower] = current().scopes
+        """Add a follower, who is the current caller."""
+        self._followers[name][follower] = current()
 
     def unfollow(self, follower: ListFollower) -> None:
         """Remove a follower from every list."""
         for followers in self._followers.values():
             followers.pop(follower, None)
 
-    def announce(self, name: ListName, has_changed: Callable[[Scopes], bool]) -> None:
-        """Notify the followers for whose scopes the list has changed."""
-        for follower, scopes in list(self._followers[name].items()):
-            if has_changed(scopes):
+    def announce(self, name: ListName, has_changed: Callable[[Caller], bool]) -> None:
+        """Notify the followers for whom the list has changed."""
+        for follower, caller in list(self._followers[name].items()):
+            if has_changed(caller):
                 follower.list_changed(name)
 
 
@@ -113,8 +113,8 @@ class Server:
         self.tool_rates = RateLimiter(self.limits.tool_calls_per_s, self.limits.tool_call_burst)
         """Tool calls per owner; without tokens all callers are one owner."""
         self.ttl_ms = ttl_ms
-        # A response that depends on scopes must not be cached for other callers.
-        self.cache_scope = "private" if catalog.visibility.scopes else cache_scope
+        # A response that depends on the caller must not be cached for others.
+        self.cache_scope = cache_scope if catalog.visibility.is_same_for_all else "private"
         self.envelopes: dict[int | None, bytes] = {}
         """Envelopes of complete results without `_meta`, by `ttl_ms`; see `envelope`."""
 
@@ -144,7 +144,7 @@ class Server:
         self.cache_scope = other.cache_scope
         self.envelopes.clear()
         self.announcements.announce(
-            "tools", lambda scopes: tools.outline(scopes) != other.toolbox.outline(scopes)
+            "tools", lambda caller: tools.outline(caller) != other.toolbox.outline(caller)
         )
         self.announcements.announce("prompts", lambda _: prompts != list(other.prompts.items()))
 

@@ -393,6 +393,30 @@ class SupportsAccess(Protocol):
 
 
 @runtime_checkable
+class SupportsClaims(Protocol):
+    """Shows other things to callers with other claims, such as the rows that are theirs."""
+
+    @property
+    def claims(self) -> Set[str]:
+        """Names of the claims that decide: `sub`, `org.id` for a member of `org`; `""` for all.
+
+        Constant, and available before the provider is entered.
+        """
+        ...
+
+    def with_claims(self, values: Mapping[str, Any]) -> Provider:
+        """Return a provider with the same options, for callers whose claims have these values.
+
+        A value is text, a number, a boolean or a list of them; None if the token has no such claim,
+        or none that can be used: then nothing of it is shown that depends on the claim. Without
+        tokens, claims that the manifest does not give are missing, as in this provider: what
+        depends on them does not exist. Called once per combination of values; each provider is
+        entered, watched and closed separately, so it had better share what is expensive.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsCheck(Protocol):
     """Tells the operator what is hidden, why, and what may be wrong. Never sent to clients."""
 

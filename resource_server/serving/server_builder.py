@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
-from resource_server import uris
+from resource_server import access, uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount, describe_error, log_failure
 from resource_server.errors import IN_CHECK, ManifestError, MountUnavailable, ResourceNotFound
@@ -105,8 +105,11 @@ def build_server(
         else:
             mount.located = _locator(spec, manifest)  # its entry may have moved
         mounts.append(mount)
+    for mount in mounts:
+        if note := claims_note(manifest, mount.claims):
+            logger.warning("mount %s: %s", mount.name, note, extra=IN_CHECK)
     return Server(
-        Catalog(mounts, limits, timing),
+        Catalog(mounts, limits, timing, options.claims),
         name=options.name,
         title=options.title,
         instructions=options.instructions,
@@ -116,6 +119,19 @@ def build_server(
         tools=_tool_settings(manifest),
         key=options.secret,
         timing=timing,
+    )
+
+
+def claims_note(manifest: Manifest, claims: Collection[str]) -> str | None:
+    """Return what does not exist for callers without tokens, who lack claims that a mount uses."""
+    given = manifest.server.claims
+    lacking = [name for name in sorted(claims) if access.usable_claim(given, name) is None]
+    if not lacking or manifest.http.auth:
+        return None
+    names = ", ".join(name or "all claims" for name in lacking)
+    return (
+        f"what depends on the caller's {names} does not exist without tokens; write "
+        f"`claims: {{{lacking[0] or 'sub'}: …}}` in `server`, or `http.auth`"
     )
 
 

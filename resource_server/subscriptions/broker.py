@@ -22,7 +22,7 @@ from collections.abc import (
 from typing import Any
 
 from resource_server import uris
-from resource_server.access import Scopes, current
+from resource_server.access import EVERYTHING, Caller, Rights, current
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount, describe_error
 from resource_server.errors import NotACollection, ResourceNotFound
@@ -109,7 +109,7 @@ class Broker:
             ResourceError: the resource cannot be read; as `Catalog.read`.
         """
         topic = await self.catalog.at(uri, self._topic)
-        topic.add_listener(listener)
+        topic.add_listener(listener, current())
         self.ever_subscribed = True
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
@@ -123,18 +123,19 @@ class Broker:
             raise ResourceNotFound
         # Sorted: the order in which a client writes parameters makes no other topic.
         query = parameters if own else None
-        canonical, scopes = uris.join(mount.base, resource.path, query), current().scopes
-        topic = self._topics.get(canonical, scopes)
+        canonical = uris.join(mount.base, resource.path, query)
+        rights = self.catalog.visibility.rights(current())
+        topic = self._topics.get(canonical, rights)
         if topic is None:
             # The snapshot comes before the watch, which begins with a comparison.
             snapshot = own or await snapshot_of(mount, resource, self.catalog.limits)
-            topic = self._topics.get(canonical, scopes)
+            topic = self._topics.get(canonical, rights)
             if topic is None:
                 topic = Topic(
                     canonical,
                     snapshot,
                     self._compare,
-                    scopes=scopes,
+                    rights=rights,
                     query=query,
                     timing=self._timing,
                 )
@@ -142,26 +143,44 @@ class Broker:
                 self._connect(topic)
         return topic
 
-    def unsubscribe(self, uri: str, listener: Listener, scopes: Scopes = None) -> None:
+    def unsubscribe(self, uri: str, listener: Listener, rights: Rights = EVERYTHING) -> None:
         """Stop notifying a listener of the resource with this canonical URI.
 
-        `scopes` are those with which it subscribed.
+        `rights` are those with which it subscribed.
         """
-        topic = self._topics.get(uri, scopes)
-        if topic is not None and listener in topic.listeners:
+        topic = self._topics.get(uri, rights)
+        if topic is None or listener not in topic.listeners:
+            topic = self._topics.of_listener(uri, listener)  # of a catalog with other claims
+        if topic is not None:
             topic.remove_listener(listener)
             if not topic.listeners:
-                self._topics.remove(topic)
-                topic.unschedule()
+                self._remove(topic)
 
-    def unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener, Scopes]]) -> None:
+    def _remove(self, topic: Topic) -> None:
+        runner = topic.runner
+        self._topics.remove(topic)
+        topic.unschedule()
+        self._end_if_unused(runner)
+
+    def _end_if_unused(self, runner: WatchRunner | None) -> None:
+        """End the watch of a mount for callers with some claims, so that it can be closed."""
+        if runner is None or not runner.mount.is_by_claims:
+            return
+        is_used = runner.interest.listing or self._topics.has_any(runner.mount)
+        if not is_used and self._runners.get(runner.mount) is runner:
+            del self._runners[runner.mount]
+            runner.mount.is_watched = False
+            self._topics.forget_mount(runner.mount)
+            _track(runner.close(), self._closing)
+
+    def unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener, Rights]]) -> None:
         """Unsubscribe each as `unsubscribe` does, in turns with other work if there are many."""
         self._run(self._unsubscribe_all(subscriptions))
 
-    async def _unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener, Scopes]]) -> None:
+    async def _unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener, Rights]]) -> None:
         turns = Turns()
-        for uri, listener, scopes in subscriptions:
-            self.unsubscribe(uri, listener, scopes)
+        for uri, listener, rights in subscriptions:
+            self.unsubscribe(uri, listener, rights)
             await turns.others()
 
     def note_read(self, uri: str, digest: Hashable) -> None:
@@ -169,13 +188,15 @@ class Broker:
 
         `digest` is as `Snapshot.read_digest`.
         """
-        topic = self._topics.get(uri, current().scopes) if self.ever_subscribed else None
-        if topic is not None:
-            topic.note_read(digest)
+        if self.ever_subscribed:
+            topic = self._topics.get(uri, self.catalog.visibility.rights(current()))
+            if topic is not None:
+                topic.note_read(digest)
 
     def follow_list(self, listener: Listener) -> None:
         """Notify a listener whenever the listing changes."""
-        if self._followers.add(listener, current().scopes):
+        caller = current()
+        if self._followers.add(listener, caller, self.catalog.visibility.rights(caller)):
             self._set_list_interest()
 
     def unfollow_list(self, listener: Listener) -> None:
@@ -202,10 +223,29 @@ class Broker:
         for mount in [each for each in self._runners if each.origin not in catalog.mounts]:
             _track(self._runners.pop(mount).close(), self._closing)
             self._topics.forget_mount(mount)
+        if before.visibility.claims or catalog.visibility.claims:
+            self._regroup()
         self._set_list_interest()
         self._connecting = self._run(self._connect_all(self._connecting))
         if relist:
             self._notify_list(self._followers.differing(before, catalog))
+
+    def _regroup(self) -> None:
+        """Give each listener the topic of its rights in a catalog that may use other claims."""
+        rights_of = self.catalog.visibility.rights
+        self._followers.regroup(rights_of)
+        for topic in self._topics.all():
+            listeners = [(each, c, rights_of(c)) for each, c in topic.listeners.items()]
+            moved = [each for each in listeners if each[2] != topic.rights]
+            for listener, caller, rights in moved:
+                topic.remove_listener(listener)
+                own = self._topics.get(topic.uri, rights)
+                if own is None:
+                    own = topic.copy(rights)
+                    self._topics.add(own)
+                own.add_listener(listener, caller)
+            if moved and not topic.listeners:
+                self._remove(topic)
 
     async def _connect_all(self, before: asyncio.Future[None] | None) -> None:
         """Watch every topic where its URI leads now, and compare those that lead elsewhere."""
@@ -224,7 +264,7 @@ class Broker:
         """Watch a topic in the mount that has its URI now; return whether mount or path differ."""
         mount: Mount | None
         try:
-            mount, path, _ = self.catalog.visibility.for_scopes(topic.scopes).route(topic.document)
+            mount, path, _ = self.catalog.visibility.with_rights(topic.rights).route(topic.document)
         except ResourceNotFound:
             mount, path = None, ()
         watched = None if topic.runner is None else topic.runner.mount
@@ -243,6 +283,7 @@ class Broker:
         if runner is None:
             runner = WatchRunner(mount, lambda change: self._changed(mount, change), self._timing)
             self._runners[mount] = runner
+            mount.is_watched = True
             runner.start()
         return runner
 
@@ -250,9 +291,10 @@ class Broker:
         followed = self._followers.mounts(self.catalog)
         for mount in followed:
             self._runner(mount).interest.listing = True
-        for mount, runner in self._runners.items():
+        for mount, runner in list(self._runners.items()):
             if mount not in followed:
                 runner.interest.listing = False
+                self._end_if_unused(runner)
 
     # -- changes
 
@@ -306,8 +348,8 @@ class Broker:
                 break  # one notification too many is better than one too few
         self._notify_list(self._followers.waiting(self.catalog, mount))
 
-    def _notify_list(self, scopes: Iterable[Scopes]) -> None:
-        if self._followers.expect(scopes) and self._list_timer is None:
+    def _notify_list(self, rights: Iterable[Rights]) -> None:
+        if self._followers.expect(rights) and self._list_timer is None:
             loop = asyncio.get_running_loop()
             at = self._list_notified_at + self._timing.list_notify_interval_s
             self._list_timer = loop.call_later(max(0.0, at - loop.time()), self._send_list_changed)
@@ -322,7 +364,7 @@ class Broker:
         """Notify of the listing as soon as a mount can be listed that it lacked."""
         backoff = Backoff(self._timing.compare_retry_s, self._timing.compare_retry_max_s)
         try:
-            while scopes := self._followers.waiting(self.catalog, mount):
+            while rights := self._followers.waiting(self.catalog, mount):
                 await settle(asyncio.sleep(backoff.next_s()))
                 try:
                     await mount.start()
@@ -331,7 +373,7 @@ class Broker:
                 except Exception as error:
                     logger.info("mount %s is not listed: %s", mount.name, describe_error(error))
                 else:
-                    self._notify_list(scopes)
+                    self._notify_list(rights)
                     return
         finally:
             self._unlisted.discard(mount)
@@ -431,26 +473,26 @@ class Broker:
 
 
 class ListFollowers:
-    """Listeners of `list_changed`, by the scopes that decide which mounts they see."""
+    """Listeners of `list_changed`, by the rights that decide which mounts they see."""
 
     def __init__(self) -> None:
-        self._listeners: dict[Scopes, dict[Listener, None]] = {}
-        self._due: set[Scopes] = set()
+        self._listeners: dict[Rights, dict[Listener, Caller]] = {}
+        self._due: set[Rights] = set()
 
-    def add(self, listener: Listener, scopes: Scopes) -> bool:
-        """Add a listener, or give one other scopes; return whether `mounts` may differ now."""
+    def add(self, listener: Listener, caller: Caller, rights: Rights) -> bool:
+        """Add a listener, or give one other rights; return whether `mounts` may differ now."""
         was_last = self.remove(listener)
-        listeners = self._listeners.setdefault(scopes, {})
-        listeners[listener] = None
+        listeners = self._listeners.setdefault(rights, {})
+        listeners[listener] = caller
         return was_last or len(listeners) == 1
 
     def remove(self, listener: Listener) -> bool:
         """Remove a listener; return whether `mounts` may differ now."""
-        for scopes, listeners in self._listeners.items():
+        for rights, listeners in self._listeners.items():
             if listener in listeners:
                 del listeners[listener]
                 if not listeners:
-                    del self._listeners[scopes]
+                    del self._listeners[rights]
                 return not listeners
         return False
 
@@ -458,37 +500,48 @@ class ListFollowers:
         """Remove all listeners."""
         self._listeners.clear()
 
+    def regroup(self, rights_of: Callable[[Caller], Rights]) -> None:
+        """Give each listener the rights that its caller has now."""
+        every = [each for listeners in self._listeners.values() for each in listeners.items()]
+        due = set(self.take())
+        self._listeners = {}
+        for listener, caller in every:
+            rights = rights_of(caller)
+            self._listeners.setdefault(rights, {})[listener] = caller
+            if listener in due:
+                self._due.add(rights)
+
     def mounts(self, catalog: Catalog) -> Collection[Mount]:
         """Return the mounts whose listing has followers, in manifest order."""
-        visible = (catalog.visibility.for_scopes(scopes).mounts for scopes in self._listeners)
+        visible = (catalog.visibility.with_rights(rights).mounts for rights in self._listeners)
         return dict.fromkeys(mount for mounts in visible for mount in mounts if mount.listed)
 
-    def waiting(self, catalog: Catalog, mount: Mount) -> Sequence[Scopes]:
-        """Return the scopes of followers who see a mount and whose notification is not due yet."""
+    def waiting(self, catalog: Catalog, mount: Mount) -> Sequence[Rights]:
+        """Return the rights of followers who see a mount and whose notification is not due yet."""
         return [
-            scopes
-            for scopes in self._listeners
-            if scopes not in self._due and mount in catalog.visibility.for_scopes(scopes).mounts
+            rights
+            for rights in self._listeners
+            if rights not in self._due and mount in catalog.visibility.with_rights(rights).mounts
         ]
 
-    def differing(self, before: Catalog, after: Catalog) -> Sequence[Scopes]:
-        """Return the scopes of followers for whom the two catalogs have different mounts."""
+    def differing(self, before: Catalog, after: Catalog) -> Sequence[Rights]:
+        """Return the rights of followers for whom the two catalogs have different mounts."""
         return [
-            scopes
-            for scopes in self._listeners
-            if before.visibility.for_scopes(scopes).mounts
-            != after.visibility.for_scopes(scopes).mounts
+            rights
+            for rights, listeners in self._listeners.items()
+            for caller in [next(iter(listeners.values()))]
+            if before.visibility.of(caller).mounts != after.visibility.of(caller).mounts
         ]
 
-    def expect(self, scopes: Iterable[Scopes]) -> bool:
-        """Make a notification due for followers with these scopes; return whether any is due."""
-        self._due.update(scopes)
+    def expect(self, rights: Iterable[Rights]) -> bool:
+        """Make a notification due for followers with these rights; return whether any is due."""
+        self._due.update(rights)
         return bool(self._due)
 
     def take(self) -> Sequence[Listener]:
         """Return the listeners whose notification is due; it is no longer due afterwards."""
         due, self._due = self._due, set()
-        return [listener for scopes in due for listener in self._listeners.get(scopes, ())]
+        return [listener for rights in due for listener in self._listeners.get(rights, ())]
 
 
 def _track(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, Protocol
 
-from resource_server.access import Scopes
+from resource_server.access import EVERYBODY, EVERYTHING, Caller, Rights
 from resource_server.catalog.mount import Mount
 from resource_server.provider import Path
 from resource_server.runtime.rates import Backoff
@@ -40,7 +40,7 @@ class Listener(Protocol):
 
 
 class Topic:
-    """A subscribed resource as callers with the same scopes see it, and its comparisons.
+    """A subscribed resource as callers with the same rights see it, and its comparisons.
 
     A topic is idle, or comparing, or waiting for a timer to compare (after a notification, or
     while a vanished resource may come back), or retrying after a failed comparison. `compare` is
@@ -53,7 +53,7 @@ class Topic:
         snapshot: Snapshot,
         compare: Callable[[Topic], None],
         *,
-        scopes: Scopes = None,
+        rights: Rights = EVERYTHING,
         query: Mapping[str, str] | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
@@ -61,12 +61,13 @@ class Topic:
         """Canonical URI; has a query only if its result is compared."""
         self.query = query
         """The URI parameters of the compared read; None if the document itself is compared."""
-        self.scopes = scopes
-        """The scopes of all its listeners."""
+        self.rights = rights
+        """The rights of all its listeners."""
         self.path: Path = ()
         self.runner: WatchRunner | None = None
         """Watches the topic's mount; None while no mount has its URI."""
-        self.listeners: dict[Listener, None] = {}
+        self.listeners: dict[Listener, Caller] = {}
+        """The listeners, each with the caller who has subscribed."""
         self._snapshot_state, self.read_digest, self.is_truncated = snapshot
         self._compare = compare
         self._timing = timing
@@ -85,6 +86,15 @@ class Topic:
         self._is_missing = False
         """Whether the resource was absent in the last comparison, for less than the grace."""
         self._backoff = Backoff(timing.compare_retry_s, timing.compare_retry_max_s)
+
+    def copy(self, rights: Rights) -> Topic:
+        """Return a topic without listeners, for callers with other rights, to be compared anew."""
+        state = Snapshot(self._snapshot_state, self.read_digest, self.is_truncated)
+        topic = Topic(
+            self.uri, state, self._compare, rights=rights, query=self.query, timing=self._timing
+        )
+        topic.mark_changed()
+        return topic
 
     @property
     def document(self) -> str:
@@ -106,9 +116,9 @@ class Topic:
         """Whether a comparison runs or is scheduled; a retry does not count."""
         return self._state in ("comparing", "waiting")
 
-    def add_listener(self, listener: Listener) -> None:
-        """Notify a listener from now on."""
-        self.listeners[listener] = None
+    def add_listener(self, listener: Listener, caller: Caller = EVERYBODY) -> None:
+        """Notify a listener of this caller from now on."""
+        self.listeners[listener] = caller
 
     def remove_listener(self, listener: Listener) -> None:
         """Stop notifying a listener, if it is one."""
@@ -237,21 +247,28 @@ class Topics:
     """All topics, by URI and by mount and path."""
 
     def __init__(self) -> None:
-        self._topics: dict[tuple[str, Scopes], Topic] = {}
+        self._topics: dict[tuple[str, Rights], Topic] = {}
         self._by_path: dict[Mount, dict[Path, dict[Topic, None]]] = {}
 
-    def get(self, uri: str, scopes: Scopes) -> Topic | None:
-        """Return the topic of callers with these scopes, by its canonical URI."""
-        return self._topics.get((uri, scopes))
+    def get(self, uri: str, rights: Rights) -> Topic | None:
+        """Return the topic of callers with these rights, by its canonical URI."""
+        return self._topics.get((uri, rights))
+
+    def of_listener(self, uri: str, listener: Listener) -> Topic | None:
+        """Return the topic of a listener, whatever its rights."""
+        for topic in self._topics.values():
+            if topic.uri == uri and listener in topic.listeners:
+                return topic
+        return None
 
     def add(self, topic: Topic) -> None:
         """Add a topic that is not attached to a mount yet."""
-        self._topics[topic.uri, topic.scopes] = topic
+        self._topics[topic.uri, topic.rights] = topic
 
     def remove(self, topic: Topic) -> None:
         """Remove a topic."""
         self.detach(topic)
-        del self._topics[topic.uri, topic.scopes]
+        del self._topics[topic.uri, topic.rights]
 
     def clear(self) -> Sequence[Topic]:
         """Remove and return all topics."""

@@ -118,7 +118,7 @@ async def check_provider(
     At most `max_resources` resources are checked, depth first. Documents at or below the paths in
     `unreadable` are listed but never readable. A provider with a lifetime is entered, checked,
     left, and entered again. A provider with `restrictions` is narrowed to no scope, to each scope
-    and to all scopes, and each result is checked too.
+    and to all scopes, and one with `claims` gets some values of them; each result is checked too.
 
     A provider with `changes` must yield a `Change` within `within_s` seconds for each path added
     to an interest, and for the change that `make_change` makes at the end. That function changes,
@@ -132,6 +132,7 @@ async def check_provider(
     for each in incomplete_abilities(provider):
         calls.broken("an ability has all of its methods", each)
     restrictions = await access_rules.known_restrictions(calls)
+    claims = await access_rules.known_claims(calls)
     offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)
@@ -145,6 +146,7 @@ async def check_provider(
 
         await tool_rules.check_tools(calls, offered)
         await access_rules.check_narrowed(calls, restrictions, tree, entered)
+        await access_rules.check_claims(calls, claims, entered)
         if watched and not lasting:
             await change_rules.check_change(calls, tree.resources, make_change, within_s)
     if lasting:

@@ -1,4 +1,4 @@
-"""Rules of `restrictions` and `narrowed`: hidden without the scopes, visible with them."""
+"""Rules of `restrictions` and `narrowed`, and of `claims` and `with_claims`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,37 @@ async def check_narrowed(
                     calls.broken("the narrowed provider keeps the contract", f"{held}, {sentence}")
                 if whole.whole:
                     await _compare(calls, seen, held, whole, part, lacking=every - scopes)
+
+
+async def known_claims(calls: Calls) -> frozenset[str]:
+    """Return the claims that a provider uses, entered or not; none on failure."""
+    if getattr_static(calls.provider, "claims", None) is None:
+        return frozenset()
+    return frozenset(await calls.call("claims") or ())
+
+
+async def check_claims(calls: Calls, before: frozenset[str], enter: Enter) -> None:
+    """Give the provider values of its claims, or none; each result keeps the contract.
+
+    `before` are the claims before the provider was entered.
+    """
+    if not before or not hasattr(calls.provider, "with_claims"):
+        return
+    if (now := await known_claims(calls)) != before:
+        calls.broken("claims do not change", f"they were {brief(before)}, then {brief(now)}")
+    empty: list[str] = []
+    for value in (None, "somebody", empty, 7):
+        held = f"with {brief(value)} for each claim"
+        part: Provider | None = await calls.call("with_claims", dict.fromkeys(before, value))
+        if part is calls.provider:
+            rule = "with_claims returns a new provider, which is entered and left on its own"
+            calls.broken(rule, f"{held}, it returns the same one")
+        elif part is not None:
+            seen = Calls(part)
+            async with enter(seen):
+                for sentence in seen.violations():
+                    rule = "the provider with claims keeps the contract"
+                    calls.broken(rule, f"{held}, {sentence}")
 
 
 async def _compare(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from inspect import isawaitable, iscoroutine
 from typing import Any, TypeGuard, cast
 
 from resource_server import uris
+from resource_server.access import claim_path
 from resource_server.errors import ResourceError
 from resource_server.manifest.wording import one_line
 from resource_server.provider import (
@@ -21,7 +22,8 @@ from resource_server.provider import (
     ToolResult,
 )
 
-_PLAIN = ("narrowed", "restrictions")
+_PLAIN = ("claims", "narrowed", "restrictions", "with_claims")
+_PROPERTIES = ("claims", "restrictions")
 """Members that the server does not await, and that raise nothing."""
 SIGNATURE = "methods return the types declared in resource_server.provider"
 SEGMENTS = (
@@ -74,13 +76,13 @@ class Calls:
         call = f"{method}({', '.join([*map(brief, given), *shown])})"
         try:
             member: Any = getattr(self.provider, method)
-            found: Any = member if method == "restrictions" else member(*given, **options)
+            found: Any = member if method in _PROPERTIES else member(*given, **options)
             if method not in _PLAIN and isawaitable(found):
                 found = await found
         except Exception as error:
             rule = "a provider raises only errors from resource_server.errors"
             if method in _PLAIN:
-                rule = "restrictions and narrowed do not raise"
+                rule = "restrictions, narrowed, claims and with_claims do not raise"
             elif isinstance(error, ResourceError):
                 return error
             self.broken(rule, f"{call} raised {type(error).__name__}: {one_line(error)}")
@@ -164,6 +166,15 @@ def _is_provider(found: object) -> bool:
     return all(hasattr(found, name) for name in ("templates", "list", "metadata", "read"))
 
 
+def _are_names(found: object) -> bool:
+    if not isinstance(found, Set):
+        return False
+    try:
+        return all(not name or claim_path(name) for name in cast("Set[Any]", found))
+    except (TypeError, ValueError):
+        return False
+
+
 def _are(kind: type) -> Callable[[object], bool]:
     def valid(found: object) -> bool:
         if not isinstance(found, Sequence) or isinstance(found, str | bytes):
@@ -178,6 +189,7 @@ def _is(kind: type) -> Callable[[object], bool]:
 
 
 _RESULTS: Mapping[str, Callable[[object], bool]] = {
+    "claims": _are_names,
     "call_tool": lambda found: isinstance(found, ToolResult) and _are(object)(found.content),
     "complete": _are(str),
     "explain": _is_text,
@@ -194,5 +206,6 @@ _RESULTS: Mapping[str, Callable[[object], bool]] = {
     "search": lambda found: isinstance(found, SearchPage) and _are(Hit)(found.hits),
     "tools": _are(Tool),
     "warnings": _are_pairs(_is(str)),
+    "with_claims": _is_provider,
 }
 """The check of a result, by method."""

@@ -236,6 +236,22 @@ PROMISES = (
         "A token that is stolen is as good as its owner until it expires; static ones do not.",
     ),
     Promise(
+        "rows-are-the-callers",
+        (
+            "Where a condition names a claim of the token, a caller sees the rows with its value "
+            "and no others, in every way of asking. Without the claim there are no rows, never "
+            "all.",
+        ),
+        (
+            "providers/database/row_claims.py",
+            "providers/database/policy.py",
+            "catalog/catalog.py",
+            "access.py",
+        ),
+        "A claim is as true as its issuer. A declared query compares a claim as its author wrote "
+        "it; `views: warn` serves views around a condition.",
+    ),
+    Promise(
         "tokens-are-verified",
         (
             "Each request is verified: signature, issuer, expiry and audience. No token is logged "

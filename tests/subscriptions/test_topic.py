@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from resource_server.access import Rights
 from resource_server.catalog.mount import Mount
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.snapshot import ABSENT, INDISTINCT, DocumentState, Snapshot
@@ -214,18 +215,18 @@ def test_the_document_of_a_topic_is_its_uri_without_the_query() -> None:
     assert topic.document == uri_of("a")
 
 
-async def test_topics_are_found_by_uri_and_scopes_and_by_path() -> None:
+async def test_topics_are_found_by_uri_and_rights_and_by_path() -> None:
     mount = Mount("one", "test://one/", Tree({"a": "1"}))
     runner = WatchRunner(mount, lambda _: None, TIMING)
     topics = Topics()
     everybody, some = (
-        Topic(uri_of("a"), snapshot("1"), lambda _: None, scopes=scopes)
-        for scopes in (None, frozenset({"x"}))
+        Topic(uri_of("a"), snapshot("1"), lambda _: None, rights=rights)
+        for rights in (Rights(), Rights(frozenset({"x"})))
     )
     topics.add(everybody)
     topics.add(some)
-    assert topics.get(uri_of("a"), None) is everybody
-    assert topics.get(uri_of("a"), frozenset({"x"})) is some
+    assert topics.get(uri_of("a"), Rights()) is everybody
+    assert topics.get(uri_of("a"), Rights(frozenset({"x"}))) is some
     assert topics.attach(everybody, runner, ("a",))
     assert not topics.attach(some, runner, ("a",))
     assert topics.at(mount, ("a",)) == topics.in_mount(mount) == [everybody, some]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -12,6 +12,7 @@ from resource_server.provider import (
     Path,
     Provider,
     SupportsAccess,
+    SupportsClaims,
     Template,
 )
 from resource_server.provider.tools import ToolRequest as ToolRequest
@@ -145,15 +146,58 @@ class BreaksRulesWhenNarrowed(Guarded):
         return Misjudges(self.seen(scopes))
 
 
+class OwnItems(Shelf):
+    """A shelf of whose items each caller sees one."""
+
+    names: Any = frozenset(("sub",))
+
+    @property
+    def claims(self) -> Set[str]:
+        return self.names
+
+    def with_claims(self, values: Mapping[str, Any]) -> Provider:
+        return type(self)({path: item for path, item in self.items.items() if path[0] == "a"})
+
+
+class OfItself(OwnItems):
+    def with_claims(self, values: Mapping[str, Any]) -> Provider:
+        return self
+
+
+class FailsWithoutText(OwnItems):
+    def with_claims(self, values: Mapping[str, Any]) -> Provider:
+        return super().with_claims({"sub": values["sub"].lower()})
+
+
+class UsesOtherClaimsWhenAsked(OwnItems):
+    @property
+    def claims(self) -> Set[str]:
+        self.calls += 1
+        return {f"claim{self.calls}"}
+
+
+class BreaksRulesWithClaims(OwnItems):
+    def with_claims(self, values: Mapping[str, Any]) -> Provider:
+        return Misjudges(self.items)
+
+
+class UsesOddNames(OwnItems):
+    names = frozenset(("a b",))
+
+
+class UsesNoNames(OwnItems):
+    names = ("sub",)
+
+
 BROKEN: list[tuple[type[Shelf], str]] = [
     (NeedsSevenScopes, "restrictions name at most 6 different scopes"),
     (NeedsOtherScopesWhenAsked, "restrictions do not change"),
     (NeedsText, SIGNATURE),
     (NarrowsItself, "narrowed returns a new provider, which is entered and left on its own"),
     (NarrowsToNothing, SIGNATURE),
-    (CannotBeNarrowed, "restrictions and narrowed do not raise"),
-    (FailsWhenNarrowed, "restrictions and narrowed do not raise"),
-    (FailsToNameScopes, "restrictions and narrowed do not raise"),
+    (CannotBeNarrowed, "restrictions, narrowed, claims and with_claims do not raise"),
+    (FailsWhenNarrowed, "restrictions, narrowed, claims and with_claims do not raise"),
+    (FailsToNameScopes, "restrictions, narrowed, claims and with_claims do not raise"),
     (NarrowsLater, SIGNATURE),
     (NamesScopesLater, SIGNATURE),
     (NamesScopesWhenCalled, SIGNATURE),
@@ -166,6 +210,12 @@ BROKEN: list[tuple[type[Shelf], str]] = [
         "a path that the narrowed provider does not list raises ResourceNotFound",
     ),
     (BreaksRulesWhenNarrowed, "the narrowed provider keeps the contract"),
+    (OfItself, "with_claims returns a new provider, which is entered and left on its own"),
+    (FailsWithoutText, "restrictions, narrowed, claims and with_claims do not raise"),
+    (UsesOtherClaimsWhenAsked, "claims do not change"),
+    (BreaksRulesWithClaims, "the provider with claims keeps the contract"),
+    (UsesOddNames, SIGNATURE),
+    (UsesNoNames, SIGNATURE),
 ]
 
 
@@ -178,6 +228,18 @@ async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> N
 
 async def test_a_provider_with_scoped_parts_passes() -> None:
     await check_provider(Guarded())
+
+
+async def test_a_provider_gets_texts_lists_numbers_and_the_absence_of_its_claims() -> None:
+    given: list[Mapping[str, Any]] = []
+
+    class Asked(OwnItems):
+        def with_claims(self, values: Mapping[str, Any]) -> Provider:
+            given.append(values)
+            return super().with_claims(values)
+
+    await check_provider(Asked())
+    assert given == [{"sub": None}, {"sub": "somebody"}, {"sub": []}, {"sub": 7}]
 
 
 async def test_a_provider_is_narrowed_to_no_scopes_to_each_and_to_all() -> None:
@@ -201,3 +263,4 @@ async def test_violations_by_narrowing_are_reported_with_the_scopes() -> None:
 
 
 _restricts: type[SupportsAccess] = Guarded
+_by_claims: type[SupportsClaims] = OwnItems

@@ -6,12 +6,15 @@ import pathlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any, cast
 
 import click
 import msgspec
 from anyio import to_thread
 
 from resource_server import media_types, uris
+from resource_server.access import claim_path
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.global_listing import GlobalListing, ListingBounds
@@ -58,10 +61,22 @@ _EXAMPLES = 3
     shell_complete=source_arguments.complete_addresses,
     help="Explain why URI, or the path of a file, is exposed or hidden.",
 )
+@click.option(
+    "--claims",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Look with the claim NAME of a caller, in place of those in `server`.",
+)
 @source_arguments.json_option
 @source_arguments.common_options
 def command(
-    words: Sequence[str], explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
+    words: Sequence[str],
+    explained: Sequence[str],
+    *,
+    claims: Sequence[str],
+    as_json: bool,
+    no_plugins: bool,
+    verbose: int,
 ) -> int:
     """Open every mount of each SOURCE and report what it exposes and hides.
 
@@ -69,6 +84,9 @@ def command(
     """
     log_output.log_to_stderr(verbose, reports=True)
     manifest = server_builder.load_manifest(*words, allow_plugins=not no_plugins, strict=True)
+    if claims:
+        own = replace(manifest.server, claims=_claims(claims))
+        manifest = msgspec.structs.replace(manifest, server=own)
     server = server_builder.build_server(
         manifest, allow_plugins=not no_plugins, timing=source_arguments.current_timing()
     )
@@ -76,6 +94,27 @@ def command(
         asked = [uri for word in explained for uri in addresses.explained(manifest, word)]
         return runner.run(_explain(server.catalog, asked, as_json=as_json))
     return runner.run(_check(server, manifest, as_json=as_json))
+
+
+def _claims(written: Sequence[str]) -> dict[str, Any]:
+    """Return claims written as `sub=alice` or `org.id=7`; what is no JSON is text."""
+    claims: dict[str, Any] = {}
+    for each in written:
+        name, equals, text = each.partition("=")
+        try:
+            *around, last = claim_path(name)
+            inner: Any = claims
+            for part in around:
+                inner = inner.setdefault(part, cast("dict[str, Any]", {}))
+            if not equals or not isinstance(inner, dict):
+                raise ValueError("expected NAME=VALUE, each name once")
+        except (AttributeError, ValueError) as error:
+            raise click.BadParameter(f"{each}: {error}", param_hint="--claims") from None
+        try:
+            inner[last] = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            inner[last] = text
+    return claims
 
 
 async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
@@ -109,8 +148,9 @@ async def _report(server: Server, manifest: Manifest) -> Report:
     catalog = server.catalog
     async with catalog:
         await catalog.start()
+        shown = {mount.origin: mount for mount in catalog.visibility.current().mounts}
         mounts = [
-            await _report_mount(mount, spec)
+            await _report_mount(mount, shown.get(mount, mount), spec)
             for mount, spec in zip(catalog.mounts, manifest.mounts, strict=True)
         ]
         prompts = [
@@ -126,6 +166,8 @@ async def _report(server: Server, manifest: Manifest) -> Report:
         warning = access_warning(manifest.http, each.access)
         if warning is not None:
             each.warnings = [*each.warnings, warning]
+        if (note := server_builder.claims_note(manifest, each.claims)) is not None:
+            each.warnings = [*each.warnings, note]
     warnings = list(map(str, manifest.published_secrets))
     if manifest.http.explorer and extras.missing("explorer"):
         warnings.append(f"http.explorer needs more packages: {extras.install_command('explorer')}")
@@ -209,6 +251,8 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     listed: bool = True
     access: Mapping[str, Sequence[str]] = {}
     """The required scopes, by the option that requires them."""
+    claims: Sequence[str] = ()
+    """The claims of callers that decide which rows they see."""
     sql: bool = False
     """Whether callers may send SQL of their own."""
     resources: int = 0
@@ -224,8 +268,11 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     """Options without effect, each with its position in the manifest."""
 
 
-async def _report_mount(mount: Mount, spec: MountSpec) -> MountReport:
-    """Return the report of a mount after its start, successful or not."""
+async def _report_mount(mount: Mount, shown: Mount, spec: MountSpec) -> MountReport:
+    """Return the report of a mount after its start, successful or not.
+
+    `shown` is the mount for callers without tokens, with the claims that the manifest gives them.
+    """
     use = spec.use if isinstance(spec.use, str) else type(spec.use).__name__.lower()
     report = MountReport(name=mount.name, uri=mount.base, provider=use, listed=mount.listed)
     if mount.problem is not None:
@@ -233,14 +280,16 @@ async def _report_mount(mount: Mount, spec: MountSpec) -> MountReport:
         return report
     report.abilities = _abilities(mount)
     report.access = _access(mount)
+    report.claims = sorted(mount.claims)
     report.sql = use == "database" and bool(spec.options.get("sql"))
-    for what, action, look in (
-        ("resources", "what it offers", _count),
-        ("hidden paths", "what it hides", _sum_up_hidden),
-        ("warnings", "for warnings", _warn),
+    for what, action, of, look in (
+        ("resources", "what it offers", shown, _count),
+        ("hidden paths", "what it hides", shown, _sum_up_hidden),
+        ("warnings", "for warnings", mount, _warn),
     ):
         try:
-            await look(mount, report)
+            await of.start()
+            await look(of, report)
         except Exception as error:  # the code of a plugin
             log_failure(error, f"asking mount {mount.name} {action}")
             report.problem = f"its {what} cannot be determined; -v shows why"
@@ -378,6 +427,8 @@ def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
         yield "converts", registry.counted_kinds(report.converts)
     for option, scopes in report.access.items():
         yield "access", f"{option}: {', '.join(scopes)}"
+    if report.claims:
+        yield "rows by", ", ".join(name or "all claims" for name in report.claims)
     if report.sql:
         yield "sql", "takes SQL of callers (query_database)"
     for template in report.templates:

@@ -7,11 +7,12 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from resource_server import access, uris
-from resource_server.access import Scopes
+from resource_server.access import Caller
 from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount, describe_error, log_failure
@@ -145,18 +146,19 @@ class Toolbox:
         self._catalog = catalog
         self.settings = settings
         self._timing = timing
-        self._failed: dict[Mount, _Failure] = {}
-        self._provided: dict[Mount, Sequence[tuple[Tool, ArgumentsValidator]]] = {}
+        # Mounts for the callers with some claims come and go.
+        self._failed = WeakKeyDictionary[Mount, _Failure]()
+        self._provided = WeakKeyDictionary[Mount, Sequence[tuple[Tool, ArgumentsValidator]]]()
         self._offered: dict[_Outline, OfferedTools] = {}
 
-    def outline(self, scopes: Scopes) -> tuple[ToolSettings, _Outline]:
-        """Return what decides which tools callers with `scopes` have."""
-        return self.settings, self._outline(scopes)
+    def outline(self, caller: Caller) -> tuple[ToolSettings, _Outline]:
+        """Return what decides which tools a caller has."""
+        return self.settings, self._outline(caller)
 
-    def _outline(self, scopes: Scopes) -> _Outline:
+    def _outline(self, caller: Caller) -> _Outline:
         if not self.settings.enabled:
             return _Outline()
-        visible = self._catalog.visibility.for_scopes(scopes).mounts
+        visible = self._catalog.visibility.of(caller).mounts
         declared = [mount.provider.parameters for mount in visible]
         return _Outline(
             tuple(
@@ -198,7 +200,7 @@ class Toolbox:
         """Return all tools of the current caller, in the order of `tools/list`."""
         if not self.settings.enabled:
             return OfferedTools(())
-        outline = self._outline(access.current().scopes)
+        outline = self._outline(access.current())
         known = self._offered.get(outline)
         if known is not None:
             return known

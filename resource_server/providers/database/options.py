@@ -103,7 +103,8 @@ class TableOptions(Struct, frozen=True, kw_only=True):
     """Whether the table may come later, with a migration. Otherwise an entry that no table matches
     is a mistake; if it hides anything and a table has a name like it, nothing is served."""
     where: str | None = None
-    """An SQL condition; rows that do not match are hidden."""
+    """An SQL condition; rows that do not match are hidden. `owner = :claims.sub` is by a claim of
+    the caller."""
     rows: bool = True
     """False exposes the table and its schema, but no rows."""
     search: tuple[str, ...] | bool = True
@@ -130,7 +131,8 @@ class Query(Struct, frozen=True, kw_only=True):
     """A query of the manifest's author, served as a document."""
 
     sql: str
-    """One SELECT, with named parameters such as `:country`."""
+    """One SELECT, with named parameters such as `:country`, and claims of the caller such as
+    `:claims.sub`."""
     title: str | None = None
     """Name for people."""
     description: str | None = None

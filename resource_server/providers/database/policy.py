@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy
 from fnmatch import translate
 from hashlib import blake2b
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from resource_server.providers.database import row_claims
 from resource_server.providers.database.engines.contract import EngineName, ViewReads
 from resource_server.providers.database.engines.reflection import (
     Column,
@@ -27,6 +29,7 @@ from resource_server.providers.database.masks import Masker
 from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.sql_tokenizer import SqlToken
+from resource_server.providers.database.row_claims import RowCondition
 from resource_server.runtime.near_name import did_you_mean, near_name, sentences
 from resource_server.runtime.server_key import ServerKey, process_key
 
@@ -47,6 +50,10 @@ _CLOSE = 0.8
 """Ratio of characters in common from which a part of a name, or an existing table, may be meant."""
 TEXTS: Collection[ColumnKind] = ("text", "json", "uuid", "any")
 """Kinds of columns that are searched unless the manifest names others."""
+_UNKNOWN_ROWS = (
+    "its definition is not shown to this login, and the rows of tables that it may read are "
+    "filtered by claims"
+)
 WITHHELD = (
     "The table is not served until this is right",
     "These tables are not served until this is right",
@@ -143,6 +150,8 @@ class Rule(NamedTuple):
     """Whether its table may come later."""
     compared: tuple[str, ...] = ()
     """Text in double quotes that `where` compares with something: MariaDB has no such names."""
+    condition: RowCondition | None = None
+    """The `where` with claims; that of the options then has NULL in their place."""
 
     def fits(self, names: Sequence[str]) -> bool:
         """Return whether it matches a table with these spellings."""
@@ -202,7 +211,7 @@ class Policy:
         *,
         key: ServerKey | None = None,
     ) -> None:
-        self._engine = engine
+        self._engine: EngineName = engine
         self.key = key or process_key()
         """The key of the server, from which that of hashes is derived."""
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
@@ -218,11 +227,52 @@ class Policy:
         if the engine does not tell."""
         self.unexamined: Collection[TableName] = ()
         """Views that may show hidden columns: the engine cannot tell."""
+        self.claims = frozenset[str]().union(
+            *(rule.condition.claims for rule in self._rules if rule.condition)
+        )
+        """Names of the claims that conditions use."""
+        self.owner: Hashable = None
+        """The callers whose policy it is, by their claims."""
+        self._values: Mapping[str, Any] = {}
+        """Values of claims; tables whose conditions use others do not exist."""
         self._decided: dict[TableName, Rule | None] = {}
         self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
         self._hides = any(
             rule.options is None or rule.options.columns.covered for rule in self._rules
         )
+
+    def with_claims(self, values: Mapping[str, Any]) -> Policy:
+        """Return the policy for callers with these values of claims."""
+        found = copy(self)
+        found._values = values
+        found.owner = msgspec.json.encode(values, order="sorted")
+        return found
+
+    def like(self, other: Policy) -> Policy:
+        """Return the policy for the callers of another one."""
+        found = copy(self)
+        found._values, found.owner = other._values, other.owner
+        return found
+
+    def lacks_claims(self, name: TableName) -> Sequence[str]:
+        """Return the claims without which a table does not exist."""
+        rule = self._rule(name)
+        if rule is None or rule.condition is None:
+            return ()
+        return sorted(rule.condition.claims - self._values.keys())
+
+    def row_claims(self, name: TableName) -> Sequence[str]:
+        """Return the claims that the condition of a table uses."""
+        rule = self._rule(name)
+        return () if rule is None or rule.condition is None else sorted(rule.condition.claims)
+
+    def read_by_claims(self, name: TableName, every: Iterable[TableName]) -> Sequence[TableName]:
+        """Return the other tables in whose columns a condition of this table compares claims."""
+        rule = self._rule(name)
+        condition = None if rule is None else rule.condition
+        if rule is None or condition is None or not any(e.is_inner for e in condition.comparisons):
+            return ()
+        return [each for each in every if each.name.casefold() in rule.names and each != name]
 
     def digest(self, *more: object) -> str:
         """Return a digest of the rules that views of the policy carry, and of more."""
@@ -272,7 +322,7 @@ class Policy:
         rule = self._rule(view)
         if rule is None or rule.expression is not None:
             return False
-        options = self.of(view)
+        options = None if view in self.unprotected else rule.options
         return options is not None and _is_decided(options)
 
     def refuse_views(
@@ -287,7 +337,8 @@ class Policy:
         self.refused = {}
         self._copies = {view for view, type in views.items() if type == "virtual table"}
         self.unexamined = [v for v in views if v not in reads and not self.consents(v)]
-        self.refused = {
+        unknown = dict.fromkeys(self.unexamined if self.claims else (), _UNKNOWN_ROWS)
+        self.refused = unknown | {
             view: f"it shows {_shown(column)} of '{table.name}', which"
             f" {self.rule(table)} hides or masks"
             for view in reads
@@ -305,6 +356,8 @@ class Policy:
         for table, column in sorted(reads.get(view, ()), key=_qualified):
             if table in self.unprotected:
                 return table, column
+            if self.row_claims(table):
+                return table, "*"
             options = self.of(table)
             covered = () if options is None else options.columns.covered
             if covered and (column == "*" or _has(covered, column)):
@@ -317,7 +370,7 @@ class Policy:
 
     def of(self, name: TableName) -> TableOptions | None:
         """Return the options of a table, or None if it is hidden."""
-        if name in self.refused or name in self.unprotected:
+        if name in self.refused or name in self.unprotected or self.lacks_claims(name):
             return None
         rule = self._rule(name)
         return _EVERYTHING if rule is None else rule.options
@@ -354,14 +407,17 @@ class Policy:
         if through is not None or not column or table.casefold() in self._named:
             return True
         rule = self._rule(TableName(None, table))
-        options = self.of(TableName(None, table))
-        if options is None:
+        name = TableName(None, table)
+        options = None if rule is None else rule.options
+        if rule is None:
+            options = _EVERYTHING
+        if options is None or name in self.refused or name in self.unprotected:
             return False
         read_by_condition = rule is not None and column.casefold() in rule.names
         return read_by_condition or not _has(options.columns.hide, column)
 
-    def view(self, table: Table) -> TableView:
-        """Return the visible part of an exposed table.
+    def view(self, table: Table, others: Sequence[Table] = ()) -> TableView:
+        """Return the visible part of an exposed table; `others` are those of `read_by_claims`.
 
         Raises:
             ValueError: the table is not exposed.
@@ -369,6 +425,10 @@ class Policy:
         options = self.of(table.name)
         if options is None:
             raise ValueError("a table that is not exposed has no view")
+        rule = self._rule(table.name)
+        if rule is not None and rule.condition is not None:
+            where = rule.condition.rendered(self._values, table, others, self._engine)
+            options = msgspec.structs.replace(options, where=where)
         hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
         maskers = {
             column.name: Masker(mask, self.key.derived(_HASH_PURPOSE))
@@ -526,16 +586,25 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
     if given.expose is False:
         return Rule(pattern, None, expression, frozenset(), is_optional=given.optional)
     names: set[str] = set()
+    condition = None
     if given.where is not None:
         try:
             tokens = sql_tokenizer.statement(given.where, engine)
-            if any(token.kind == "parameter" for token in tokens):
-                raise ValueError("has a parameter; write the value itself")
+            if engine == "sqlite":
+                tokens = [token._replace(text=_certain(token)) for token in tokens]
+            condition = row_claims.parsed(tokens)
+            others = [token.text for token in tokens if token.kind == "parameter"]
+            if any(name != row_claims.PARAMETER for name in others):
+                raise ValueError(
+                    "has a parameter; write the value itself, or a claim of the caller as "
+                    ":claims.sub"
+                )
         except ValueError as error:
             raise ValueError(f"tables.{pattern}.where: {error}") from None
-        names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
-        texts = [_certain(token) if engine == "sqlite" else token.text for token in tokens]
-        given = msgspec.structs.replace(given, where="".join(texts))
+        names = {name.casefold() for name in row_claims.names_in(tokens)}
+        where = "".join([token.text for token in tokens])
+        where = where if condition is None else condition.without_values
+        given = msgspec.structs.replace(given, where=where)
     if given.change is not None:
         names.add(given.change.column.casefold())
     return Rule(
@@ -545,6 +614,7 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
         frozenset(names),
         is_optional=given.optional,
         compared=sql_tokenizer.compared_texts(given.where or "", engine),
+        condition=condition,
     )
 
 

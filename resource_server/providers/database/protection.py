@@ -40,13 +40,17 @@ async def unprotected(
             return dict.fromkeys(names, problem)
         found |= dict.fromkeys(fitting, problem)
     for rule, decided in policy.decided(names):
-        async for problem, tables in _problems(engine, rule, decided):
+        async for problem, tables in _problems(engine, policy, rule, decided, names):
             found = {**dict.fromkeys(tables, problem), **found}
     return found
 
 
 async def _problems(
-    engine: Engine, rule: Rule, names: Sequence[TableName]
+    engine: Engine,
+    policy: Policy,
+    rule: Rule,
+    names: Sequence[TableName],
+    every: Sequence[TableName],
 ) -> AsyncIterator[tuple[Problem, Sequence[TableName]]]:
     options = rule.options
     tables: list[Table] = []
@@ -59,6 +63,10 @@ async def _problems(
         return
     for name in names:
         refused = await _refusal(engine, name, options.where)
+        if refused is None and rule.condition is not None:
+            read = policy.read_by_claims(name, every)
+            others = [each async for each in _reflected(engine, read)]
+            refused = rule.condition.problem(await settle(engine.table(name)), others)
         if refused is None and rule.compared:
             columns = [each.casefold() for each in (await settle(engine.table(name))).column_names]
             texts = [each for each in rule.compared if each.casefold() in columns]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -140,15 +141,19 @@ class Database:
     timing: Timing = field(default=DEFAULT_TIMING, init=False)
 
     def __post_init__(self) -> None:
-        self._is_narrowed = False
+        self._is_narrowed = self._is_of_claims = False
         name = engine_name(self.url)
         self._policy = Policy(self.tables, name)
         self._queries = DeclaredQueries(self.queries, name, self.limits)
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
         self._needed: dict[str, frozenset[str]] = {}
         """Scopes that make a query visible: its own and those of its tables."""
+        self.claims: frozenset[str] = self._policy.claims | self._queries.claims
+        """Names of the claims by which rows are shown. See `SupportsClaims.claims`."""
+        absent = dict.fromkeys(self.claims)
+        of_all, shown = self._queries.with_claims(absent), self._policy.with_claims(absent)
         for query, each in self.queries.items():
-            read = self._queries.get(query).scopes(self._policy)
+            read = of_all.get(query).scopes(shown)
             rules[f"queries.{query}.access"] = each.access
             rules[f"queries.{query}.sql"] = Access(
                 scopes=tuple(read.difference(each.access.scopes))
@@ -181,6 +186,12 @@ class Database:
             if given is not None and given.url is not None:
                 raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")
             return Access(scopes=scopes)
+        if self._policy.claims:
+            raise ValueError(
+                "sql: the views of a database server show the same rows to every caller, and "
+                "`tables` filters rows by claims; leave `sql` out, or serve the tables without "
+                "claims by another entry of `databases`"
+            )
         if given is None or given.url is None:
             raise ValueError(
                 "sql: a database server needs a login that reads the views of the policy alone; "
@@ -338,11 +349,12 @@ class Database:
         with suppress(TimeoutError):
             async with asyncio.timeout(self.timing.query_check_delay_s):
                 await closing.wait()
-        for name in self._queries:
+        queries = self._of_nobody._queries
+        for name in queries:
             if closing.is_set():
                 return
             with suppress(MountUnavailable, ResourceError):
-                if await self._queries.refusal(name) is not None:
+                if await queries.refusal(name) is not None:
                     logger.warning(
                         "query %s is refused; `resource-server check` says why",
                         name,
@@ -421,6 +433,8 @@ class Database:
 
         See `SupportsCheck`.
         """
+        if self.claims and not self._is_of_claims:
+            return await self._of_nobody.warnings(thorough=thorough)
         needed = self._needed.items() if self._restrictions else ()
         least = {
             query: confinement
@@ -458,6 +472,24 @@ class Database:
         narrowed.become_part_of(self, self._policy.key)
         return narrowed
 
+    def with_claims(self, values: Mapping[str, Any]) -> Database:
+        """Return the database as callers with these claims see it; it shares all connections.
+
+        See `SupportsClaims.with_claims`.
+        """
+        part = copy(self)
+        part._is_narrowed, part._is_of_claims, part._check = True, True, None
+        part._policy = self._policy.with_claims(values)
+        part._queries = self._queries.with_claims(values)
+        part._use(self._engine)
+        part._exposed.is_reporting = False
+        return part
+
+    @property
+    def _of_nobody(self) -> Database:
+        """The database as callers see it who lack every claim, to be checked."""
+        return self.with_claims(dict.fromkeys(self.claims)) if self.claims else self
+
     def become_part_of(self, whole: Database, key: ServerKey) -> None:
         """Share key and connections of the whole database, which alone reports its problems."""
         self._policy.key = key
@@ -477,7 +509,8 @@ class Database:
         }
 
     def _policy_within(self, scopes: frozenset[str]) -> Policy:
-        return Policy(self._tables_within(scopes), engine_name(self.url))
+        found = Policy(self._tables_within(scopes), engine_name(self.url))
+        return found.like(self._policy)
 
     async def explain(self, path: Path) -> str:
         """Return the option that exposes or hides a resource. See `SupportsCheck`."""
@@ -489,6 +522,11 @@ class Database:
                 return f"hidden by views: {reason}"
             if table is not None and (problem := self._policy.unprotected.get(table)):
                 return f"hidden, since {problem.option} does not hold: {problem.message}"
+            if table and (lacking := self._policy.lacks_claims(table)):
+                return (
+                    f"hidden by {self._policy.rule(table)}.where from callers without tokens: "
+                    f"`server.claims` has no {', '.join(lacking)}"
+                )
             if table is not None and self._policy.of(table) is None:
                 return f"hidden by {self._policy.rule(table)}: false"
             await self._tree.resource(path)
@@ -499,7 +537,10 @@ class Database:
             if table is None or options is None or options.where is None:
                 return "does not exist"
             return f"does not exist, or is hidden by {self._policy.rule(table)}.where"
-        return f"exposed{self._required_scopes(path, table)}"
+        by = ""
+        if table is not None and (claims := self._policy.row_claims(table)):
+            by = f", rows by {', '.join(claims)} ({self._policy.rule(table)}.where)"
+        return f"exposed{by}{self._required_scopes(path, table)}"
 
     def _required_scopes(self, path: Path, table: TableName | None) -> str:
         """Return the scopes that an exposed resource requires, with the options behind them."""

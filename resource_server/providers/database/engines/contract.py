@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -100,6 +100,8 @@ class VisibleTables(NamedTuple):
     """The `Engine.schema_state` that it fits, or None for any."""
     schema: str | None = None
     """The schema of the tables, which callers do not write."""
+    owner: Hashable = None
+    """The callers whose policy it is; another one of the same replaces it."""
 
     @property
     def by_name(self) -> Mapping[str, VisibleTable]:

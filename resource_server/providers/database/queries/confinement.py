@@ -102,7 +102,8 @@ class EngineConfinedSql:
             state = self._exposed.known_state
             found = [await self._table(info.name) for info in infos]
             tables = tuple([table for table in found if table is not None])
-            self._visible = VisibleTables(tables, self._is_author, state)
+            owner = self._policy.owner
+            self._visible = VisibleTables(tables, self._is_author, state, owner=owner)
             self._infos = infos
 
     async def _table(self, name: TableName) -> VisibleTable | None:
@@ -115,7 +116,7 @@ class EngineConfinedSql:
             view = (await self._exposed.get(name)).view
         except ResourceNotFound:
             return None
-        return VisibleTable(name, view.table.column_names, view.maskers, options.where)
+        return VisibleTable(name, view.table.column_names, view.maskers, view.options.where)
 
 
 class ConfinedByEngine:

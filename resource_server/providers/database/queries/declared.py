@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from copy import copy
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+
+import msgspec
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
 from resource_server.provider import Template
 from resource_server.provider.tools import Schema, Tool
+from resource_server.providers.database import row_claims
 from resource_server.providers.database.engines.contract import EngineName, Rows, Statement
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.formats import charts
@@ -58,6 +62,8 @@ _HOMES: Mapping[EngineName, Sequence[str | None]] = {
 }
 """Schemas assumed for unqualified names, without asking the database."""
 
+_NO_CLAIMS: Mapping[str, Any] = {}
+
 ParameterReader: TypeAlias = Callable[[str, Parameter, Any], ParameterValue]
 """Converts a client's value: `parameters.value_from_text` or `value_from_json`."""
 
@@ -68,6 +74,8 @@ class BoundQuery(NamedTuple):
     statement: Statement
     limit: int
     """Maximum number of rows."""
+    is_nobodys: bool = False
+    """Whether the caller lacks a claim: then there are no rows, whatever the query returns."""
 
 
 class DeclaredQuery:
@@ -102,11 +110,15 @@ class DeclaredQuery:
         try:
             tokens = sql_tokenizer.statement(query.sql, engine)
             check_select(tokens, engine)
+            tokens, self._claims = row_claims.claims_joined(tokens, query.parameters, engine)
         except ValueError as error:
             raise ValueError(f"sql: {error}") from None
         self.references = sql_tokenizer.references(tokens, engine)
         """Names in its SQL."""
-        self.used = tuple(dict.fromkeys(t.text for t in tokens if t.kind == "parameter"))
+        self.claims = frozenset(self._claims.values())
+        """Names of the claims of callers in its SQL, which are no parameters of clients."""
+        used = dict.fromkeys(t.text for t in tokens if t.kind == "parameter")
+        self.used = tuple([name for name in used if name not in self._claims])
         """Parameters in its SQL, each once, in order."""
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
@@ -170,9 +182,12 @@ class DeclaredQuery:
         )
 
     def bind(
-        self, given: Mapping[str, Any], read: ParameterReader = parameters.value_from_text
+        self,
+        given: Mapping[str, Any],
+        read: ParameterReader = parameters.value_from_text,
+        claims: Mapping[str, Any] = _NO_CLAIMS,
     ) -> BoundQuery:
-        """Return the query with the client's values, checked and bound.
+        """Return the query with the client's values, checked and bound, and those of claims.
 
         Values are texts of URI parameters, unless `read` takes others. `format` is ignored here.
 
@@ -195,7 +210,11 @@ class DeclaredQuery:
         for_driver = {
             name: parameters.driver_value(value, self._engine) for name, value in values.items()
         }
-        return BoundQuery(Statement(self.sql, tuple([for_driver[n] for n in self.order])), limit)
+        for name, claim in self._claims.items():
+            for_driver[name] = _claim_for_driver(claims.get(claim), self._engine)
+        lacks = any(claims.get(claim) is None for claim in self.claims)
+        statement = Statement(self.sql, tuple([for_driver[name] for name in self.order]))
+        return BoundQuery(statement, limit, lacks)
 
     def scopes(self, policy: Policy) -> frozenset[str]:
         """Return the scopes that it requires by the tables after FROM and JOIN.
@@ -296,15 +315,34 @@ class DeclaredQueries:
     ) -> None:
         self.confinement: Confinement | None = None
         """Confines the queries to exposed data; without it none can be read."""
-        self._declared: dict[str, DeclaredQuery] = {}
+        self._every: dict[str, DeclaredQuery] = {}
+        self._values: Mapping[str, Any] = _NO_CLAIMS
         problems: list[str] = []
         for name, query in queries.items():
             try:
-                self._declared[name] = DeclaredQuery(name, query, engine, limits)
+                self._every[name] = DeclaredQuery(name, query, engine, limits)
             except ValueError as error:
                 problems.append(f"queries.{echo(name)}: {error}")
         if problems:
             raise ValueError("\n".join(problems))
+        self._declared = self._with_values()
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """Names of the claims that queries use."""
+        return frozenset[str]().union(*(query.claims for query in self._every.values()))
+
+    def with_claims(self, values: Mapping[str, Any]) -> DeclaredQueries:
+        """Return the queries for callers with these values of claims, not confined yet."""
+        found = copy(self)
+        found.confinement, found._values = None, values
+        found._declared = found._with_values()
+        return found
+
+    def _with_values(self) -> Mapping[str, DeclaredQuery]:
+        """Return the queries but those with claims of which there is not even the absence."""
+        have = self._values.keys()
+        return {name: query for name, query in self._every.items() if query.claims <= have}
 
     def __len__(self) -> int:
         return len(self._declared)
@@ -338,7 +376,9 @@ class DeclaredQueries:
             InvalidParameter: it is refused; the message tells nothing of the SQL.
         """
         query = self.get(name)
-        return await self._confined.rows(query, query.bind(given, read), within)
+        bound = query.bind(given, read, self._values)
+        found = await self._confined.rows(query, bound, within)
+        return Rows(found.columns, ()) if bound.is_nobodys else found
 
     async def refusal(self, name: str, confinement: Confinement | None = None) -> str | None:
         """Return why a query is refused, or None; for the manifest's author. Runs nothing.
@@ -370,6 +410,14 @@ class DeclaredQueries:
             if given.keys() <= query.parameters.keys() | _RESERVED:
                 found.update(dict.fromkeys(query.complete(variable, value)))
         return list(found)
+
+
+def _claim_for_driver(value: Any, engine: EngineName) -> object:
+    """Return the value of a claim as a driver binds it; a list as JSON, but on PostgreSQL."""
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return items if engine == "postgresql" else msgspec.json.encode(items).decode()
+    return parameters.driver_value(value, engine)
 
 
 def _may_be_left_out(parameter: Parameter) -> bool:

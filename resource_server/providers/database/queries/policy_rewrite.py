@@ -118,12 +118,13 @@ class QueryRewriter(ABC):
         schema = name.schema if name.schema is not None else await self._home()
         table = f"{quoted(schema, engine)}.{quoted(name.name, engine)}"
         body = f"SELECT {columns} FROM {table}"  # noqa: S608 - quoted
-        if options.where is None:
+        where = view.options.where  # with the values of the caller's claims
+        if where is None:
             return body
         # The limit has no effect but to keep the conditions of the query outside. An engine may
         # otherwise run one first, on hidden rows, and its errors would reveal their values.
         barrier = f"LIMIT {2**64 - 1}" if engine in ("mysql", "mariadb") else "OFFSET 0"
-        return f"{body} WHERE ({options.where}\n) {barrier}"
+        return f"{body} WHERE ({where}\n) {barrier}"
 
 
 def no_table(path: Sequence[str]) -> ValueError:

@@ -79,7 +79,6 @@ class QueryTree(SqlTree):
             text = generator.generate(tree, copy=False)
         except (SqlglotError, RecursionError):
             raise ValueError("has syntax that this database lacks") from None
-        text = re.sub(rf'["`]{self._own}t(\d+)["`]', lambda found: texts[int(found[1])], text)
         numbered = self._engine == "postgresql"
         order: list[str] = []
 
@@ -91,7 +90,11 @@ class QueryTree(SqlTree):
 
         if not numbered:
             text = text.replace("%", "%%")
-        return re.sub(rf'["`]{self._own}(\d+)["`]', placeholder, text), tuple(order)
+            texts = [each.replace("%", "%%") for each in texts]
+        text = re.sub(rf'["`]{self._own}(\d+)["`]', placeholder, text)
+        # Last, as they have literals with any text.
+        text = re.sub(rf'["`]{self._own}t(\d+)["`]', lambda found: texts[int(found[1])], text)
+        return text, tuple(order)
 
     def _real_tables(self, tree: exp.Expr) -> list[exp.Table]:
         return [

@@ -754,7 +754,9 @@ class ExposedTableCache:
             raise ResourceNotFound from None
         if self._policy.lacking(table) is not None:
             raise ResourceNotFound  # altered since the last check of the schema
-        view = self._policy.view(table)
+        others = self._policy.read_by_claims(name, self._names)
+        named = [await settle(self._engine.table(each)) for each in others]
+        view = self._policy.view(table, named)
         exposed = ExposedTable(view, self._engine, self._limits, _change(view.options, table))
         exposed = await settle(exposed.with_key_of_rows())
         if self._state is not state:
@@ -795,7 +797,8 @@ class ExposedTableCache:
                 _log.warning("%s: %s", problem.option, problem.message)
         if self._refuses_views:
             # Views of no hidden column are served, whatever rows they show; copies are not.
-            types = _EXAMINED if self._policy.hides_columns else _EXAMINED[-1:]
+            shows = self._policy.hides_columns or self._policy.claims
+            types = _EXAMINED if shows else _EXAMINED[-1:]
             views = [info for info in every if info.type in types]
             reads: Mapping[TableName, ViewReads] = {}
             if views:

@@ -110,6 +110,7 @@ def application_of(
             authenticator,
             key or process_key(),
             link_code=link_code,
+            claims=lambda: server.catalog.visibility.claims,
             timing=timing,
         )
     return Application(

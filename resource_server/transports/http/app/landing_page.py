@@ -116,7 +116,7 @@ class LandingPage:
             # Nothing of the manifest is for callers without a token.
             return Shown(url, "resource-server", None, needs_token=True)
         info = self._server.info
-        mounts = self._server.catalog.visibility.for_scopes(caller.scopes).mounts
+        mounts = self._server.catalog.visibility.of(caller).mounts
         listed = [mount for mount in mounts if mount.listed]
         title = info.get("title") or info["name"]
         return Shown(url, title, listed, needs_token=self._authenticate is not None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
 
-from resource_server.access import Caller
+from resource_server.access import Caller, Rights
 from resource_server.protocol import revisions
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_features.server_requests import Capability
@@ -38,7 +38,7 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
     at: int
     """In seconds since the epoch."""
     caller: bytes
-    """A digest of the subject of the caller's token, and of the scopes that matter here."""
+    """A digest of the subject of the caller's token, and of its rights that matter here."""
     revision: str
     capabilities: frozenset[Capability]
 
@@ -57,17 +57,21 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Start).decode
 
 
+def _subject_alone(caller: Caller) -> Rights:
+    return Rights(None if caller.scopes is None else frozenset())
+
+
 class SessionIds:
     """Issues the ids of sessions, and opens those of other servers with the same key.
 
     If the key is one of this process only, its ids are worth nothing elsewhere, or later.
     """
 
-    def __init__(self, key: ServerKey, scopes: Callable[[], Iterable[str]] = tuple) -> None:
+    def __init__(self, key: ServerKey, rights: Callable[[Caller], Rights] = _subject_alone) -> None:
         self._seal = Seal(key.derived(_PURPOSE), tag_bytes=_TAG_BYTES)
         self._is_shared = key.is_shared
-        self._scopes = scopes
-        """Returns the scopes on which it depends what a caller sees."""
+        self._rights = rights
+        """Returns what decides what a caller sees."""
         self._ended = OrderedDict[bytes, None]()
         """Nonces of the last sessions that their clients have ended here."""
 
@@ -113,6 +117,6 @@ class SessionIds:
             return None
 
     def _digest(self, caller: Caller) -> bytes:
-        scopes = caller.scopes
-        seen = None if scopes is None else sorted(scopes.intersection(self._scopes()))
-        return blake2b(_encode((caller.subject, seen)), digest_size=_CALLER_BYTES).digest()
+        scopes, claims = self._rights(caller)
+        seen = None if scopes is None else sorted(scopes)
+        return blake2b(_encode((caller.subject, seen, claims)), digest_size=_CALLER_BYTES).digest()

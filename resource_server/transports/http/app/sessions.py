@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from resource_server.access import Caller, acting
+from resource_server.access import Caller, Rights, acting
 from resource_server.protocol import revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.revisions import Revision
@@ -62,7 +62,7 @@ class Sessions:
         self._server = server
         self._is_home = is_home
         """Returns whether a session with this id is one of this process."""
-        self._ids = SessionIds(server.key, lambda: server.catalog.visibility.scopes)
+        self._ids = SessionIds(server.key, self._rights)
         self._store = store
         self.fleet = None if store is None else _shared_sessions(store, self.delete, timing)
         """Shares the sessions with other servers; None if this one is alone."""
@@ -75,6 +75,11 @@ class Sessions:
         self._reaper: asyncio.TimerHandle | None = None
         self.is_closed = False
         """Whether the server ends; its sessions may go on elsewhere."""
+
+    def _rights(self, caller: Caller) -> Rights:
+        visibility = self._server.catalog.visibility
+        scopes, claims = visibility.rights(caller)
+        return Rights(None if scopes is None else scopes & visibility.scopes, claims)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -389,5 +394,4 @@ def _shared_sessions(
 def is_same_caller(server: Server, owner: Caller, caller: Caller) -> bool:
     """Return whether two callers have the same subject and visible mounts."""
     views = server.catalog.visibility
-    visible, before = views.for_scopes(caller.scopes), views.for_scopes(owner.scopes)
-    return caller.subject == owner.subject and visible.mounts == before.mounts
+    return caller.subject == owner.subject and views.of(caller).mounts == views.of(owner).mounts

@@ -66,7 +66,7 @@ class PageCookie(Generic[T]):
         """
         value = self._seal.sealed(msgspec.msgpack.encode(contents))
         if len(self._name_for(request)) + len(value) > MAX_COOKIE:
-            raise SignInFailed("The token has more scopes than a cookie has room for.")
+            raise SignInFailed("The token has more scopes or claims than a cookie has room for.")
         return self._set(request, value, int((contents.expires or 0) - time.time()))
 
     def cleared(self, request: HttpRequest) -> Headers:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from resource_server.access import EVERYBODY, Caller
+from resource_server.access import EVERYBODY, WHOLE, Caller, claim_path
 from resource_server.manifest.http import Auth, ExplorerOptions, Http
 from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import Timing
@@ -29,7 +29,8 @@ LIFETIME_S = 12 * 3600
 class PageSignIn:
     """Signs people in: by a token, at an issuer, or by the code of a link that works once.
 
-    `verify` returns the caller of a token sent from an address, or raises `HttpError`.
+    `verify` returns the caller of a token sent from an address, or raises `HttpError`. `claims`
+    returns the names of the claims on which it depends what a caller sees: cookies have these.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class PageSignIn:
         verify: Callable[[str, str], Awaitable[Caller]] | None,
         code: str | None = None,
         at_issuer: IssuerSignIn | None = None,
+        claims: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.cookie = cookie
         self.takes_tokens = verify is not None
         self.at_issuer = at_issuer
         self._verify = verify
         self._code = code
+        self._claims = claims
 
     def redeem(self, code: str) -> Caller:
         """Return the caller of a link; its code is worth nothing afterwards.
@@ -75,11 +78,15 @@ class PageSignIn:
         """Return the header with the cookie of a caller, which ends with the token.
 
         Raises:
-            SignInFailed: the caller has too many scopes for a cookie.
+            SignInFailed: the caller has too many scopes or claims for a cookie.
         """
         until = time.time() + LIFETIME_S
         expires = min(until, caller.expires or until)
-        return self.cookie.issued(request, Caller(caller.subject, caller.scopes, expires))
+        names = {name and claim_path(name)[0] for name in self._claims()}
+        has = caller.claims
+        claims = has if WHOLE in names else {each: has[each] for each in names & has.keys()}
+        held = Caller(caller.subject, caller.scopes, expires, claims)
+        return self.cookie.issued(request, held)
 
 
 def page_sign_in(
@@ -90,6 +97,7 @@ def page_sign_in(
     key: ServerKey,
     *,
     link_code: str | None,
+    claims: Callable[[], Iterable[str]],
     timing: Timing,
 ) -> PageSignIn:
     """Return the sign-in for these options; the code of a link is then the only way."""
@@ -119,4 +127,4 @@ def page_sign_in(
             secret=secret("explorer PKCE"),
             timing=timing,
         )
-    return PageSignIn(cookie, authenticator.verified, at_issuer=at_issuer)
+    return PageSignIn(cookie, authenticator.verified, at_issuer=at_issuer, claims=claims)

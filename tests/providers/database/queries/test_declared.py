@@ -139,7 +139,7 @@ def test_a_default_or_null_replaces_a_missing_parameter() -> None:
 def test_a_limit_parameter_outside_the_sql_limits_the_rows() -> None:
     limit = {"limit": Parameter(type="integer", default=10, maximum=100)}
     query = declared("select 1", limit)
-    assert query.bind({}) == (("select 1", ()), 10)
+    assert query.bind({})[:2] == (("select 1", ()), 10)
     assert query.bind({"limit": "100"}).limit == 100
     for text in ("0", "-1", "101", "x"):
         with pytest.raises(InvalidParameter, match="limit"):
@@ -148,7 +148,7 @@ def test_a_limit_parameter_outside_the_sql_limits_the_rows() -> None:
 
 def test_a_limit_parameter_in_the_sql_is_bound() -> None:
     query = declared("select 1 limit :limit", {"limit": INTEGER}, rows=7)
-    assert query.bind({"limit": "0"}) == (("select 1 limit ?", (0,)), 7)
+    assert query.bind({"limit": "0"})[:2] == (("select 1 limit ?", (0,)), 7)
 
 
 def test_a_query_returns_one_page_of_rows_by_default() -> None:

@@ -184,7 +184,7 @@ def test_an_id_keeps_the_capabilities_of_the_client() -> None:
 
 def _sealed(**changed: object) -> str:
     """Return an id as a server with this key may have issued it."""
-    subject = msgspec.msgpack.encode(("anna", None))
+    subject = msgspec.msgpack.encode(("anna", None, "{}"))
     start: dict[str, object] = {
         "nonce": b"16 random bytes.",
         "at": time.time(),

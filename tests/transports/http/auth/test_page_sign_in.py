@@ -174,7 +174,7 @@ def test_a_cookie_is_worth_nothing_under_another_key_or_other_rights(
 def test_a_token_with_too_many_scopes_for_a_cookie_is_refused(guarded: Program) -> None:
     answer = sign_in(guarded, ROYAL)
     assert answer.status == 403
-    assert "more scopes than a cookie has room for" in text_of(answer)
+    assert "more scopes or claims than a cookie has room for" in text_of(answer)
     assert "set-cookie" not in answer.headers
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import override
@@ -57,6 +58,8 @@ _DECLARED = 4, MAX_WAITING
 """Queries of the manifest that run at the same time, and that wait."""
 _ASKED = 2, 16
 """Statements of callers that run at the same time, and that wait."""
+_MAX_POLICIES = 16
+"""Policies that have connections of their own; callers with other claims have others."""
 
 
 class SqliteEngine(Engine, PolicyEngine):
@@ -80,6 +83,8 @@ class SqliteEngine(Engine, PolicyEngine):
         self._retiring: dict[asyncio.Task[None], PolicyWorkers] = {}
         """Workers with an earlier policy, until their last statements end."""
         self._is_closed = False
+        self._users = 0
+        """Number of openers: the whole database, and each part of it for callers with claims."""
         self._make_workers()
 
     def _make_workers(self) -> None:
@@ -93,8 +98,8 @@ class SqliteEngine(Engine, PolicyEngine):
         self._slow = WorkerPool(self._file, self._readable)
         self._catalog_worker = SqliteWorker(self._file, "catalog", self._readable)
         self._catalog = SqliteCatalog()
-        self._confined: dict[bool, PolicyWorkers] = {}
-        """Workers for SQL of callers (False) and of the manifest (True)."""
+        self._confined = OrderedDict[tuple[bool, Hashable], PolicyWorkers]()
+        """Workers for SQL of callers (False) and of the manifest (True), by whose they are."""
 
     @property
     @override
@@ -112,13 +117,17 @@ class SqliteEngine(Engine, PolicyEngine):
 
     async def open(self) -> None:
         """Check that the database can be read. Other connections are opened when needed."""
+        self._users += 1
         if self._is_closed:
             self._make_workers()
             self._is_closed = False
         await self._ask(self._catalog.version, _OPEN_TIMEOUT_S)
 
     async def close(self) -> None:
-        """Stop running statements and close all connections. Only `open` makes others."""
+        """Stop running statements and close all connections, unless others use the engine."""
+        self._users = max(self._users - 1, 0)
+        if self._users:
+            return
         self._is_closed = True
         workers = [self._hot, self._slow, self._catalog_worker, *self._confined.values()]
         retiring = dict(self._retiring)
@@ -199,14 +208,18 @@ class SqliteEngine(Engine, PolicyEngine):
         """Return the workers for a policy, which replaces an earlier one of the same kind."""
         if self._is_closed:
             raise ResourceBusy(CLOSING)
-        known = self._confined.get(policy.is_author)
+        key = policy.is_author, policy.owner
+        known = self._confined.pop(key, None)
+        if known is not None and known.policy is policy:
+            self._confined[key] = known
+            return known
         if known is not None:
-            if known.policy is policy:
-                return known
             self._retire(known)
+        elif len(self._confined) >= _MAX_POLICIES:
+            self._retire(self._confined.popitem(last=False)[1])
         size, waiting = _DECLARED if policy.is_author else _ASKED
         workers = PolicyWorkers(self._file, policy, self._readable, size=size, max_waiting=waiting)
-        self._confined[policy.is_author] = workers
+        self._confined[key] = workers
         return workers
 
     def _retire(self, workers: PolicyWorkers) -> None:

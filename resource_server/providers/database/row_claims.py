@@ -1,0 +1,469 @@
+"""Claims of the caller in SQL of the manifest: `where: owner = :claims.sub`.
+
+A condition is kept as text with comparisons in it. Each comparison of a column with a claim becomes
+one with a literal of the column's type. A text is equal only if it is the same text, whatever the
+collation of the column. A claim that the caller lacks, or that has no value of the type, makes the
+whole condition false.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, cast
+
+from resource_server.access import claim_name
+from resource_server.providers.database.addressing.key_types import KeyType
+from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.engines.reflection import Column, ColumnKind, Table
+from resource_server.providers.database.queries.sql_tokenizer import SqlToken
+
+PARAMETER: Final = "claims"
+NOTHING: Final = "1 = 0"
+"""The condition of no row, in every engine."""
+
+_EQUAL: Final = ("=", "in")
+_COMPARED: Final = (*_EQUAL, "<", "<=", ">", ">=")
+_TURNED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SIGNS: Final = ("=", "<", ">", "!")
+_WORDS: Final = frozenset("and or not where on having when any all some null".split())
+"""Words that are no columns."""
+_BEFORE: Final = frozenset("and or not where on having when".split())
+_AFTER: Final = frozenset("and or group order limit union then".split())
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
+_LARGEST: Final = 2**63
+_EXACT: Final[Mapping[EngineName, tuple[str, str]]] = {
+    "sqlite": ("(", " COLLATE BINARY)"),
+    "mysql": ("CAST(", " AS BINARY)"),
+    "mariadb": ("CAST(", " AS BINARY)"),
+}
+"""What makes comparisons with a parameter exact, before and after it."""
+_TEMPORAL: Final = ("date", "time", "datetime", "uuid")
+_NUMBERS: Final = ("integer", "real", "numeric")
+
+
+class Unusable(ValueError):
+    """A claim that has no value which can be compared."""
+
+
+class Comparison(NamedTuple):
+    """A comparison of a column with a claim."""
+
+    column: str
+    """As it is written, with the name of its table if that is written."""
+    path: Sequence[str]
+    """The names in it."""
+    operator: str
+    claim: str
+    is_inner: bool
+    """Whether it stands in a subquery, so that the column may be another table's."""
+
+
+class RowCondition(NamedTuple):
+    """A condition of the manifest with claims."""
+
+    pieces: Sequence[str | Comparison]
+
+    @property
+    def comparisons(self) -> Sequence[Comparison]:
+        """The comparisons with claims, in order."""
+        return [piece for piece in self.pieces if isinstance(piece, Comparison)]
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """Names of the claims."""
+        return frozenset(each.claim for each in self.comparisons)
+
+    @property
+    def without_values(self) -> str:
+        """The condition with NULL in the place of claims, for the database to check."""
+        return "".join(
+            piece if isinstance(piece, str) else f"{piece.column} {_null(piece.operator)}"
+            for piece in self.pieces
+        )
+
+    def problem(self, table: Table, others: Sequence[Table]) -> str | None:
+        """Return why a claim cannot be compared with its column, or None.
+
+        `others` are the tables that the condition names.
+        """
+        for each in self.comparisons:
+            try:
+                _column(each, table, others)
+            except ValueError as error:
+                return str(error)
+        return None
+
+    def rendered(
+        self, values: Mapping[str, Any], table: Table, others: Sequence[Table], engine: EngineName
+    ) -> str:
+        """Return the condition in SQL for a caller with these values of claims."""
+        try:
+            return "".join(
+                piece
+                if isinstance(piece, str)
+                else _compared(
+                    piece, values.get(piece.claim), _column(piece, table, others), engine
+                )
+                for piece in self.pieces
+            )
+        except ValueError:
+            return NOTHING
+
+
+def parsed(tokens: Sequence[SqlToken]) -> RowCondition | None:
+    """Return the condition of these tokens; None without claims.
+
+    Raises:
+        ValueError: a parameter is no claim, or is not compared with a column.
+    """
+    pieces: list[str | Comparison] = []
+    place = 0
+    solid = [at for at, token in enumerate(tokens) if token.kind != "space"]
+    while (found := _next_claim(tokens, place)) is not None:
+        begin, end, names = found
+        before = [at for at in solid if at < begin]
+        after = [at for at in solid if at >= end]
+        around = _left_of(tokens, before, after) or _right_of(tokens, before, after)
+        if around is None or around.column[0] < place:
+            raise _misplaced(names)
+        first = min(begin, around.column[0])
+        pieces.append("".join([token.text for token in tokens[place:first]]))
+        pieces.append(
+            Comparison(
+                "".join([tokens[at].text for at in around.column]),
+                tuple([tokens[at].identifier or "" for at in around.column[::2]]),
+                around.operator,
+                claim_name(names),
+                _is_inner(tokens[:first]),
+            )
+        )
+        place = max(end, around.end)
+    if not pieces:
+        return None
+    return RowCondition([*pieces, "".join([token.text for token in tokens[place:]])])
+
+
+def names_in(tokens: Sequence[SqlToken]) -> Iterator[str]:
+    """Yield the identifiers of tokens that are not names of claims."""
+    skipped: set[int] = set()
+    place = 0
+    while (found := _next_claim(tokens, place)) is not None:
+        skipped.update(range(found[0], found[1]))
+        place = found[1]
+    for at, token in enumerate(tokens):
+        if at not in skipped and token.identifier is not None:
+            yield token.identifier
+
+
+def claims_joined(
+    tokens: Sequence[SqlToken], taken: Collection[str], engine: EngineName
+) -> tuple[Sequence[SqlToken], Mapping[str, str]]:
+    """Return the tokens of a query with a parameter for each claim, and the claims by parameter.
+
+    The names of parameters are none of those `taken`. No collation makes other texts equal.
+
+    Raises:
+        ValueError: a claim has no name.
+    """
+    joined: list[SqlToken] = []
+    claims: dict[str, str] = {}
+    place = 0
+    before, after = _EXACT.get(engine, ("", ""))
+    while (found := _next_claim(tokens, place)) is not None:
+        begin, end, names = found
+        name = claim_name(names)
+        known = [each for each, claim in claims.items() if claim == name]
+        parameter = known[0] if known else f"claim_{len(claims)}"
+        while parameter in taken:
+            parameter += "_"
+        claims[parameter] = name
+        joined += tokens[place:begin]
+        around = [SqlToken("other", before)], [SqlToken("other", after)]
+        bound = [SqlToken("parameter", parameter)]
+        joined += [*around[0], *bound, *around[1]] if before else bound
+        place = end
+    return [*joined, *tokens[place:]], claims
+
+
+def _next_claim(tokens: Sequence[SqlToken], place: int) -> tuple[int, int, tuple[str, ...]] | None:
+    """Return where the next claim begins and ends, and the parts of its name."""
+    for begin in range(place, len(tokens)):
+        if tokens[begin].kind != "parameter" or tokens[begin].text != PARAMETER:
+            continue
+        names: list[str] = []
+        end = begin + 1
+        while end + 1 < len(tokens) and tokens[end].text == ".":
+            name = tokens[end + 1].identifier
+            if name is None:
+                break
+            names.append(name)
+            end += 2
+        if not names:
+            raise ValueError("has :claims without the name of a claim; write :claims.sub")
+        return begin, end, tuple(names)
+    return None
+
+
+class _Around(NamedTuple):
+    """The other side of a comparison with a claim."""
+
+    column: list[int]
+    """Places of its names, and of the dots between them."""
+    operator: str
+    end: int
+    """Where the comparison ends, as far as it is not the claim."""
+
+
+def _left_of(tokens: Sequence[SqlToken], before: list[int], after: list[int]) -> _Around | None:
+    """Return the column and the operator before a claim."""
+    end = 0
+    if len(before) > 1 and tokens[before[-1]].kind == "open" and _is_in(tokens, before[-2]):
+        if not after or tokens[after[0]].kind != "close":
+            return None
+        before, end, after = before[:-1], after[0] + 1, after[1:]
+    count = 0
+    if before and _is_in(tokens, before[-1]):
+        count, operator = 1, "in"
+    else:
+        while count < len(before) and tokens[before[-1 - count]].text in _SIGNS:
+            count += 1
+        operator = "".join([tokens[at].text for at in before[len(before) - count :]])
+    rest = before[: len(before) - count]
+    column = _path([*reversed(rest)], tokens)[::-1]
+    outside = rest[: len(rest) - len(column)]
+    if operator in _COMPARED and column and _may_begin(tokens, outside) and _may_end(tokens, after):
+        return _Around(column, operator, end)
+    return None
+
+
+def _right_of(tokens: Sequence[SqlToken], before: list[int], after: list[int]) -> _Around | None:
+    """Return the operator and the column after a claim."""
+    count = 0
+    while count < len(after) and tokens[after[count]].text in _SIGNS:
+        count += 1
+    operator = "".join([tokens[at].text for at in after[:count]])
+    column = _path(after[count:], tokens)
+    rest = after[count + len(column) :]
+    if operator in _TURNED and column and _may_begin(tokens, before) and _may_end(tokens, rest):
+        return _Around(column, _TURNED[operator], column[-1] + 1)
+    return None
+
+
+def _is_in(tokens: Sequence[SqlToken], place: int) -> bool:
+    return tokens[place].kind == "word" and tokens[place].text.lower() == "in"
+
+
+def _path(places: Sequence[int], tokens: Sequence[SqlToken]) -> list[int]:
+    """Return the places of a name and those around it with dots between, in either direction."""
+    found: list[int] = []
+    for at in places:
+        is_name = tokens[at].identifier is not None
+        if is_name if len(found) % 2 == 0 else tokens[at].text == ".":
+            found.append(at)
+        else:
+            break
+    if len(found) % 2 == 0 and found:
+        found.pop()
+    if (
+        len(found) == 1
+        and tokens[found[0]].kind == "word"
+        and tokens[found[0]].text.lower() in _WORDS
+    ):
+        return []
+    return found
+
+
+def _may_begin(tokens: Sequence[SqlToken], before: list[int]) -> bool:
+    if not before:
+        return True
+    last = tokens[before[-1]]
+    return last.kind == "open" or (last.kind == "word" and last.text.lower() in _BEFORE)
+
+
+def _may_end(tokens: Sequence[SqlToken], after: list[int]) -> bool:
+    if not after:
+        return True
+    first = tokens[after[0]]
+    return first.kind == "close" or (first.kind == "word" and first.text.lower() in _AFTER)
+
+
+def _is_inner(before: Sequence[SqlToken]) -> bool:
+    """Return whether a place is in the parentheses of a subquery."""
+    selects: list[bool] = []
+    for token in before:
+        if token.kind == "open":
+            selects.append(False)
+        elif token.kind == "close":
+            selects.pop()
+        elif selects and token.text.lower() == "select":
+            selects[-1] = True
+    return any(selects)
+
+
+def _misplaced(names: Sequence[str]) -> ValueError:
+    name = f":{PARAMETER}.{claim_name(names)}"
+    return ValueError(
+        f"has {name}, which is not compared with a column; write `owner = {name}`, or `in` for a "
+        "list, with the column alone on one side (=, in, <, <=, > or >=)"
+    )
+
+
+def _null(operator: str) -> str:
+    return "IN (NULL)" if operator == "in" else f"{operator} NULL"
+
+
+# -- columns and literals
+
+
+def _column(comparison: Comparison, table: Table, others: Sequence[Table]) -> Column:
+    """Return the column of a comparison.
+
+    Raises:
+        ValueError: it is unknown or ambiguous, or cannot be compared with a claim.
+    """
+    own = [table] if not comparison.is_inner else [*others, table]
+    name = comparison.path[-1].casefold()
+    if len(comparison.path) > 1:
+        written = comparison.path[-2].casefold()
+        own = [each for each in own if each.name.name.casefold() == written] or own
+    found = [each for of in own for each in of.columns if each.name.casefold() == name]
+    exact = [each for each in found if each.name == comparison.path[-1]]
+    found = exact or found
+    if not found:
+        raise ValueError(f"no column '{comparison.path[-1]}' to compare with the claim")
+    if len({(each.kind, each.values) for each in found}) > 1:
+        raise ValueError(
+            f"'{comparison.path[-1]}' is a column of several tables and types; write the name of "
+            "its table before it"
+        )
+    column = found[0]
+    if _literal_kind(column.kind) is None:
+        raise ValueError(f"'{column.name}' of type '{column.type}' cannot be compared with a claim")
+    if comparison.operator not in _EQUAL and _literal_kind(column.kind) == "text":
+        raise ValueError(f"'{column.name}' is text, which is compared with a claim by = or in")
+    return column
+
+
+def _literal_kind(kind: ColumnKind) -> str | None:
+    if kind in _NUMBERS or kind in ("any", "boolean", "text"):
+        return kind
+    return "temporal" if kind in _TEMPORAL else None
+
+
+def _compared(comparison: Comparison, value: object, column: Column, engine: EngineName) -> str:
+    """Return a comparison in SQL.
+
+    Raises:
+        Unusable: the claim has no value of the column's type.
+    """
+    values = [value]
+    if isinstance(value, list):
+        if comparison.operator != "in":
+            raise Unusable
+        values = cast("list[object]", value)
+    if not values:
+        return NOTHING
+    literals = [_literal(each, column, engine) for each in values]
+    operator = "=" if comparison.operator == "in" else comparison.operator
+    written = comparison.column
+    found: list[str] = []
+    numbers = [each.sql for each in literals if not each.is_text]
+    texts = [each for each in literals if each.is_text]
+    if numbers:
+        found.append(_any(written, operator, numbers))
+    if texts:
+        found.append(_same_text(written, texts, column, engine))
+    return f"({' OR '.join(found)})"
+
+
+def _any(column: str, operator: str, literals: Sequence[str]) -> str:
+    if operator == "=" and len(literals) > 1:
+        return f"{column} IN ({', '.join(literals)})"
+    return f"{column} {operator} {literals[0]}"
+
+
+class _Literal(NamedTuple):
+    sql: str
+    text: str = ""
+    is_text: bool = False
+    """Whether it is compared character by character."""
+
+
+def _same_text(column: str, texts: Sequence[_Literal], of: Column, engine: EngineName) -> str:
+    """Return an equality with texts that no collation, type or padding widens.
+
+    The first comparison is for an index.
+    """
+    plain = [each.sql for each in texts]
+    match engine:
+        case "sqlite":
+            same = f"CAST({column} AS TEXT) COLLATE BINARY"  # its affinity may be that of numbers
+        case "postgresql":
+            same = f'CAST({column} AS text) COLLATE "C"'
+        case "duckdb":
+            same = f"encode(CAST({column} AS VARCHAR))"
+            plain = [f"encode({each})" for each in plain]
+        case _:
+            same = f"CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
+            plain = [_hex(each.text) for each in texts]
+    exact = _any(same, "=", plain)
+    if engine == "duckdb" or (of.values and engine == "postgresql"):
+        return exact
+    return f"({_any(column, '=', [each.sql for each in texts])} AND {exact})"
+
+
+def _hex(text: str) -> str:
+    return f"x'{text.encode().hex()}'"
+
+
+def _literal(value: object, column: Column, engine: EngineName) -> _Literal:
+    kind = column.kind
+    match value:
+        case bool() if kind == "boolean" or (kind == "any" and engine == "sqlite"):
+            words = ("0", "1") if engine == "sqlite" else ("FALSE", "TRUE")
+            return _Literal(words[value])
+        case bool():
+            raise Unusable
+        case int() if kind in (*_NUMBERS, "any"):
+            return _Literal(_integer(value))
+        case float() if kind in ("real", "numeric", "any"):
+            return _Literal(format(Decimal(repr(value)), "f"))
+        case str() if kind == "integer" and _INTEGER.fullmatch(value):
+            return _Literal(_integer(int(value)))
+        case str() if kind in ("real", "numeric") and _NUMBER.fullmatch(value):
+            return _Literal(value)
+        case str() if kind in ("text", "any") or (kind in _TEMPORAL and engine == "sqlite"):
+            if column.values and value not in column.values:
+                raise Unusable
+            return _Literal(_quoted(value, engine), value, is_text=True)
+        case str() if kind in _TEMPORAL and column.key_type is not None:
+            return _Literal(_quoted(_canonical(value, column.key_type), engine), value)
+        case _:
+            raise Unusable
+
+
+def _integer(value: int) -> str:
+    if not -_LARGEST <= value < _LARGEST:
+        raise Unusable
+    # SQLite reads the smallest integer as a minus before a number that is too large.
+    return str(value) if value > -_LARGEST else f"({value + 1} - 1)"
+
+
+def _canonical(text: str, type: KeyType) -> str:
+    """Return a date, time or UUID as the engine reads it."""
+    try:
+        return str(type.bind(type.parse("", text)))
+    except (ValueError, LookupError, ArithmeticError):
+        raise Unusable from None
+
+
+def _quoted(text: str, engine: EngineName) -> str:
+    if engine in ("mysql", "mariadb"):
+        return f"_utf8mb4 {_hex(text)}"
+    escaped = text.replace("'", "''")
+    if engine == "postgresql" and "\\" in text:
+        return "E'" + escaped.replace("\\", "\\\\") + "'"
+    return f"'{escaped}'"
