@@ -48,6 +48,7 @@ from resource_server.provider import (
     SupportsLevels,
     SupportsMount,
     SupportsParameters,
+    SupportsRecord,
     SupportsTimeout,
     SupportsWatch,
     Template,
@@ -88,6 +89,7 @@ Ability: TypeAlias = Literal[
     "levels",
     "mount",
     "parameters",
+    "record",
     "search",
     "skills",
     "timeout",
@@ -104,6 +106,7 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "levels": SupportsLevels,
     "mount": SupportsMount,
     "parameters": SupportsParameters,
+    "record": SupportsRecord,
     "search": SupportsSearch,
     "skills": SupportsSkills,
     "timeout": SupportsTimeout,
@@ -229,6 +232,21 @@ class GuardedProvider:
     def is_instance(self, of: type) -> bool:
         """Return whether the provider is an instance of a class."""
         return isinstance(self._provider, of)
+
+    def recorded_address(
+        self, path: Path, query: Mapping[str, str], *, served: bool
+    ) -> tuple[Path, Mapping[str, str]]:
+        """See `SupportsRecord.recorded_address`; without the ability, only values are left out."""
+        if "record" not in self.abilities:
+            return path, query if served else dict.fromkeys(query, "...")
+        with _contained():
+            return self._provider.recorded_address(path, query, served=served)
+
+    def recorded_call(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """See `SupportsRecord.recorded_call`."""
+        with _contained():
+            has = "record" in self.abilities
+            return self._provider.recorded_call(tool, arguments) if has else None
 
     def mounted(self, link: Link, key: ServerKey) -> None:
         """Call `SupportsMount.mounted`, if the provider has it."""

@@ -41,6 +41,7 @@ _COMMANDS = (
     "explore",
     "new-provider",
     "index",
+    "audit",
     "sql",
     "completion",
     "schema",

@@ -1,4 +1,4 @@
-"""The notes of `check` for several replicas of a server over HTTP."""
+"""The notes of `check` on replicas of a server over HTTP, and on the record of reads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from resource_server import uris
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import source_arguments
 from resource_server.manifest import Manifest
+from resource_server.manifest.audit import AuditFileOptions
 from resource_server.manifest.http import Http
 
 _MAX_NAMED = 5
@@ -33,6 +34,22 @@ async def replica_notes(manifest: Manifest, mounts: Sequence[Mount]) -> Sequence
             "each replica observes the sources itself while clients listen: "
             f"{events} by events, {len(polled)} polled{_cost(polled)}"
         )
+    return notes
+
+
+def record_notes(manifest: Manifest) -> Sequence[str]:
+    """Return where reads are recorded, and who sees the last of them; none without a record."""
+    audit = manifest.audit
+    if audit is None:
+        return ()
+    if not isinstance(audit, AuditFileOptions):
+        return ("reads are recorded on standard error",)
+    refused = "refused" if audit.on_error == "refuse" else "answered without a line"
+    notes = [
+        f"reads are recorded in {audit.file.name}, and {refused} while it cannot be written",
+    ]
+    if audit.access.scopes and not manifest.http.auth:
+        notes.append("activity://server/ does not exist over HTTP without http.auth")
     return notes
 
 

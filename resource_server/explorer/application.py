@@ -166,7 +166,9 @@ class Explorer:
     @asynccontextmanager
     async def _client(self, request: Request) -> AsyncGenerator[LocalClient]:
         visit: Visit = request.scope["visit"]
-        async with LocalClient(self._server, owner=visit.owner) as client:
+        async with LocalClient(
+            self._server, owner=visit.owner, name=pages.CLIENT, address=visit.address
+        ) as client:
             try:
                 yield client
             finally:

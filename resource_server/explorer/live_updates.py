@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from resource_server.explorer.page import Visit
+from resource_server.explorer.page import CLIENT, Visit
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
 
@@ -21,7 +21,12 @@ class LiveUpdates(StreamingResponse):
     def __init__(self, server: Server, uri: str, visit: Visit) -> None:
         super().__init__(self._events(), media_type="text/event-stream")
         self._client = LocalClient(
-            server, on_notification=self._notified, follows_list=True, owner=visit.owner
+            server,
+            on_notification=self._notified,
+            follows_list=True,
+            owner=visit.owner,
+            name=CLIENT,
+            address=visit.address,
         )
         self._uri = uri
         self._ended = visit.ended

@@ -118,6 +118,10 @@ class Endpoint(NamedTuple):
     """Configuration of any host, as JSON."""
 
 
+CLIENT = "explorer"
+"""Name of the explorer's client in the record of reads."""
+
+
 class Visit(NamedTuple):
     """A request for a page, as the transport knows its caller."""
 
@@ -129,6 +133,8 @@ class Visit(NamedTuple):
     ended: asyncio.Event
     """Set when a stream has to end."""
     endpoint: Endpoint
+    address: str | None = None
+    """The address of the browser."""
     may_sign_out: bool = False
     is_operator: bool = False
     """Whether the caller may know what is hidden, and why."""

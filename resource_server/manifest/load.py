@@ -10,7 +10,7 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import structs
@@ -19,6 +19,8 @@ from resource_server import uris
 from resource_server.buckets.location import is_object_url
 from resource_server.errors import ManifestError
 from resource_server.manifest import environment, provider_references, yaml_reader
+from resource_server.manifest.audit import Audit, AuditFileOptions
+from resource_server.manifest.audit_place import place_that_serves
 from resource_server.manifest.data import NOWHERE, DataPath, Positions, Problems, dotted, is_mapping
 from resource_server.manifest.databases.database_url import (
     DatabaseUrl,
@@ -47,7 +49,17 @@ MAPPING = "manifest"
 """The place of problems in a manifest that a program has made."""
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 DATABASE_NAME = r"[a-z0-9_-]{1,64}"
-SECTIONS = ("version", "server", "roots", "databases", "providers", "tools", "prompts", "http")
+SECTIONS = (
+    "version",
+    "server",
+    "roots",
+    "databases",
+    "providers",
+    "tools",
+    "prompts",
+    "http",
+    "audit",
+)
 MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
 """Sections of mounts, each with its provider; None if each mount names its own."""
 _PLAIN_NAME = "a name starts with a letter or digit and continues with those, '.', '_' or '-'"
@@ -162,6 +174,9 @@ class _ManifestLoader:
         if server is not None and isinstance(server.key, KeyFile):
             self._withheld[str(server.key.file.absolute())] = "the key of the server"
         specs = self._mounts()
+        audit = self._audit(specs)
+        if isinstance(audit, AuditFileOptions) and audit.access.scopes:
+            specs = (*specs, *self._activity(audit))
         http = self._decoder.build(Http, self._data.get("http"), ("http",))
         if http is not None and http.fleet and server and not server.secret.is_lasting:
             self._decoder.refuse(
@@ -176,6 +191,7 @@ class _ManifestLoader:
             mounts=tuple(spec for spec in specs if spec.client is None),
             client_roots=tuple(spec for spec in specs if spec.client is not None),
             tools=self._tools(),
+            audit=audit,
             prompts=self._prompts(),
             positions=self._positions,
             withheld=self._withheld,
@@ -207,6 +223,44 @@ class _ManifestLoader:
             return Tools(enabled=raw)
         tools: Tools | None = self._decoder.build(Tools, raw, ("tools",))
         return tools or Tools()
+
+    def _audit(self, specs: Sequence[MountSpec]) -> Audit:
+        if "audit" not in self._data:
+            return None
+        raw, at = self._data["audit"], ("audit",)
+        if raw == "stderr":
+            return "stderr"
+        if raw is not None and not is_mapping(raw):
+            held = self._decoder.found(raw, at)
+            words = "expected 'stderr', or options such as {file: audit.jsonl}"
+            return self._decoder.refuse(at, f"{words}, found {held}")
+        options: Audit = self._decoder.build(AuditFileOptions, raw, at)
+        if not isinstance(options, AuditFileOptions) or ("audit", "file") in self._positions.unset:
+            return None
+        if (place := place_that_serves(options.file, specs, self._directory)) is not None:
+            reason = f"lies in {dotted(place)}, where clients could read it; name a file elsewhere"
+            self._decoder.refuse((*at, "file"), reason)
+        # A hard link may lie anywhere.
+        self._withheld[str(options.file.absolute())] = "the record of reads"
+        return options
+
+    def _activity(self, audit: AuditFileOptions) -> Sequence[MountSpec]:
+        """Return the mount of the last requests."""
+        # Imported here: most manifests have no record.
+        from resource_server.audit.activity import BASE, NAME, Activity
+
+        at = ("audit", "access")
+        for taken, what in ((self._names.get(NAME), "this name"), (self._bases.get(BASE), BASE)):
+            if taken is not None:
+                reason = f"{self._place(taken)} already has {what}, which the record needs"
+                self._decoder.refuse(at, reason, at_key=True)
+                return ()
+        scopes = frozenset(audit.access.scopes)
+        return (
+            MountSpec(
+                name=NAME, base=BASE, use=Activity(), title="Activity", access=scopes, path=at
+            ),
+        )
 
     def _prompts(self) -> Mapping[str, Prompt]:
         # A mount without a base is faulty or depends on the client; prompts may refer to it.

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from resource_server.access import OPEN, Access
 from resource_server.errors import Diagnostic
+from resource_server.manifest.audit import Audit
 from resource_server.manifest.data import DataPath, Positions
 from resource_server.manifest.http import ExplorerOptions, Http, is_published
 from resource_server.manifest.prompts import Prompt
@@ -232,6 +233,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     client_roots: tuple[MountSpec, ...] = ()
     """Patterns for the client's folders; the first that allows a folder makes its mount."""
     tools: Tools = Tools()
+    audit: Audit = None
+    """Where reads are recorded; None if they are not."""
     prompts: Mapping[str, Prompt] = {}
     prompt_origins: Mapping[str, Origin] = {}
     """Where the prompts of several sources were written."""

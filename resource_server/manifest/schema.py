@@ -20,6 +20,7 @@ from pydantic.errors import (
 
 from resource_server.buckets.location import SCHEME
 from resource_server.manifest import provider_references
+from resource_server.manifest.audit import AuditFileOptions
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
 from resource_server.manifest.model import ClientFolders, MountOptions, ServerOptions, Tools
@@ -82,6 +83,10 @@ def manifest_schema() -> Schema:
             "tools": {
                 "description": _summary(Tools),
                 "anyOf": [_object(Tools), {"type": "boolean"}],
+            },
+            "audit": {
+                "description": _summary(AuditFileOptions),
+                "anyOf": [_object(AuditFileOptions), {"const": "stderr"}],
             },
             "prompts": _by_name("Prompts, by name.", PROMPT_NAME, _object(Prompt)),
         },

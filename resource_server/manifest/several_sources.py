@@ -16,6 +16,8 @@ from msgspec import structs
 
 from resource_server.buckets.location import is_object_url, parse_location
 from resource_server.errors import Diagnostic, ManifestError
+from resource_server.manifest.audit import AuditFileOptions
+from resource_server.manifest.audit_place import place_that_serves
 from resource_server.manifest.databases.database_url import redacted_url
 from resource_server.manifest.http import Http
 from resource_server.manifest.model import Manifest, MountSpec, Origin, ServerOptions, Tools
@@ -26,11 +28,12 @@ from resource_server.manifest.sources import (
 )
 from resource_server.manifest.wording import printable
 
-_Section: TypeAlias = Literal["server", "http", "tools"]
+_Section: TypeAlias = Literal["server", "http", "tools", "audit"]
 _DEFAULTS: Mapping[_Section, object] = {
     "server": ServerOptions(),
     "http": Http(),
     "tools": Tools(),
+    "audit": None,
 }
 """The sections that hold for the whole server, as they are without a manifest."""
 
@@ -90,6 +93,8 @@ def joined(parts: Sequence[NamedSource]) -> Manifest:
             origin = Origin(directory=part.manifest.directory, positions=part.manifest.positions)
             named = structs.replace(spec, name=name, origin=origin)
             specs.append(_withholding(named, withheld))
+    if problems := [*_served_records(parts, specs)]:
+        raise ManifestError(problems)
     return _whole(parts, specs, withheld)
 
 
@@ -156,6 +161,19 @@ def _differences(parts: Sequence[NamedSource]) -> Iterator[Diagnostic]:
             if other != value:
                 reason = f"'{section}' holds for the whole server, and {_place(first)} has others"
                 yield _problem(part, f"{reason}; keep one of them")
+
+
+def _served_records(
+    parts: Sequence[NamedSource], specs: Sequence[MountSpec]
+) -> Iterator[Diagnostic]:
+    """Return the records of reads that another source would serve."""
+    for part in parts:
+        audit = part.manifest.audit
+        if not isinstance(audit, AuditFileOptions):
+            continue
+        if place_that_serves(audit.file, specs, part.manifest.directory) is not None:
+            reason = "lies in another source, where clients could read it; name a file elsewhere"
+            yield _problem(part, f"audit.file: {reason}")
 
 
 def _set(parts: Sequence[NamedSource], section: _Section) -> Iterator[tuple[NamedSource, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -33,6 +33,9 @@ from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.server import Server
 from resource_server.provider.tools import LogLevel
 
+if TYPE_CHECKING:
+    from resource_server.protocol.recorded_request import RecordedRequest
+
 
 class Result(msgspec.Struct, frozen=True):
     """The members of a result as JSON, without the braces around them."""
@@ -43,6 +46,8 @@ class Result(msgspec.Struct, frozen=True):
     """How long a client may cache it; None if it must not be cached."""
     stream: Subscriptions | None = None
     """The stream that this result ends."""
+    is_failure: bool = False
+    """Whether it is that of a tool that has failed."""
     is_complete: bool = True
     """False for inputs that the client has to give first (2026-07-28)."""
 
@@ -73,6 +78,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Sends a log message, if the client asked for its level."""
     header: Header | None = None
     """None where no HTTP header repeats the message."""
+    record: RecordedRequest | None = None
+    """Takes what is to be recorded of the call; None without a record of reads."""
     owner: str | None = None
     """The rate-limit key; see `ClientConnection.owner`."""
 

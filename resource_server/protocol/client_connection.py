@@ -14,7 +14,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -54,6 +54,10 @@ from resource_server.protocol.server import Server
 from resource_server.runtime import eager
 from resource_server.subscriptions.snapshot import DocumentState
 
+if TYPE_CHECKING:
+    from resource_server.audit.recorder import Recorder
+    from resource_server.protocol.recorded_request import RecordedRequest
+
 logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 1024
@@ -69,6 +73,9 @@ MAX_READ_STATES = 2048
 
 LISTS: tuple[Literal["resources", "tools", "prompts"], ...] = ("resources", "tools", "prompts")
 """The lists whose changes a handshake client is notified of."""
+
+_NOT_RECORDED = frozenset(("initialize", "server/discover", "ping", "logging/setLevel"))
+"""Methods that read nothing."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -114,6 +121,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     batch: BatchResponse | None
     header: Header | None
     """None where no HTTP header repeats the message."""
+    record: RecordedRequest | None = None
+    """None if it is not recorded."""
     task: asyncio.Task[None] | None = None
     """The task that will answer it; None while it is answered synchronously."""
     is_cancelled: bool = False
@@ -170,6 +179,10 @@ class ClientConnection:
         """None until the first request decides it."""
         self.owner: str | None = None
         """Rate-limit key: a subject or an address; None for the only client."""
+        self.address: str | None = None
+        """The client's address over HTTP, for the record of reads."""
+        self._implementation: params.Implementation | None = None
+        """What a handshake client calls itself."""
         self.shared: SharedConnection | None = None
         """Set if other servers answer the client, too."""
         self.request_name = "ask"
@@ -377,6 +390,8 @@ class ClientConnection:
 
     def _answer(self, request: PendingRequest) -> asyncio.Task[None] | None:
         try:
+            if self.server.recorder is not None:
+                self._record(request, self.server.recorder)
             revision = self._admit(request)
             if revision.modern:
                 self._look_for_roots()
@@ -386,7 +401,8 @@ class ClientConnection:
                 server=self.server,
                 revision=revision,
                 subscriber=self._get_subscriber,
-                note_read=self._note_read,
+                note_read=partial(self._note_read, request.record),
+                record=request.record,
                 id=request.id,
                 notify=request.notify,
                 progress=None if token is None else self._progress(token, request),
@@ -400,7 +416,7 @@ class ClientConnection:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a Rust extension is not an Exception
-            request.reply(error_mapping.error_response(request.id, self._fault(error, request)))
+            self._fail(request, error)
             return None
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
@@ -415,6 +431,8 @@ class ClientConnection:
 
     def _reply(self, request: PendingRequest, result: Result) -> None:
         response = self._response(request.id, result)
+        if request.record is not None:
+            request.record.answered(response, is_failure=result.is_failure)
         if result.stream is None:
             request.reply(response)
             return
@@ -426,6 +444,8 @@ class ClientConnection:
 
     def _forget(self, request: PendingRequest, outcome: eager.Suspended[Result]) -> None:
         outcome.close()
+        if request.record is not None:
+            request.record.ended()
         del self._in_flight[request.id]
         self._bytes_in_flight -= request.message.size
 
@@ -448,9 +468,31 @@ class ClientConnection:
             except BaseException as error:
                 # A provider whose internal work was cancelled has simply failed.
                 if not request.is_cancelled:
-                    request.reply(
-                        error_mapping.error_response(request.id, self._fault(error, request))
-                    )
+                    self._fail(request, error)
+
+    def _record(self, request: PendingRequest, recorder: Recorder) -> None:
+        """Let the outcome of a request be recorded.
+
+        Raises:
+            Fault: nothing can be recorded now, and so nothing is read.
+        """
+        if request.method not in METHODS or request.method in _NOT_RECORDED:
+            return
+        if recorder.refusal is not None:
+            raise Fault(revisions.BUSY, f"Refused: {recorder.refusal}", {"retryable": True})
+        # Imported here: most servers have no record.
+        from resource_server.protocol.recorded_request import RecordedRequest
+
+        request.record = RecordedRequest(
+            self.server, request.message, self._implementation, self.address
+        )
+
+    def _fail(self, request: PendingRequest, error: BaseException) -> None:
+        response = error_mapping.error_response(request.id, self._fault(error, request))
+        if request.record is not None:
+            request.record.failed(error)
+            request.record.answered(response)
+        request.reply(response)
 
     def _progress(self, token: params.RequestId, request: PendingRequest) -> ProgressReporter:
         interval_s = self.server.timing.progress_interval_s
@@ -463,7 +505,9 @@ class ClientConnection:
             )
         return self._subscriber
 
-    def _note_read(self, reading: ReadResult) -> None:
+    def _note_read(self, record: RecordedRequest | None, reading: ReadResult) -> None:
+        if record is not None:
+            record.read(reading)
         if reading.items and reading.collection is None and not self.server.broker.ever_subscribed:
             entry = reading.items[0].entry
             if entry.resource.version is not None:
@@ -496,6 +540,7 @@ class ClientConnection:
         if isinstance(decoded, params.InitializeParams):
             revision = revisions.HANDSHAKE.get(decoded.protocol_version, revisions.LATEST_HANDSHAKE)
             self._requests = ServerRequests(supported(decoded.capabilities), self.request_name)
+            self._implementation = decoded.client_info
         elif isinstance(decoded, params.SetLevelParams):
             self._level_asked(decoded.level)
         if method != "ping":

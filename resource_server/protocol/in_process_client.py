@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from resource_server import __version__
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 
@@ -30,7 +31,7 @@ class LocalClient:
 
     Each notification is passed to `on_notification`, by default collected in `notifications`. Only
     with `follows_list` does the client receive changes of the list of resources. `owner` is the
-    key by which limits count its requests.
+    key by which limits count its requests; `name` and `address` are those of the record of reads.
     """
 
     def __init__(
@@ -41,9 +42,13 @@ class LocalClient:
         on_notification: Callable[[dict[str, Any]], None] | None = None,
         follows_list: bool = False,
         owner: str | None = None,
+        name: str = "resource-server",
+        address: str | None = None,
     ) -> None:
         self._connection = ClientConnection(server, push=self._receive)
         self._connection.owner = owner
+        self._connection.address = address
+        self._name = name
         self._revision = revision
         self._follows_list = follows_list
         self.sent = 0
@@ -54,7 +59,7 @@ class LocalClient:
         self._on_notification = on_notification or self.notifications.append
 
     async def __aenter__(self) -> LocalClient:
-        client = {"name": "resource-server", "version": "0"}
+        client = {"name": self._name, "version": __version__}
         asked = {"protocolVersion": self._revision, "capabilities": {}, "clientInfo": client}
         await self.request("initialize", asked)
         if self._follows_list:

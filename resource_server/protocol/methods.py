@@ -207,6 +207,8 @@ async def _listen(call: Call, given: params.ListenParams) -> Result:
         if wanted.resource_subscriptions:
             seen = await stream.subscribe_all(wanted.resource_subscriptions)
             honoured["resourceSubscriptions"] = seen
+            if call.record is not None:
+                call.record.subscribed(seen)
     except BaseException:
         stream.close()
         raise

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -19,6 +20,9 @@ from resource_server.runtime.rates import RateLimiter
 from resource_server.runtime.server_key import ServerKey, process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.broker import Broker
+
+if TYPE_CHECKING:
+    from resource_server.audit.recorder import Recorder
 
 ListName: TypeAlias = Literal["tools", "prompts"]
 
@@ -93,9 +97,12 @@ class Server:
         tools: ToolSettings | None = None,
         limits: ServerLimits | None = None,
         key: ServerKey | None = None,
+        recorder: Recorder | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.catalog = catalog
+        self.recorder = recorder
+        """Takes a line for each request; None without a record of reads."""
         self.key = key or process_key()
         self.broker = Broker(catalog, timing)
         self.announcements = ListAnnouncements()
@@ -126,6 +133,8 @@ class Server:
             await self.broker.close()
         finally:
             await self.catalog.__aexit__(None, None, None)
+            if self.recorder is not None:
+                await asyncio.to_thread(self.recorder.close)
 
     def adopt(self, other: Server) -> None:
         """Take over the catalog, name, prompts and tools of another server; keep subscriptions.

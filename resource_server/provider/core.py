@@ -166,6 +166,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     """Bytes of the whole content as stored, if `data` was decoded from them."""
     offset: int | None = None
     """Offset of a range of lines in bytes, for the rest of a line that is too long."""
+    rows: int | None = None
+    """Number of rows in `data`, for the record of reads."""
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -489,4 +491,23 @@ class SupportsTimeout(Protocol):
 
         Constant, and available before the provider is entered.
         """
+        ...
+
+
+@runtime_checkable
+class SupportsRecord(Protocol):
+    """Has values in addresses and calls that the record of reads must not hold."""
+
+    def recorded_address(
+        self, path: Path, query: Mapping[str, str], *, served: bool
+    ) -> tuple[Path, Mapping[str, str]]:
+        """Return the address of a request as it is recorded, with `...` for such values.
+
+        If it was not `served`, it may hold anything: the key of a hidden row, or a secret that a
+        model has taken for a name.
+        """
+        ...
+
+    def recorded_call(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return what is recorded of a call that was served, such as SQL without its values."""
         ...

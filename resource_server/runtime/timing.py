@@ -163,6 +163,12 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     jwks_wait_s: float = 10.0
     """A request waits this long for the key of its token."""
 
+    # The record of reads
+    audit_settle_s: float = 0.05
+    """How long lines are collected before they are written."""
+    audit_retry_s: float = 1.0
+    """Pause before the record is tried again after a failed write."""
+
     # Databases
     schema_cache_s: float = 1.0
     """Schema cache TTL."""

@@ -11,6 +11,7 @@ import msgspec
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, sources
+from resource_server.manifest.audit import AuditFileOptions
 from resource_server.manifest.wording import printable
 from resource_server.provider import ClientRoot
 
@@ -93,12 +94,19 @@ def folder_mounts(manifest: Manifest, folders: Sequence[OfferedFolder]) -> Clien
     names = {spec.name for spec in (*manifest.mounts, *manifest.client_roots)}
     bases = {spec.base for spec in manifest.mounts}
     served: list[MountSpec] = []
+    audit = manifest.audit
     for path, (folder, spec) in chosen.items():
-        if any(parent in chosen for parent in path.parents):
+        if isinstance(audit, AuditFileOptions) and _holds(path, audit.file):
+            refused.append(_refusal(folder, "it has the record of reads"))
+        elif any(parent in chosen for parent in path.parents):
             refused.append(_refusal(folder, "it is inside another folder, and served there"))
         else:
             served.append(_mount(spec, folder.title, path, names, bases))
     return ClientFolderMounts(tuple(served), tuple(refused))
+
+
+def _holds(folder: pathlib.Path, file: pathlib.Path) -> bool:
+    return pathlib.Path(os.path.realpath(file.absolute().parent)).is_relative_to(folder)
 
 
 def _refusal(folder: OfferedFolder, reason: str) -> str:

@@ -16,7 +16,6 @@ from msgspec import structs
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest import Manifest, sources
-from resource_server.manifest.http import Http
 from resource_server.protocol.client_features.client_roots import ClientRoots
 from resource_server.protocol.server import Server
 from resource_server.provider import ClientRoot
@@ -63,7 +62,8 @@ class ReloadingServer:
 
     An invalid manifest is reported, and the last valid one stays in force. A mount with an
     unchanged entry is kept, with its requests and subscriptions. The code of plugins is loaded
-    once: a changed `.py` file is not reloaded.
+    once: a changed `.py` file is not reloaded. Reads are recorded as the manifest says, unless
+    `records` is false.
 
     Manifests in `known` are those of the sources, which are not read before they change.
 
@@ -79,6 +79,7 @@ class ReloadingServer:
         over_http: bool = False,
         known: Sequence[Manifest] = (),
         tell: Tell = _log,
+        records: bool = True,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._sources = named or (".",)
@@ -98,9 +99,11 @@ class ReloadingServer:
             if found.file is not None
         }
         self._stamps = {source: stamps[source] for source in self._files}
-        manifest = server_builder.joined_manifest(self._sources, self._found)
+        self._is_over_http = over_http
+        manifest = self._joined(self._found)
+        self._recorder = server_builder.open_recorder(manifest, timing) if records else None
         self.server = server_builder.build_server(
-            manifest, allow_plugins=allow_plugins, timing=timing
+            manifest, allow_plugins=allow_plugins, recorder=self._recorder, timing=timing
         )
         self.server.reloads = bool(self._files)
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
@@ -109,6 +112,8 @@ class ReloadingServer:
         """Whether a manifest with published secrets is served, as on this machine alone."""
         self.reports = True
         """Whether it tells of reloads: of several workers, one does."""
+        self._audit = manifest.audit
+        """Where reads are recorded, fixed at start."""
         self._http = manifest.http if over_http else None
         """The HTTP options in force, fixed at start; None over stdio."""
         self._building = threading.Lock()
@@ -187,7 +192,11 @@ class ReloadingServer:
         if manifest.server.secret != self._built.manifest.server.secret:
             known = ()  # each provider has the key
         server = server_builder.build_server(
-            whole, allow_plugins=self._allow_plugins, known=known, timing=self._timing
+            whole,
+            allow_plugins=self._allow_plugins,
+            known=known,
+            recorder=self._recorder,
+            timing=self._timing,
         )
         return _Built(manifest, whole, server, offered.refused)
 
@@ -228,7 +237,7 @@ class ReloadingServer:
                 before if stamps.get(source) is None else self._read(source)
                 for source, before in zip(self._sources, self._found, strict=True)
             ]
-            manifest = server_builder.joined_manifest(self._sources, found)
+            manifest = self._joined(found)
             if not self.takes_samples and manifest.published_secrets:
                 raise ManifestError(manifest.published_secrets)
             built = self._build(manifest)
@@ -243,15 +252,26 @@ class ReloadingServer:
         if built is None:
             return None
         self._found = found
-        self._report_http(built.manifest.http)
+        self._report_fixed(built.manifest)
         self._keep(built)
         return built.server
 
-    def _report_http(self, http: Http) -> None:
-        """Warn once about a change of `http`, which needs a restart."""
+    def _report_fixed(self, manifest: Manifest) -> None:
+        """Warn once about changes of `http` and `audit`, which need a restart."""
+        http, audit = manifest.http, manifest.audit
         is_new = self._http is not None and http not in (self._http, self.manifest.http)
         if is_new and self.reports:
             logger.warning("http has changed in the manifest; restart to apply it")
+        if audit not in (self._audit, self.manifest.audit) and self.reports:
+            logger.warning("audit has changed in the manifest; restart to apply it")
+
+    def _joined(self, found: Sequence[Manifest]) -> Manifest:
+        manifest = server_builder.joined_manifest(self._sources, found)
+        if self._is_over_http and not manifest.http.auth:
+            # Everybody has all scopes, and would see what everybody reads.
+            mounts = [spec for spec in manifest.mounts if spec.path[:1] != ("audit",)]
+            manifest = structs.replace(manifest, mounts=tuple(mounts))
+        return manifest
 
     def _report(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Report the problems of the manifest, unless they are the same as before."""

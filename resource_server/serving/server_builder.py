@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 from resource_server import access, uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount, describe_error, log_failure
 from resource_server.errors import IN_CHECK, ManifestError, MountUnavailable, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, ServerOptions, sources
+from resource_server.manifest.audit import AuditFileOptions
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Content, Path, Provider, Resource, Template
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+
+if TYPE_CHECKING:
+    from resource_server.audit.activity import Activity
+    from resource_server.audit.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -73,11 +78,13 @@ def build_server(
     *,
     allow_plugins: bool,
     known: Iterable[tuple[MountSpec, Mount]] = (),
+    recorder: Recorder | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> Server:
     """Return the server of a manifest, not started. A failing plugin only fails its mount.
 
-    Mounts in `known` are reused if their specification is unchanged.
+    Mounts in `known` are reused if their specification is unchanged. `recorder` is what
+    `open_recorder` returns for a manifest; without it, nothing is recorded.
     """
     options = manifest.server
     for problem in manifest.published_secrets:
@@ -104,6 +111,8 @@ def build_server(
             mount = _mount(spec, manifest, allow_plugins=allow_plugins, timing=timing)
         else:
             mount.located = _locator(spec, manifest)  # its entry may have moved
+        if spec.path == ("audit", "access"):
+            cast("Activity", spec.use).recorder = recorder
         mounts.append(mount)
     for mount in mounts:
         if note := claims_note(manifest, mount.claims):
@@ -118,6 +127,7 @@ def build_server(
         prompts=manifest.prompts,
         tools=_tool_settings(manifest),
         key=options.secret,
+        recorder=recorder,
         timing=timing,
     )
 
@@ -133,6 +143,30 @@ def claims_note(manifest: Manifest, claims: Collection[str]) -> str | None:
         f"what depends on the caller's {names} does not exist without tokens; write "
         f"`claims: {{{lacking[0] or 'sub'}: …}}` in `server`, or `http.auth`"
     )
+
+
+def open_recorder(manifest: Manifest, timing: Timing = DEFAULT_TIMING) -> Recorder | None:
+    """Return the recorder of a manifest; None if it records nothing.
+
+    Raises:
+        ManifestError: nothing can be written to the file.
+    """
+    audit = manifest.audit
+    if audit is None:
+        return None
+    # Imported here: most servers have no record.
+    from resource_server.audit.audit_file import AuditFile, unusable
+    from resource_server.audit.recorder import Recorder, StandardError
+
+    try:
+        if not isinstance(audit, AuditFileOptions):
+            return Recorder(StandardError(), timing=timing)
+        file = AuditFile(audit.file.absolute(), rotate=audit.rotate, keep=audit.keep)
+        refuses = audit.on_error == "refuse"
+        return Recorder(file, last=file.last, tail=file.tail, refuses=refuses, timing=timing)
+    except OSError as error:
+        at = ("audit", "file")
+        raise ManifestError([manifest.positions.problem(at, unusable(error))]) from None
 
 
 def _next_page_size(options: ServerOptions) -> int:

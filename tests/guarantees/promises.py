@@ -50,6 +50,48 @@ PROMISES = (
         "The addresses of a host are looked at when the mount starts, and not again.",
     ),
     Promise(
+        "reads-are-recorded",
+        (
+            "What was read can be recorded. With audit, each request has a line with its caller, "
+            "its address and its outcome. Lines that cannot be written are counted and told, or "
+            "requests are refused; no line delays a request.",
+        ),
+        ("audit", "protocol/recorded_request.py"),
+        "A killed process loses the lines of its last 50 ms. With `on_error: refuse`, requests "
+        "that came before a failed write was noticed are answered, and get their lines later.",
+    ),
+    Promise(
+        "record-is-chained",
+        (
+            "A record shows that it was changed. Each line has the hash of the line before, over "
+            "all files and restarts; resource-server audit verify names the first line that does "
+            "not follow.",
+        ),
+        ("audit/chain.py", "audit/verification.py"),
+        "A cut at the end, and a record that is written anew from some line on, cannot be seen.",
+    ),
+    Promise(
+        "record-has-no-secret",
+        (
+            "A record has no secret. No value of a hidden or masked column gets into it by a "
+            "filter, a key, SQL or a search, and no token.",
+        ),
+        ("protocol/recorded_request.py", "providers/database/recorded.py"),
+        "Names of documents are recorded as they were asked for, also of what is hidden. A value "
+        "that a visible column has, too, is recorded as its value.",
+    ),
+    Promise(
+        "record-is-not-served",
+        (
+            "Nobody reads the record through the server. A file inside of what is served is "
+            "refused, and the last requests are a resource only for callers with the scopes that "
+            "the manifest names.",
+        ),
+        ("manifest/audit_place.py", "audit/activity.py"),
+        "Those callers see addresses in mounts that they may not read. A plugin may serve any "
+        "file.",
+    ),
+    Promise(
         "hidden-changes-nothing",
         (
             "Two worlds that differ only in hidden files, tables, columns, rows, masked values or "

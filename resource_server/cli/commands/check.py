@@ -21,7 +21,7 @@ from resource_server.catalog.global_listing import GlobalListing, ListingBounds
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import addresses, console, log_output, runner, source_arguments
 from resource_server.cli.http_options import access_warning
-from resource_server.cli.replicas import replica_notes
+from resource_server.cli.replicas import record_notes, replica_notes
 from resource_server.conversion import registry
 from resource_server.errors import (
     ConversionError,
@@ -138,6 +138,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     mounts: Sequence[MountReport]
     prompts: Sequence[PromptReport]
     tools: ToolCost
+    record: Sequence[str]
+    """Notes on the record of reads."""
     replicas: Sequence[str]
     """Notes for several replicas of a server with an `http` section."""
     converters: ConvertersReport | None
@@ -173,7 +175,14 @@ async def _report(server: Server, manifest: Manifest) -> Report:
         warnings.append(f"http.explorer needs more packages: {extras.install_command('explorer')}")
     converters = await _report_converters(mounts)
     return Report(
-        warnings, mounts, prompts, tools, replicas, converters, media_types.magic_problem()
+        warnings,
+        mounts,
+        prompts,
+        tools,
+        record_notes(manifest),
+        replicas,
+        converters,
+        media_types.magic_problem(),
     )
 
 
@@ -187,8 +196,9 @@ def _print(report: Report) -> None:
     tools = report.tools
     if tools.count:
         console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
-    for note in report.replicas:
-        console.print_line(f"  replicas   {console.escaped(note)}")
+    for name, notes in (("record", report.record), ("replicas", report.replicas)):
+        for note in notes:
+            console.print_line(f"  {name:9}  {console.escaped(note)}")
     for warning in (*tools.warnings, *report.warnings):
         console.print_line(f"  warning    {console.escaped(warning)}")
     if report.libmagic_problem is not None:

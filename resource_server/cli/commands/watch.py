@@ -62,7 +62,9 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     log_output.log_to_stderr(verbose)
     given = addresses.with_addresses(words)
     printer = EventPrinter(as_json=as_json)
-    served = ReloadingServer(*given.sources, allow_plugins=not no_plugins, tell=console.note)
+    served = ReloadingServer(
+        *given.sources, allow_plugins=not no_plugins, records=False, tell=console.note
+    )
     return runner.run(_watch(served, given.addresses, printer))
 
 

@@ -100,6 +100,8 @@ async def call_plugin_tool(
     content = await _content(call, mount, blocks)
     if affordable is None and structured is not None:
         content.append(content_blocks.text_block(_LEFT_OUT))
+    if call.record is not None:
+        call.record.called(mount, offered.tool.name, arguments, found.structured)
     return tool_result(call, content, affordable)
 
 

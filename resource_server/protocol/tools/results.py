@@ -50,11 +50,15 @@ def error_result(text: str) -> Result:
     """Return the result of a failed tool call."""
     if len(text) > _MAX_ERROR_CHARACTERS:
         text = f"{text[:_MAX_ERROR_CHARACTERS]} … ({len(text)} characters in all)"
-    return Result(b'"content":[' + content_blocks.text_block(text) + b'],"isError":true')
+    return Result(
+        b'"content":[' + content_blocks.text_block(text) + b'],"isError":true', is_failure=True
+    )
 
 
 def failure_result(call: Call, error: BaseException, uri: str | None) -> Result:
     """Return the result of a tool that raised `error`; an unexpected error is not disclosed."""
+    if call.record is not None:
+        call.record.failed(error)
     if isinstance(error, ToolFailed | CannotElicit):
         return error_result(str(error))
     fault = error_mapping.from_error(error, uri, call.revision)

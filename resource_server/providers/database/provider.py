@@ -34,6 +34,7 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest
 from resource_server.provider.tools import Tool, ToolRequest, ToolResult
+from resource_server.providers.database import recorded
 from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
@@ -598,6 +599,33 @@ class Database:
                 return await self._documents.chart_result(page, budget=request.budget)
             return self._documents.table_result(page, budget=request.budget)
         return await self._documents.call_query(name, arguments, budget=request.budget)
+
+    def recorded_address(
+        self, path: Path, query: Mapping[str, str], *, served: bool
+    ) -> tuple[Path, Mapping[str, str]]:
+        """Return an address without values. See `SupportsRecord.recorded_address`."""
+        return recorded.recorded_address(
+            path,
+            query,
+            served=served,
+            has_schemas=self._engine.has_schemas,
+            is_known=self._is_known,
+        )
+
+    def _is_known(self, name: TableName | str) -> bool:
+        """Return whether a name is that of a query, a table, or a schema (without a table)."""
+        if isinstance(name, str):
+            return name in self._queries
+        known = {*self._exposed.known, *(TableName(None, each) for each in self.tables)}
+        if not name.name:
+            return name.schema in {each.schema for each in known}
+        return name in known or TableName(None, name.name) in known
+
+    def recorded_call(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return the SQL of a caller without values. See `SupportsRecord.recorded_call`."""
+        if tool != TOOL_NAME:
+            return None
+        return recorded.recorded_statement(str(arguments.get("sql")), self._engine.name)
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]

@@ -172,7 +172,7 @@ class Documents:
         resource = self.row_resource(
             address_path(RowAddress(address.table, row.key)), row.version, links
         )
-        return FetchedDocument(resource, Content(text, "application/json"))
+        return FetchedDocument(resource, Content(text, "application/json", rows=1))
 
     async def _read_cell(self, address: CellAddress, query: Mapping[str, str]) -> FetchedDocument:
         """Return one value of a row, whole."""
@@ -364,7 +364,9 @@ class Documents:
             following = None if next_query is None else next_query(written.rows)
             is_whole = asked is not None and written.rows == int(asked)
             truncated = Truncation("requested" if is_whole else "limit", "rows", next=following)
-        return FetchedDocument(resource, Content(written.text, written.mime_type, truncated))
+        return FetchedDocument(
+            resource, Content(written.text, written.mime_type, truncated, rows=written.rows)
+        )
 
     # -- counts and groups
 

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
@@ -721,6 +721,11 @@ class ExposedTableCache:
             for observe in self.variation_observers:
                 observe()
         return infos
+
+    @property
+    def known(self) -> Collection[TableName]:
+        """The exposed tables that were read or listed lately."""
+        return {*self._known, *(info.name for info in self._given or ())}
 
     def take_variation(self) -> bool:
         """Return whether `infos` has varied since the last call: a listing may be out of date."""

@@ -146,6 +146,7 @@ class ExplorerRequests:
                 partial(self._rates.charge, owner) if self._rates else _count_nothing,
                 ended,
                 endpoint,
+                address=request.address,
                 may_sign_out=needs_token,
                 is_operator=self._is_operator(request, caller),
                 root=self._root(request),

@@ -112,6 +112,7 @@ class LegacyTransport:
             client.connection.miss()
             raise
         stream = client.stream
+        client.connection.address = request.address
         # Several POSTs may wait, and the first of them may fill the stream again.
         while not stream.room.is_set():
             await request.unless_disconnected(stream.room.wait())

@@ -281,6 +281,7 @@ class SessionRequests:
     ) -> None:
         exchange = request.exchange
         stream = session.new_stream()
+        session.connection.address = request.address
         with acting(caller):
             pending = session.connection.receive(
                 body,

@@ -98,6 +98,7 @@ class StatelessRequests:
         responder = _Responder()
         connection = ClientConnection(self._server, revisions.LATEST_MODERN, push=responder.put)
         connection.owner = request.owner(caller)
+        connection.address = request.address
         with acting(caller):
             connection.receive(
                 body,
@@ -118,6 +119,7 @@ class StatelessRequests:
         connection = ClientConnection(
             self._server, revisions.LATEST_MODERN, push=stream.put, push_room=stream.room
         )
+        connection.address = request.address
         with self._streams.slot(request.owner(caller), stream.end):
             with acting(caller):
                 message = request.exchange.decoded

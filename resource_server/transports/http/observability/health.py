@@ -79,15 +79,19 @@ class OperatorEndpoints:
             self._check(request)
             caller = await self._authenticate(request)
         visible, missing = (_visible(caller or _ANONYMOUS, each) for each in (mounts, down))
+        recorder = self._server.recorder
+        refuses = recorder is not None and recorder.refuses_now
         body: dict[str, Any] = {
-            "ready": not missing,
+            "ready": not missing and not refuses,
             "mounts": len(visible),
             "up": len(visible) - len(missing),
         }
         if caller is not None:
             body["unavailable"] = [mount.name for mount in missing]
+            if recorder is not None and recorder.problem is not None:
+                body["audit"] = recorder.problem
         data = msgspec.json.encode(body)
-        status = 503 if missing else 200
+        status = 503 if missing or refuses else 200
         await request.exchange.respond(status, data, media_type=b"application/json")
 
     async def metrics(self, request: HttpRequest) -> None:
@@ -146,6 +150,7 @@ class OperatorEndpoints:
                 for mount in mounts
                 if (counts := mount.provider.storage_counts) is not None
             },
+            record=None if self._server.recorder is None else self._server.recorder.counts,
         )
         return own if self._others is None else self._others.added(own)
 

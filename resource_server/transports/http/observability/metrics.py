@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import msgspec
 
 from resource_server import __version__
+from resource_server.audit.recorder import RecordCounts
 from resource_server.catalog.mount import Mount
 from resource_server.conversion.pool import PoolCounts
 from resource_server.search.indexes import IndexState
@@ -106,6 +107,8 @@ class Counts(msgspec.Struct, array_like=True):
     """Names of the mounts that do not serve."""
     storage: dict[str, tuple[int, int, int]]
     """Requests to object storage, failed ones and bytes received, by mount."""
+    record: RecordCounts | None = None
+    """None without a record of reads."""
 
     def by_labels(self) -> Iterable[tuple[RequestLabels, LatencyHistogram]]:
         """Return the latencies of requests, by their labels."""
@@ -191,6 +194,7 @@ class _Collector:
         yield from self._mounts()
         yield from self._conversions()
         yield from self._search_indexes()
+        yield from self._record()
 
     def _requests(self) -> Metric:
         counts = Counter[tuple[str, str, str]]()
@@ -278,6 +282,18 @@ class _Collector:
         yield self._core.GaugeMetricFamily(
             f"{_PREFIX}_conversion_workers", "Worker processes at present.", counts.workers
         )
+
+    def _record(self) -> Iterator[Metric]:
+        counts = self._source.counts.record
+        if counts is not None:
+            lines = self._core.CounterMetricFamily(
+                f"{_PREFIX}_audit_lines", "Requests by their line.", labels=("outcome",)
+            )
+            lines.add_metric(("written",), counts.written)
+            lines.add_metric(("dropped",), counts.dropped)
+            yield lines
+            text = "Processes that cannot write the record of reads."
+            yield self._core.GaugeMetricFamily(f"{_PREFIX}_audit_failing", text, counts.failing)
 
     def _search_indexes(self) -> Iterator[Metric]:
         states = self._source.indexes

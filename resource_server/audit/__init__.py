@@ -1,0 +1,1 @@
+"""The record of reads: one line of JSON for each request, chained by hashes."""
