@@ -9,14 +9,27 @@ TYPE_CHECKING = False  # as type checkers take it; `typing` is for who needs it
 if TYPE_CHECKING:
     from resource_server.access import Caller
     from resource_server.embedding.asgi import asgi_app
+    from resource_server.embedding.resource_client import ResourceClient, connect
     from resource_server.errors import ManifestError
+    from resource_server.protocol.in_process_client import ErrorReply
 
-__all__ = ["Caller", "ManifestError", "__version__", "asgi_app"]
+__all__ = [
+    "Caller",
+    "ErrorReply",
+    "ManifestError",
+    "ResourceClient",
+    "__version__",
+    "asgi_app",
+    "connect",
+]
 
 _MODULES = {
     "Caller": "access",
+    "ErrorReply": "protocol.in_process_client",
     "ManifestError": "errors",
+    "ResourceClient": "embedding.resource_client",
     "asgi_app": "embedding.asgi",
+    "connect": "embedding.resource_client",
 }
 """The module of each public name."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from resource_server import uris
-from resource_server.catalog.near_resources import near_resources
 from resource_server.cli import addresses, console, runner, source_arguments
 from resource_server.cli.addresses import SourceArguments
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest
-from resource_server.protocol import revisions
-from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient, explained
 from resource_server.protocol.server import Server
 from resource_server.serving import server_builder
 
@@ -49,7 +46,7 @@ async def _run_session(
         try:
             return await session(client, found)
         except ErrorReply as error:
-            return console.fail(await explained_error(server, error))
+            return console.fail(await explained(server, error))
         finally:
             await server.catalog.wait_for_mistakes(_MISTAKES_S)
 
@@ -70,21 +67,6 @@ def report_mistakes(sources: Sequence[str]) -> None:
         return 0
 
     runner.run(start())
-
-
-async def explained_error(server: Server, error: ErrorReply) -> str:
-    """Return an error response in words, with its URI, and what to read instead."""
-    about: Json = error.data or {}
-    text = error.message[:1].lower() + error.message[1:]
-    if "uri" in about:
-        text += f": {about['uri']}"
-    if "next" in about:
-        text += f" (readable from {about['next']})"
-    if "uri" in about and error.code == revisions.LATEST_HANDSHAKE.resource_not_found:
-        near = await near_resources(server.catalog, about["uri"], elsewhere=True)
-        if near:
-            text += f"; did you mean {' or '.join(map(uris.readable, near))}?"
-    return text
 
 
 async def listing_pages(client: LocalClient, uri: str | None) -> AsyncIterator[Json]:

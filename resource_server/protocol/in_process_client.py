@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from resource_server import __version__
+from resource_server import __version__, uris
+from resource_server.catalog.near_resources import near_resources
+from resource_server.protocol import revisions
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 
@@ -26,12 +28,28 @@ class ErrorReply(Exception):
         self.data = data
 
 
+async def explained(server: Server, error: ErrorReply) -> str:
+    """Return an error response in words, with its URI, and what to read instead."""
+    about: dict[str, Any] = error.data or {}
+    text = error.message[:1].lower() + error.message[1:]
+    if "uri" in about:
+        text += f": {about['uri']}"
+    if "next" in about:
+        text += f" (readable from {about['next']})"
+    if "uri" in about and error.code == revisions.LATEST_HANDSHAKE.resource_not_found:
+        near = await near_resources(server.catalog, about["uri"], elsewhere=True)
+        if near:
+            text += f"; did you mean {' or '.join(map(uris.readable, near))}?"
+    return text
+
+
 class LocalClient:
     """Exchanges encoded messages with a server, without a transport.
 
     Each notification is passed to `on_notification`, by default collected in `notifications`. Only
     with `follows_list` does the client receive changes of the list of resources. `owner` is the
     key by which limits count its requests; `name` and `address` are those of the record of reads.
+    In a stateless revision, each request has its envelope.
     """
 
     def __init__(
@@ -48,8 +66,15 @@ class LocalClient:
         self._connection = ClientConnection(server, push=self._receive)
         self._connection.owner = owner
         self._connection.address = address
-        self._name = name
+        self._info = {"name": name, "version": __version__}
         self._revision = revision
+        self._envelope: dict[str, Any] | None = None
+        if revision in revisions.MODERN:
+            self._envelope = {
+                revisions.PROTOCOL_VERSION: revision,
+                revisions.CLIENT_CAPABILITIES: {},
+                revisions.CLIENT_INFO: self._info,
+            }
         self._follows_list = follows_list
         self.sent = 0
         """Number of requests sent, with the first, `initialize`."""
@@ -59,8 +84,9 @@ class LocalClient:
         self._on_notification = on_notification or self.notifications.append
 
     async def __aenter__(self) -> LocalClient:
-        client = {"name": self._name, "version": __version__}
-        asked = {"protocolVersion": self._revision, "capabilities": {}, "clientInfo": client}
+        if self._envelope is not None:
+            return self
+        asked = {"protocolVersion": self._revision, "capabilities": {}, "clientInfo": self._info}
         await self.request("initialize", asked)
         if self._follows_list:
             self._send({"method": "notifications/initialized"})
@@ -70,7 +96,7 @@ class LocalClient:
         await self._connection.close()
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request and return its result.
+        """Send a request and return its result; the request is cancelled with its task.
 
         Raises:
             ErrorReply: the server answered with an error.
@@ -78,8 +104,17 @@ class LocalClient:
         self.sent += 1
         request_id = self.sent
         waiting = self._waiting[request_id] = asyncio.get_running_loop().create_future()
-        self._send({"id": request_id, "method": method, "params": params or {}})
-        reply = await waiting
+        params = params or {}
+        if self._envelope is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), **self._envelope}}
+        self._send({"id": request_id, "method": method, "params": params})
+        try:
+            reply = await waiting
+        except asyncio.CancelledError:
+            self._waiting.pop(request_id, None)
+            cancelled = {"requestId": request_id}
+            self._send({"method": "notifications/cancelled", "params": cancelled})
+            raise
         if "error" in reply:
             error = reply["error"]
             raise ErrorReply(error["code"], error["message"], error.get("data"))

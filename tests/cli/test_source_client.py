@@ -1,4 +1,4 @@
-"""Clients in this process: error sentences, pages of a listing, exit statuses."""
+"""Clients in this process: pages of a listing, exit statuses."""
 
 from __future__ import annotations
 
@@ -6,32 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.catalog.catalog import Catalog
 from resource_server.cli.addresses import SourceArguments
-from resource_server.cli.source_client import explained_error, listing_pages, run_with_client
-from resource_server.protocol.in_process_client import ErrorReply, LocalClient
-from resource_server.protocol.server import Server
-from tests.cases import for_each
-
-
-@for_each(
-    ("data", "sentence"),
-    [
-        (None, "resource not found"),
-        ({"uri": "file:///a/x"}, "resource not found: file:///a/x"),
-        (
-            {"uri": "file:///a/x", "next": "file:///a/x?lines=1-9"},
-            "resource not found: file:///a/x (readable from file:///a/x?lines=1-9)",
-        ),
-    ],
-)
-@pytest.mark.anyio
-async def test_an_error_is_a_sentence_with_its_uri(
-    data: dict[str, str] | None, sentence: str
-) -> None:
-    async with Server(Catalog([])) as server:
-        error = ErrorReply(-32002, "Resource not found", data)
-        assert await explained_error(server, error) == sentence
+from resource_server.cli.source_client import listing_pages, run_with_client
+from resource_server.protocol.in_process_client import LocalClient
 
 
 def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:

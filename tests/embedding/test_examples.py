@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,16 @@ def test_every_example_has_less_than_twenty_lines() -> None:
     assert files
     for file in files:
         assert len(file.read_text("utf-8").splitlines()) < 20, file.name
+
+
+def test_a_script_of_the_examples_reads_a_note_and_a_table() -> None:
+    found = subprocess.run(
+        [sys.executable, EXAMPLES / "script.py"], capture_output=True, text=True, check=False
+    )
+    assert (found.stdout, found.stderr) == (
+        "# Brewing\nAssam 4.9\nDarjeeling 6.5\nSencha 7.8\n",
+        "",
+    )
 
 
 @pytest.mark.parametrize("name", ["starlette_app.py", "fastapi_app.py"])

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from resource_server.protocol.in_process_client import LocalClient
+from resource_server.catalog.catalog import Catalog
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient, explained
+from resource_server.protocol.server import Server
+from tests.cases import for_each
 from tests.protocol.wire import server_of
 from tests.providers_for_tests import WatchedTree
 from tests.waiting import PATIENCE_S, quiet_for
@@ -59,3 +62,22 @@ async def test_a_client_that_leaves_ends_its_subscriptions() -> None:
             await client.request("resources/subscribe", A)
             await tree.asked(("a",), listing=True)
         await tree.asked(listing=False)
+
+
+@for_each(
+    ("data", "sentence"),
+    [
+        (None, "resource not found"),
+        ({"uri": "file:///a/x"}, "resource not found: file:///a/x"),
+        (
+            {"uri": "file:///a/x", "next": "file:///a/x?lines=1-9"},
+            "resource not found: file:///a/x (readable from file:///a/x?lines=1-9)",
+        ),
+    ],
+)
+async def test_an_error_is_a_sentence_with_its_uri(
+    data: dict[str, str] | None, sentence: str
+) -> None:
+    async with Server(Catalog([])) as server:
+        error = ErrorReply(-32002, "Resource not found", data)
+        assert await explained(server, error) == sentence
