@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Generic, TypeAlias, TypeVar
 
 from anyio import to_thread
@@ -170,21 +170,35 @@ class EmbeddedServer(Generic[T]):
             return life
 
     async def _live(self, life: _Life[T]) -> None:
+        lifetime = AsyncExitStack()
         try:
             served = await self._servers.new()
-            async with served as server, self._opened(served, server) as value:
-                life.value.set_result(value)
-                await life.ending.wait()
-        except Exception as error:
-            if life.value.done():
-                logger.exception("ending a server failed")
-            else:
-                life.value.set_exception(error)
-                with self._starting:  # so that the next request tries again
-                    del self._lives[asyncio.get_running_loop()]
-        finally:
-            life.ending.set()
-            life.value.cancel()
+            server = await lifetime.enter_async_context(served)
+            life.value.set_result(await lifetime.enter_async_context(self._opened(served, server)))
+            await life.ending.wait()
+        except GeneratorExit:
+            raise  # the loop was closed without an end, and nothing can be awaited any more
+        except BaseException as error:
+            await self._end(life, lifetime)
+            if not isinstance(error, Exception):
+                life.value.cancel()
+                raise
+            self._fail(life, error)
+        else:
+            await self._end(life, lifetime)
+
+    async def _end(self, life: _Life[T], lifetime: AsyncExitStack) -> None:
+        life.ending.set()
+        try:
+            await lifetime.aclose()
+        except Exception:
+            logger.exception("ending a server failed")
+
+    def _fail(self, life: _Life[T], error: Exception) -> None:
+        """Pass on why nothing has started; the next request tries again."""
+        life.value.set_exception(error)
+        with self._starting:
+            del self._lives[asyncio.get_running_loop()]
 
 
 def _retrieve(value: asyncio.Future[T]) -> None:

@@ -32,7 +32,7 @@ from starlette.types import Receive, Scope, Send
 
 import resource_server
 from resource_server import Caller, ManifestError
-from resource_server.cli import main
+from tests.cli.conftest import Run
 from tests.embedding.parents import (
     ask,
     begin,
@@ -110,15 +110,13 @@ def test_a_wrong_manifest_is_refused_in_the_words_of_the_command(
     folder: Path,
     manifest: str,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    run: Run,
 ) -> None:
     monkeypatch.chdir(folder)
     Path("mcp-resources.yaml").write_text(manifest, "utf-8")
     with pytest.raises(ManifestError) as refused:
         resource_server.asgi_app("mcp-resources.yaml")
-    with pytest.raises(SystemExit):
-        main(["list", "mcp-resources.yaml"])
-    assert capfd.readouterr().err == f"{refused.value}\n"
+    assert run("list", "mcp-resources.yaml").err == f"{refused.value}\n"
 
 
 def test_a_manifest_with_a_published_secret_is_not_mounted(folder: Path) -> None:
