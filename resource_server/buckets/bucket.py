@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from resource_server.buckets import failures
-from resource_server.buckets.location import Location, refuse_link_local
+from resource_server.buckets.location import Location
 from resource_server.buckets.transport import Deadline, Traffic, Transport
 from resource_server.errors import DeadlineExceeded, MountUnavailable
 from resource_server.runtime.extras import require_packages
@@ -130,7 +130,6 @@ class Bucket:
         if self._is_elsewhere:
             # Sent by botocore alone, after redirects, and again after redirects of these.
             events.register("before-call.s3.HeadBucket", self._refuse_redirect)
-        refuse_link_local(str(self._client.meta.endpoint_url))
         self.page(self.location.prefix, limit=1)
 
     def _refuse_redirect(self, **_: object) -> None:
@@ -174,12 +173,14 @@ class Bucket:
         found = self._ask(
             "list_objects_v2", "s3:ListBucket", is_object=False, EncodingType="url", **asked
         )
-        if "IsTruncated" not in found:  # a page for people, or nothing: no empty bucket
-            raise _unlike_s3()
         is_encoded = found.get("EncodingType") == "url"
         entries: list[tuple[str, StoredObject | None]] = []
-        named = [(each["Key"], _listed(each)) for each in found.get("Contents", ())]
-        named += [(each["Prefix"], None) for each in found.get("CommonPrefixes", ())]
+        try:
+            named = [(each["Key"], _listed(each)) for each in found.get("Contents", ())]
+            named += [(each["Prefix"], None) for each in found.get("CommonPrefixes", ())]
+            token = found["NextContinuationToken"] if found["IsTruncated"] else None
+        except KeyError:  # a page for people, or nothing: no empty bucket, and no end of a listing
+            raise failures.unlike_s3() from None
         last = b""
         for written, stored in named:
             key = _decoded(written) if is_encoded else written.encode()
@@ -187,7 +188,6 @@ class Bucket:
             with suppress(UnicodeDecodeError):
                 entries.append((key.decode(), stored))
         entries.sort(key=lambda entry: entry[0])
-        token = found.get("NextContinuationToken") if found.get("IsTruncated") else None
         return KeyPage(entries, len(named) - len(entries), last.decode(errors="replace"), token)
 
     def head(self, key: str) -> StoredObject:
@@ -292,13 +292,7 @@ def _stored(found: Mapping[str, Any], size: Any) -> StoredObject:
         modified = int(found["LastModified"].timestamp())
         stored = StoredObject(int(size), str(found["ETag"]), float(modified))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise _unlike_s3() from None
+        raise failures.unlike_s3() from None
     if stored.size < 0:
-        raise _unlike_s3()
+        raise failures.unlike_s3()
     return stored
-
-
-def _unlike_s3() -> MountUnavailable:
-    return MountUnavailable(
-        "the storage service answers otherwise than S3 does; correct 'endpoint'"
-    )

@@ -82,6 +82,8 @@ def storage_error(error: Exception, bucket: str, action: str, *, is_object: bool
     if names & {"HTTPError", "OSError"}:
         reason = f"the storage service cannot be reached ({kind}); check 'endpoint' and network"
         return _unavailable(bucket, reason)
+    if names & {"ValueError", "KeyError", "ResponseParserError"}:
+        return unlike_s3()
     if "NoRegionError" in names:
         return _unavailable(bucket, "no region is known; write 'region'")
     return _unavailable(bucket, f"the storage service could not be asked ({kind})")
@@ -131,6 +133,13 @@ def _of_object(code: str, status: int) -> Exception | None:
     if status in (401, 403):
         return ResourceUnreadable("cannot be read: the storage service refuses it")
     return {404: ResourceNotFound, 412: Replaced, 416: NoSuchRange}.get(status, lambda: None)()
+
+
+def unlike_s3() -> MountUnavailable:
+    """Return the error for an answer that is none of S3."""
+    return MountUnavailable(
+        "the storage service answers otherwise than S3 does; correct 'endpoint'"
+    )
 
 
 def _unavailable(bucket: str, reason: str) -> MountUnavailable:

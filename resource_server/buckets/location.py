@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -80,26 +81,27 @@ def check_endpoint(endpoint: str | None) -> None:
         raise ValueError("endpoint: has a query or a fragment; write the scheme, host and port")
 
 
-def refuse_link_local(endpoint: str) -> None:
-    """Refuse a host whose name leads to link-local addresses; an address is what it says. Blocks.
+def addresses_of(host: str) -> set[str]:
+    """Return the addresses of a host name. Blocks.
 
     Raises:
-        MountUnavailable: it leads there, or nowhere.
+        MountUnavailable: it has none.
     """
-    host = urlsplit(endpoint).hostname or ""
     try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    else:
-        return
-    try:
-        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+        return {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
         raise MountUnavailable(
             f"the host {host!r} of the storage service is not known; correct 'endpoint' or 'region'"
         ) from None
-    for address in found:
+
+
+def refuse_link_local(host: str, addresses: Iterable[str]) -> None:
+    """Refuse a host name that leads to link-local addresses; an address is what it says.
+
+    Raises:
+        MountUnavailable: it leads there.
+    """
+    for address in addresses:
         parsed = ipaddress.ip_address(address.partition("%")[0])
         mapped = getattr(parsed, "ipv4_mapped", None) or parsed
         if any(mapped in network for network in _REFUSED):
@@ -108,3 +110,12 @@ def refuse_link_local(endpoint: str) -> None:
                 "is meant, write the address itself as 'endpoint'",
                 is_temporary=False,
             )
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an address, and no name."""
+    try:
+        ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    return True

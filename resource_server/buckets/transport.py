@@ -18,7 +18,10 @@ from contextvars import ContextVar
 from http.client import HTTPResponse
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
+from xml.parsers import expat
 
+from resource_server.buckets.failures import unlike_s3
+from resource_server.buckets.location import addresses_of, is_address, refuse_link_local
 from resource_server.errors import DeadlineExceeded, MountUnavailable
 
 T = TypeVar("T")
@@ -130,6 +133,8 @@ class Transport:
                 f"the storage service answers with more than {_MAX_BYTES} bytes that are no "
                 "object; correct 'endpoint'"
             )
+        if raw.status == 200 and data:
+            _check_xml(data)
         return self._urllib3.HTTPResponse(io.BytesIO(data), preload_content=False)
 
     def _manager(self, proxy: str | None) -> Any:
@@ -147,7 +152,8 @@ class Transport:
                 )
                 found = self._urllib3.ProxyManager(url, proxy_headers=headers, **self._options)
             found.pool_classes_by_scheme = {
-                scheme: _timed(pool) for scheme, pool in found.pool_classes_by_scheme.items()
+                scheme: _timed(pool, is_checked=proxy is None)
+                for scheme, pool in found.pool_classes_by_scheme.items()
             }
             found = self._managers.setdefault(proxy, found)
         return found
@@ -158,9 +164,44 @@ class Transport:
             manager.clear()
 
 
-def _timed(pool: Any) -> type:
-    """Return a class of pools whose connections read with `_TimedResponse`."""
-    connection = type("TimedConnection", (pool.ConnectionCls,), {"response_class": _TimedResponse})
+def _check_xml(data: bytes) -> None:
+    """Refuse what is no XML: botocore takes it for a failure of the service that passes.
+
+    Raises:
+        MountUnavailable: it is none, or has a DTD, by which it could grow when it is read.
+    """
+
+    def refuse(*_: object) -> None:
+        raise unlike_s3()
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError:
+        raise unlike_s3() from None
+
+
+def _timed(pool: Any, *, is_checked: bool) -> type:
+    """Return a class of pools whose connections read with `_TimedResponse`.
+
+    With `is_checked`, none leads to a link-local address by a name, whatever it meant before.
+    """
+
+    def connect(self: Any) -> None:
+        if not is_checked or is_address(self.host):
+            pool.ConnectionCls.connect(self)
+            return
+        refuse_link_local(self.host, addresses_of(self.host))
+        pool.ConnectionCls.connect(self)
+        try:
+            refuse_link_local(self.host, [self.sock.getpeername()[0]])
+        except MountUnavailable:
+            self.close()
+            raise
+
+    members = {"response_class": _TimedResponse, "connect": connect}
+    connection = type("TimedConnection", (pool.ConnectionCls,), members)
     return type("TimedPool", (pool,), {"ConnectionCls": connection})
 
 

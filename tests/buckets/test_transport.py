@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import socketserver
 import threading
@@ -141,6 +142,70 @@ async def test_what_a_service_sends_beside_objects_is_limited(
             error = await failure(read)
             assert isinstance(error, MountUnavailable)
             assert "more than 16777216 bytes" in str(error)
+
+
+LISTED = "<ListBucketResult><IsTruncated>{}</IsTruncated><Contents>{}</Contents></ListBucketResult>"
+ENTITIES = "".join(f"<!ENTITY e{n} '{f'&e{n - 1};' * 10}'>" for n in range(1, 10))
+
+
+@for_each(
+    "body",
+    [
+        f"<!DOCTYPE x [<!ENTITY e0 'xxxxxxxxxx'>{ENTITIES}]><x>&e9;</x>",
+        "<!DOCTYPE x [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><x>&e;</x>",
+        "<a>" * 200_000,
+        '{"error": "no"}',
+        "\0" * 100,
+        "<ListBucketResult><IsTruncated>",
+        LISTED.format("true", ""),
+        LISTED.format("false", "<Size>1</Size>"),
+        LISTED.format("false", "<Key>x</Key><Size>many</Size>"),
+        LISTED.format("false", "<Key>x</Key><Size>1</Size><LastModified>never</LastModified>"),
+    ],
+    ids=["bomb", "entity", "deep", "json", "nul", "cut", "no token", "no key", "size", "date"],
+)
+async def test_what_is_no_answer_of_s3_is_said_to_be_none(storage: Storage, body: str) -> None:
+    asked: list[str] = []
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    with raw_service(asked) as (endpoint, ways):
+        async with ObjectStorage(path="s3://some-bucket", endpoint=endpoint) as provider:
+            ways["way"] = lambda _, client: client.sendall(answer)
+            asked.clear()
+            error = await failure(lambda: names(provider))
+            assert isinstance(error, MountUnavailable)
+            assert "answers otherwise than S3 does" in str(error)
+            assert len(asked) == 1
+
+
+@pytest.mark.guarantee("one-bucket")
+async def test_a_host_that_leads_to_a_link_local_address_later_is_sent_nothing(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ended(line: str, client: socket.socket) -> None:
+        body = EMPTY if "list-type=2" in line else "x" * 9
+        head = OBJECT.replace("Length: 9", f"Length: {len(body)}")
+        client.sendall(f"{head}Connection: close\r\n\r\n{body}".encode())
+
+    with raw_service(asked) as (endpoint, ways):
+        endpoint = endpoint.replace("127.0.0.1", "localhost")
+        async with ObjectStorage(path="s3://some-bucket", endpoint=endpoint) as provider:
+            ways["way"] = ended
+            assert await text(provider, "x.txt") == "x" * 9
+            ways.clear()
+            asked.clear()
+            local = ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1")
+            monkeypatch.setattr("resource_server.buckets.location._REFUSED", local)
+            assert "link-local" in str(await failure(lambda: names(provider)))
+            # The name meant something else when it was looked up.
+
+            def public(host: str) -> list[str]:
+                return ["192.0.2.1"] if host else []
+
+            monkeypatch.setattr("resource_server.buckets.transport.addresses_of", public)
+            assert "link-local" in str(await failure(lambda: names(provider)))
+            assert asked == []
 
 
 async def test_a_service_that_redirects_is_asked_once(storage: Storage) -> None:

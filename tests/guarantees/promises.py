@@ -47,7 +47,7 @@ PROMISES = (
             "signature or a URL.",
         ),
         ("buckets", "providers/object_storage"),
-        "The addresses of a host are looked at when the mount starts, and not again.",
+        "Behind a proxy of the environment, the proxy decides which addresses a host has.",
     ),
     Promise(
         "reads-are-recorded",
