@@ -9,6 +9,7 @@ import re
 import runpy
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -35,6 +36,7 @@ from pydantic import ConfigDict
 
 from resource_server.runtime.timing import Timing
 from tests.commands import command
+from tests.transports.program import modern, running
 from tests.waiting import PATIENCE_S, PATIENT, until
 
 ROOT = Path(__file__).parent.parent
@@ -470,3 +472,64 @@ FOUND_IN_THE_SHOP: dict[str, list[str]] = {
     "audit": [],
     "draft": [],
 }
+
+
+def table_of_callers() -> dict[tuple[str, str], str]:
+    """Return what the README of the teams says that each caller is shown, by caller and URI."""
+    lines = (EXAMPLES / "teams/README.md").read_text("utf-8").splitlines()
+    rows = [
+        [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
+    (_, *uris), _, *callers = rows
+    return {
+        (cells[0].split()[0], uri): shown
+        for cells in callers
+        for uri, shown in zip(uris, cells[1:], strict=True)
+    }
+
+
+def test_each_caller_of_the_teams_is_shown_what_the_readme_says_and_recorded(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "teams"
+    shutil.copytree(EXAMPLES / "teams", folder, ignore=shutil.ignore_patterns("*.db*", "audit*"))
+    subprocess.run([sys.executable, str(folder / "make.py")], check=True, timeout=60)
+    with running(folder / "mcp-resources.yaml") as program:
+
+        def asked(caller: str, method: str, **params: Any) -> dict[str, Any]:
+            token = f"Bearer change-this-token-of-{caller}"
+            named = {"mcp_name": params["name"]} if "name" in params else {}
+            sent = modern(method, params, authorization=token, **named)
+            result: dict[str, Any] = program.ask(sent).json.get("result", {})
+            return result
+
+        def shown(caller: str, uri: str) -> str:
+            result = asked(caller, "resources/read", uri=uri)
+            if not result:
+                return "not found"
+            rows = json.loads(result["contents"][0]["text"])["rows"]
+            if uri.startswith("activity:"):
+                assert {row["subject"] for row in rows} == {"ada", "ben", "eve"}
+                return "the last requests"
+            return ", ".join(str(row.get("id", row.get("minutes"))) for row in rows) or "none"
+
+        table = table_of_callers()
+        assert len(table) == 12
+        assert {(caller, uri): shown(caller, uri) for caller, uri in table} == table
+        assert shown("ada", "sqlite://desk/tickets/2") == "not found"
+        counted = {"name": "query_database", "arguments": {"sql": "select count(*) from tickets"}}
+        assert "3" in asked("ada", "tools/call", **counted)["content"][0]["text"]
+        assert program.end(signal.SIGTERM) == 0
+    record = folder / "audit.jsonl"
+    verified = subprocess.run(
+        [sys.executable, "-m", "resource_server", "audit", "verify", str(record)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    # Of 14 requests, the start and the end.
+    assert "whole: 16 lines follow each other" in verified.stdout
+    assert "Parcel came back" not in record.read_text("utf-8")
