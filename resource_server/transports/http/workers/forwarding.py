@@ -37,6 +37,8 @@ _LENGTH_BYTES = 4
 _READ_BYTES = 1 << 16
 _MAX_IDLE = 64
 _READY = b"+"
+_ASK, _WANTED = {"type": "ask"}, {"type": "wanted"}
+"""What comes before the body of a client that waits until it is wanted, and the answer to it."""
 _DISCONNECT = {"type": "http.disconnect"}
 
 # A body may be of a class of its own.
@@ -78,6 +80,9 @@ class Forwarding:
                 async with limit:
                     await line.wait_until_accepted()
                 while message := await line.get():
+                    if message == _WANTED:
+                        line.is_wanted.set()
+                        continue
                     has_begun = True
                     await send(message)
             finally:
@@ -92,13 +97,21 @@ class Forwarding:
         """Send a request; `limit` runs from its beginning, for which a client may take long."""
         line.hold({name: scope[name] for name in _SCOPE if name in scope})
         with suppress(OSError):
+            if (b"expect", b"100-continue") in scope["headers"]:
+                # To receive is to tell the client to go on, and the request may be refused.
+                self._begin(limit)
+                line.is_wanted.clear()
+                await line.put(_ASK)
+                await line.is_wanted.wait()
             while (message := await receive())["type"] != "http.disconnect":
                 if limit.when() is None:
-                    now = asyncio.get_running_loop().time()
-                    limit.reschedule(now + self._timing.worker_answer_s)
+                    self._begin(limit)
                 await line.put(message)
         if not line.is_answered:  # after a response it may serve another request
             line.close()
+
+    def _begin(self, limit: asyncio.Timeout) -> None:
+        limit.reschedule(asyncio.get_running_loop().time() + self._timing.worker_answer_s)
 
     async def _line(self, home: int) -> _WorkerLine:
         """Return a line to another worker.
@@ -185,6 +198,8 @@ class _WorkerLine:
         """Bytes to send with the next message."""
         self.is_answered = False
         """Whether the last part of a response has come."""
+        self.is_wanted = asyncio.Event()
+        """Set when the other side waits for the body of the request."""
         self._is_request_read = False
         self._is_idle = False
         """Whether nothing of the last request or response is on its way."""
@@ -245,6 +260,9 @@ class _WorkerLine:
     async def receive(self) -> AsgiMessage:
         """Return the next part of the request, as ASGI has it."""
         message = await self.get() or _DISCONNECT
+        if message == _ASK:
+            await self.put(_WANTED)
+            message = await self.get() or _DISCONNECT
         self._is_request_read = not message.get("more_body", False)
         return message
 

@@ -122,6 +122,37 @@ def test_a_session_of_one_subject_is_worth_nothing_to_another(tmp_path: Path) ->
         assert session.post(read(README), **anna).status == 200
 
 
+@for_each("seconds", [-60, 60])
+def test_a_session_continues_at_a_server_whose_clock_differs_by_a_minute(
+    fleet: tuple[Program, Program], seconds: int
+) -> None:
+    id = _sealed(at=time.time() + seconds, caller=_digest(None))
+    session = Session(fleet[0], id, "2025-11-25")
+    assert session.post(read(README)).status == 200
+
+
+def test_ids_that_are_long_or_forged_or_of_another_time_or_subject_are_404_over_http(
+    fleet: tuple[Program, Program],
+) -> None:
+    genuine = fleet[0].session().id
+    caller = _digest(None)
+    wrong = {
+        "8 KB": "A" * 8_000,
+        "8 KB after it": genuine + "A" * 7_900,
+        "cut": genuine[: len(genuine) // 2],
+        "of another key": _sealed(ServerKey(b"another secret of a server"), caller=caller),
+        "of another subject": _sealed(caller=_digest("anna")),
+        "from the future": _sealed(at=time.time() + 3600, caller=caller),
+        "too old": _sealed(at=time.time() - MAX_AGE_S - 60, caller=caller),
+    }
+    for what, id in wrong.items():
+        for program in fleet:
+            for method in ("POST", "GET", "DELETE"):
+                session = Session(program, id, "2025-11-25")
+                assert program.ask(session.request(method, read(README))).status == 404, what
+    assert at(fleet[1], Session(fleet[0], genuine, "2025-11-25")).post(read(README)).status == 200
+
+
 def _initialize() -> object:
     client = {"name": "test", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
@@ -182,13 +213,17 @@ def test_an_id_keeps_the_capabilities_of_the_client() -> None:
     assert (opened.revision, opened.capabilities) == (REVISIONS["2025-11-25"], {"sampling"})
 
 
-def _sealed(**changed: object) -> str:
+def _digest(subject: str | None) -> bytes:
+    """Return the digest of a caller without scopes and claims."""
+    return blake2b(msgspec.msgpack.encode((subject, None, "{}")), digest_size=16).digest()
+
+
+def _sealed(key: ServerKey = KEY, /, **changed: object) -> str:
     """Return an id as a server with this key may have issued it."""
-    subject = msgspec.msgpack.encode(("anna", None, "{}"))
     start: dict[str, object] = {
         "nonce": b"16 random bytes.",
         "at": time.time(),
-        "caller": blake2b(subject, digest_size=16).digest(),
+        "caller": _digest("anna"),
         "revision": "2025-11-25",
         "capabilities": [],
         **changed,
@@ -196,4 +231,4 @@ def _sealed(**changed: object) -> str:
     if isinstance(start["at"], float):
         start["at"] = int(start["at"])
     body = msgspec.msgpack.encode(list(start.values()))
-    return Seal(KEY.derived("session"), tag_bytes=16).sealed(body)
+    return Seal(key.derived("session"), tag_bytes=16).sealed(body)

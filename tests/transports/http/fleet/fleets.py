@@ -80,12 +80,32 @@ def redis_server(place: Path, *options: str) -> Generator[Redis]:
 @contextlib.contextmanager
 def stalling(store: Redis) -> Generator[tuple[str, Callable[[bool], None]]]:
     """Return a URL of a store, and what lets its wire stall, or flow again."""
+    with _wired(store) as (url, wire, run):
+
+        async def stall(is_stalled: bool) -> None:
+            wire.fail("stall") if is_stalled else wire.heal()
+
+        yield url, lambda is_stalled: run(stall(is_stalled))
+
+
+@contextlib.contextmanager
+def switching(store: Redis) -> Generator[tuple[str, Callable[[Redis], None]]]:
+    """Return a URL of a store, and what gives its address to another one."""
+    with _wired(store) as (url, wire, run):
+
+        async def switch(other: Redis) -> None:
+            wire.lead_to(other.port)
+
+        yield url, lambda other: run(switch(other))
+
+
+@contextlib.contextmanager
+def _wired(
+    store: Redis,
+) -> Generator[tuple[str, StoreWire, Callable[[Coroutine[Any, Any, None]], None]]]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-
-    async def stall(is_stalled: bool) -> None:
-        wire.fail("stall") if is_stalled else wire.heal()
 
     def run(coroutine: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, loop).result(PATIENCE_S)
@@ -93,7 +113,7 @@ def stalling(store: Redis) -> Generator[tuple[str, Callable[[bool], None]]]:
     wire = StoreWire(store.port)
     run(wire.open())
     try:
-        yield f"redis://127.0.0.1:{wire.port}/0", lambda is_stalled: run(stall(is_stalled))
+        yield f"redis://127.0.0.1:{wire.port}/0", wire, run
     finally:
         run(wire.close())
         loop.call_soon_threadsafe(loop.stop)
@@ -127,11 +147,12 @@ def server(
 
 @contextlib.contextmanager
 def fleet(
-    place: Path, store: Redis, count: int = 2, **options: Any
+    place: Path, store: Redis, count: int = 2, *, url: str | None = None, **options: Any
 ) -> Generator[Sequence[Program]]:
     """Run several servers of one fleet."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(server(place, store.url, **options)) for _ in range(count)]
+        url = url or store.url
+        yield [stack.enter_context(server(place, url, **options)) for _ in range(count)]
 
 
 def at(program: Program, session: Session) -> Session:

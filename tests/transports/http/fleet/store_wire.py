@@ -54,6 +54,11 @@ class StoreWire:
         else:
             self._delay_s = _SLOW_S
 
+    def lead_to(self, store_port: int) -> None:
+        """Lead to another store from now on, as after a failover."""
+        self._store_port = store_port
+        self._abort()
+
     def heal(self) -> None:
         """Let everything through again."""
         self._is_cut = False

@@ -20,6 +20,7 @@ from tests.transports.http.fleet.fleets import (
     redis_server,
     server,
     stalling,
+    switching,
 )
 from tests.transports.program import (
     Program,
@@ -426,6 +427,32 @@ def test_a_subscription_to_what_is_missing_survives_a_loss_of_the_store(
             updated(stream, A)
             write(tmp_path, "b", "two")
             updated(stream, B)
+
+
+def test_a_failover_that_loses_what_was_acknowledged_loses_no_subscription_of_a_stream(
+    store: Redis, tmp_path: Path
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    (tmp_path / "replica").mkdir()
+    with redis_server(tmp_path / "replica") as replica, switching(store) as (url, switch):
+        store.ask("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+        replica.ask("REPLICAOF", "127.0.0.1", str(store.port))
+        block_until(lambda: replica.ask("INFO", "replication")["master_link_status"] == "up")
+        with fleet(tmp_path, store, url=url) as (here, there):
+            session = here.session()
+            with at(there, session).stream() as stream:
+                subscribe(session, A)
+                updated(stream, A)
+                block_until(lambda: sorted(replica.names()) == sorted(store.names()))
+                replica.ask("REPLICAOF", "NO", "ONE")  # it is cut off, and what follows is lost
+                subscribe(session, B)
+                updated(stream, B)
+                switch(replica)
+                for name, uri in zip("ab", (A, B), strict=True):
+                    write(tmp_path, name, "two")
+                    updated(stream, uri)
+                assert session.post(read(A)).status == 200
 
 
 def test_an_unsubscription_that_arrives_late_ends_no_later_subscription(

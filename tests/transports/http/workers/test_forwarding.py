@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -105,6 +106,27 @@ def test_a_body_over_the_limit_is_refused_by_the_worker_that_has_the_session(
                 assert session.post(huge).status == 413
         for line in lines.values():
             assert line.ask(session.request("POST", message("ping"))).status == 200
+
+
+def test_a_client_that_waits_to_send_its_body_is_told_first_that_it_is_too_large(
+    tmp_path: Path,
+) -> None:
+    with crew(tmp_path) as program:
+        sessions = [program.session() for _ in range(4)]
+        for _ in range(2):
+            for session in sessions:
+                whole = session.request("POST", message("ping"))
+                head, _, body = whole.partition(b"\r\n\r\n")
+                expecting = head + b"\r\nExpect: 100-continue\r\n\r\n"
+                with program.line() as line:
+                    line.send(expecting)
+                    assert line.socket.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+                    line.send(body)
+                    assert line.answer().json["result"] == {}
+                large = re.sub(rb"(?i)content-length: \d+", b"content-length: 50000000", expecting)
+                with program.line() as line:
+                    line.send(large)
+                    assert line.answer().status == 413
 
 
 def test_clients_of_the_oldest_revision_post_to_any_worker(tmp_path: Path) -> None:
