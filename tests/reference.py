@@ -12,9 +12,14 @@ import click
 
 from resource_server.cli.program import program
 from resource_server.manifest.schema import manifest_schema
+from resource_server.providers.database.engines.generic.dialects import DIALECTS
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = {"manifest reference": DOCS / "manifest.md", "command reference": DOCS / "commands.md"}
+PAGES = {
+    "manifest reference": DOCS / "manifest.md",
+    "command reference": DOCS / "commands.md",
+    "dialects": DOCS / "databases.md",
+}
 """Each generated section, and the page that holds it."""
 Section: TypeAlias = tuple[str, str, list[str]]
 _TABLE = ("| option | default | what it does |", "| --- | --- | --- |")
@@ -22,7 +27,8 @@ _TABLE = ("| option | default | what it does |", "| --- | --- | --- |")
 
 def generate(section: str) -> str:
     """Return the Markdown of one section."""
-    return _manifest() if section == "manifest reference" else _commands()
+    made = {"manifest reference": _manifest, "command reference": _commands, "dialects": _dialects}
+    return made[section]()
 
 
 def shown(section: str, page: Path) -> str:
@@ -42,6 +48,18 @@ def write(section: str, page: Path, text: str) -> None:
 
 def _marks(section: str) -> str:
     return rf"(<!-- {section} -->\n)(.*?)(<!-- end of {section} -->)"
+
+
+def _dialects() -> str:
+    lines = ["| database | URL | package | state |", "| --- | --- | --- | --- |"]
+    for name, each in DIALECTS.items():
+        urls = [f"{name}+{driver}" if driver else name for driver in each.drivers]
+        packages = [f"`{package}`" for package in each.drivers.values()]
+        written = ", ".join(f"`{url}://`" for url in urls)
+        is_one_of = each.status == "tested" and len(urls) > 1
+        state = f"tested, with {packages[0]}" if is_one_of else each.status
+        lines.append(f"| {each.title} | {written} | {', '.join(packages)} | {state} |")
+    return "\n".join([*lines, ""])
 
 
 def _manifest() -> str:

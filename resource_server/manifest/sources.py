@@ -80,7 +80,7 @@ def database_of(source: str) -> DatabaseUrl | None:
         try:
             url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
         except ValueError as error:
-            _refuse(source.partition("://")[0] + "://…", str(error))
+            _refuse(redacted_url(source), str(error))
         if url.is_file and not url.is_pattern:
             engine = _engine_of(pathlib.Path(url.database), source)
             if engine != url.engine:

@@ -195,7 +195,7 @@ def test_a_table_that_is_slow_to_count_is_not_counted(run: Run, tmp_path: Path) 
     ("source", "words"),
     [
         ("none.db", "no such file; databases are opened, never created"),
-        ("postgresql+psycopg://me:secret@host/db", "another driver is not supported"),
+        ("jdbc:sqlserver://host:1;password=secret", "write mssql+pymssql://USER:PASSWORD@host:1/"),
     ],
 )
 def test_an_unreadable_database_is_one_line(run: Run, source: str, words: str) -> None:

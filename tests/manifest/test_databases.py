@@ -206,8 +206,8 @@ def test_the_url_may_come_from_the_environment(
             "1:16: databases.a: expected a mapping of options, found another value",
         ),
         (
-            "{url: 'postgresql+psycopg2://me:secret@host/db'}",
-            "1:22: databases.a.url: another driver is not supported; write postgresql+asyncpg://",
+            "{url: 'jdbc:postgresql://host/db?user=me&password=secret'}",
+            "1:22: databases.a.url: a JDBC URL; write postgresql://USER:PASSWORD@host/db",
         ),
     ],
 )

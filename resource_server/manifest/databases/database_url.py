@@ -9,23 +9,14 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from resource_server.buckets.location import is_object_url, parse_location
+from resource_server.providers.database.engines.factory import NATIVE_DRIVERS
+from resource_server.providers.database.engines.generic import dialect_url
 from resource_server.providers.database.engines.server_url import (
     SCHEMES,
     is_server_url,
     parse_server_url,
     resolve_files,
 )
-from resource_server.runtime.near_name import did_you_mean
-
-_DRIVERS = {
-    "sqlite": "aiosqlite",
-    "postgresql": "asyncpg",
-    "mysql": "asyncmy",
-    "mariadb": "asyncmy",
-    "duckdb": "duckdb",
-}
-"""The driver of each engine. Others are refused: each has its own ways around a read-only
-transaction."""
 
 _SOURCE = re.compile(r"(?:sqlite3?|duckdb):///|files:|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
 _PARTS = re.compile(r"([^:/?@]*)://([^/?]*)(/[^?]*)?(\?.*)?", re.DOTALL)
@@ -41,7 +32,7 @@ class DatabaseUrl:
     text: str = field(repr=False)
     """The URL as it was written, with the password if there is one."""
     engine: str
-    """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`."""
+    """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`, or another dialect of SQLAlchemy."""
     database: str = field(repr=False)
     """Name or file; empty for the default database of a server's login."""
     host: str = field(default="", repr=False)
@@ -50,11 +41,13 @@ class DatabaseUrl:
     """The password in every spelling, hidden from messages."""
     table: str | None = None
     """Of data files: the table that all of them make; None if each makes one."""
+    is_generic: bool = False
+    """Whether SQLAlchemy opens it, by the driver that the URL names."""
 
     @property
     def is_file(self) -> bool:
-        """Whether `database` is a file, or a pattern of data files."""
-        return self.engine in ("sqlite", "duckdb")
+        """Whether `database` is a file of an engine of its own, or a pattern of data files."""
+        return self.engine in ("sqlite", "duckdb") and not self.is_generic
 
     @property
     def is_pattern(self) -> bool:
@@ -92,9 +85,12 @@ def is_database_url(argument: str, *, is_source: bool = False) -> bool:
     A database URL has a driver, a third slash, a login, a port or parameters; with
     `is_source`, an argument that cannot be a resource URI, the scheme of a server suffices.
     """
-    if is_source and argument.partition("://")[0].lower() in SCHEMES:
-        return "://" in argument
-    return bool(_SOURCE.match(argument)) or is_server_url(argument)
+    scheme = argument.partition("://")[0].lower()
+    if is_source and (scheme in SCHEMES or dialect_url.is_known_scheme(argument)):
+        return "://" in argument or dialect_url.is_foreign(argument)
+    return (
+        bool(_SOURCE.match(argument)) or is_server_url(argument) or dialect_url.has_place(argument)
+    )
 
 
 def parse_database_url(url: str) -> DatabaseUrl:
@@ -105,6 +101,8 @@ def parse_database_url(url: str) -> DatabaseUrl:
     """
     if url.startswith(FILES):
         return _data_files(url)
+    if dialect_url.is_foreign(url):
+        raise ValueError(dialect_url.foreign_advice(url))
     match = _PARTS.fullmatch(url)
     if match is None and url.lower().startswith(("file:", FILES)):
         raise ValueError("not a database URL; data files are files:data/*.csv")
@@ -113,12 +111,8 @@ def parse_database_url(url: str) -> DatabaseUrl:
     scheme, authority, path, query = (part or "" for part in match.groups())
     given, plus, driver = scheme.lower().partition("+")
     engine = "sqlite" if given == "sqlite3" else SCHEMES.get(given, given)
-    if engine not in _DRIVERS:
-        raise ValueError(
-            f"unknown engine; known: {', '.join(_DRIVERS)}{did_you_mean(given, _DRIVERS)}"
-        )
-    if plus and driver != _DRIVERS[engine]:
-        raise ValueError(f"another driver is not supported; write {engine}+{_DRIVERS[engine]}://")
+    if engine not in NATIVE_DRIVERS or (plus and driver != NATIVE_DRIVERS[engine]):
+        return _generic(url)
     if engine in ("sqlite", "duckdb"):
         return _file(url, engine, authority, path, query)
     return _server(url)
@@ -147,6 +141,8 @@ def _query(table: str | None) -> str:
 
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
     """Return the URL with its file, or a server's certificates, resolved against a folder."""
+    if url.is_generic:
+        return replace(url, text=dialect_url.resolved(url.text, directory))
     if not url.is_file:
         return replace(url, text=resolve_files(url.text, directory))
     if url.is_in_storage:
@@ -158,6 +154,8 @@ def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseU
 def redacted_url(text: str) -> str:
     """Return an argument without the login and options of a database URL."""
     scheme, separator, rest = text.partition("://")
+    if dialect_url.is_foreign(text):
+        return f"{text[:4]}…"
     if not separator:
         return text
     _, at, place = rest.rpartition("@")
@@ -203,6 +201,18 @@ def _file(url: str, engine: str, authority: str, path: str, query: str) -> Datab
     if "\0" in file:
         raise ValueError("not a file name")
     return DatabaseUrl(url, engine, file)
+
+
+def _generic(url: str) -> DatabaseUrl:
+    parsed = dialect_url.parse_url(url)
+    return DatabaseUrl(
+        url,
+        parsed.get_backend_name(),
+        dialect_url.database_title(parsed),
+        parsed.host or "",
+        tuple(dialect_url.secrets_of(parsed)),
+        is_generic=True,
+    )
 
 
 def _server(url: str) -> DatabaseUrl:

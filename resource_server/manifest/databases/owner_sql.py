@@ -42,7 +42,7 @@ class ExposedSchema(NamedTuple):
 
     mount: str
     engine: str
-    """`sqlite`, `postgresql`, `mysql` or `mariadb`."""
+    """`sqlite`, `postgresql`, `mysql`, `mariadb`, `duckdb` or `generic`."""
     database: str
     tables: Sequence[TableName]
     """Tables and views, in the order of the database."""
@@ -119,6 +119,8 @@ def role_sql(exposed: ExposedSchema) -> str:
     match exposed.engine:
         case "sqlite" | "duckdb":
             lines = iter(("-- A file has no logins; it is opened read-only. Nothing to do.",))
+        case "generic":
+            lines = _any_role(exposed)
         case "postgresql":
             lines = _postgresql_role(exposed)
         case _:
@@ -180,6 +182,13 @@ def _postgresql_role(exposed: ExposedSchema) -> Iterator[str]:
         if each.view.options.columns.hide:
             names = ", ".join(map(quoted, each.view.table.column_names))
             yield from _only_columns(quoted_table(each.name), names, login)
+
+
+def _any_role(exposed: ExposedSchema) -> Iterator[str]:
+    yield "-- Databases create logins in different ways. Create one that may only read, and grant"
+    yield "-- it these, written as in standard SQL:"
+    for table in exposed.tables:
+        yield comment_text(f"-- GRANT SELECT ON {quoted_table(table)} TO reader;")
 
 
 def _mysql_role(exposed: ExposedSchema) -> Iterator[str]:

@@ -41,6 +41,8 @@ def policy_sql(exposed: ExposedSchema) -> str:
             lines = iter(
                 ("-- A file has no logins: write `sql: true`, and the server confines callers.",)
             )
+        case "generic":
+            lines = iter(("-- This engine takes no SQL of callers. Nothing to do.",))
         case "postgresql":
             lines = _postgresql(exposed)
         case _:

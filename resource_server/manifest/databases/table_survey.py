@@ -104,9 +104,7 @@ async def _table(engine: Engine, info: TableInfo) -> Table | None:
 
 async def _rows(engine: Engine, table: Table, *, is_late: bool) -> RowCount | None:
     if not is_late:
-        quote = engine.dialect.identifier_preparer.quote_identifier
-        name = ".".join(quote(part) for part in table.name if part is not None)
-        statement = Statement(f"SELECT count(*) FROM {name}")  # noqa: S608
+        statement = Statement(f"SELECT count(*) FROM {engine.sql_name(table.name)}")  # noqa: S608
         try:
             counted = await engine.run_own(statement, limit=1, within=_COUNT_S, slow=True)
             return RowCount(int(str(counted.rows[0][0])))

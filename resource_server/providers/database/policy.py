@@ -116,7 +116,8 @@ class TableView:
             return ()
         columns = [column for column in self.table.columns if column.name in self.searchable]
         if self.options.search is True:
-            return () if self.is_copy else tuple([c.name for c in columns if c.kind in TEXTS])
+            texts = [c.name for c in columns if c.kind in TEXTS and _has_text(c, engine)]
+            return () if self.is_copy else tuple(texts)
         meant = {_find(name, self.table.column_names) for name in _named(self.options)}
         return tuple([c.name for c in columns if c.name in meant and _has_text(c, engine)])
 
@@ -593,6 +594,11 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
             if engine == "sqlite":
                 tokens = [token._replace(text=_certain(token)) for token in tokens]
             condition = row_claims.parsed(tokens)
+            if condition is not None and engine == "generic":
+                raise ValueError(
+                    "compares a claim, and it is not known how this dialect compares texts: rows "
+                    "by caller need SQLite, PostgreSQL, MySQL, MariaDB or DuckDB"
+                )
             others = [token.text for token in tokens if token.kind == "parameter"]
             if any(name != row_claims.PARAMETER for name in others):
                 raise ValueError(
@@ -841,6 +847,8 @@ def _named(options: TableOptions) -> tuple[str, ...]:
 
 
 def _has_text(column: Column, engine: str) -> bool:
+    if engine == "generic":
+        return column.key_type is not None and column.key_type.has_text
     # MySQL and MariaDB cannot cast geometric shapes to text; other servers can.
     textless = column.kind == "other" and engine in ("mysql", "mariadb")
     return column.kind != "blob" and not textless

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine
-from resource_server.providers.database.engines.reflection import Table, TableName, quoted
+from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.policy import WITHHELD, Policy, Problem, Rule, lacking
 from resource_server.runtime.eager import settle
 from resource_server.runtime.near_name import sentences
@@ -86,6 +86,7 @@ async def _reflected(engine: Engine, names: Sequence[TableName]) -> AsyncIterato
 
 async def _refusal(engine: Engine, name: TableName, where: str) -> str | None:
     """Return why the database refuses the condition of a table, or None."""
-    source = ".".join(quoted(part, engine.name) for part in name if part)
-    sql = f"SELECT 1 FROM {source} WHERE ({where}\n) LIMIT 0"  # noqa: S608 - quoted; the manifest's
+    # Other dialects have no LIMIT.
+    end = "AND 1 = 0" if engine.name == "generic" else "LIMIT 0"
+    sql = f"SELECT 1 FROM {engine.sql_name(name)} WHERE ({where}\n) {end}"  # noqa: S608 - quoted
     return await engine.refusal(sql)

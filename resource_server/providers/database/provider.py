@@ -111,14 +111,16 @@ class Database:
 
     url: str = field(repr=False)
     """`sqlite:///shop.db` or `duckdb:///sales.duckdb`, relative to the manifest, or
-    `postgresql://…`, `mysql://…`, `mariadb://…`; or data files as tables, `files:data/*.parquet` or
+    `postgresql://…`, `mysql://…`, `mariadb://…`; or of another database by its dialect of
+    SQLAlchemy, `oracle+oracledb://…`; or data files as tables, `files:data/*.parquet` or
     `files:s3://bucket/*.parquet`, all as one with `?table=orders`."""
     tables: Mapping[str, TableOptions | Literal[False]] = field(
         default_factory=dict[str, TableOptions | Literal[False]]
     )
     """Options of tables by name or pattern; the first match counts. False hides a table."""
     schemas: tuple[str, ...] = ()
-    """Schemas to expose, on engines that have schemas; the default is all."""
+    """Schemas to expose, on engines that have schemas; the default is all, and on other dialects
+    the default one, without its name in addresses."""
     queries: Mapping[str, Query] = field(default_factory=dict[str, Query])
     """Queries served as documents, by name."""
     sql: bool | CallerSqlOptions = False
@@ -130,8 +132,8 @@ class Database:
     """How changes are detected; `auto` uses the best way of the engine."""
     interval: Duration | None = None
     """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL, DuckDB),
-    1 s (MySQL, MariaDB) or 60 s (data files in object storage). SQLite files whose events the
-    system reports are polled once a second."""
+    1 s (MySQL, MariaDB), 2 s (other dialects) or 60 s (data files in object storage). SQLite files
+    whose events the system reports are polled once a second."""
     storage: StorageOptions | None = None
     """The object storage of data files, `files:s3://…`."""
     views: ViewMode = "refuse"
@@ -183,6 +185,11 @@ class Database:
         """Return the scopes that SQL needs, and make the login for it that a server needs."""
         given = self.sql if isinstance(self.sql, CallerSqlOptions) else None
         scopes = given.scopes if given is not None else ()
+        if name == "generic":
+            raise ValueError(
+                "sql: this engine takes no SQL of callers; leave it out (SQLite, PostgreSQL, "
+                "MySQL, MariaDB and DuckDB take it, by URLs without another driver)"
+            )
         if name in ("sqlite", "duckdb"):
             if given is not None and given.url is not None:
                 raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")

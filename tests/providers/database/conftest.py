@@ -24,19 +24,35 @@ def mariadb_url() -> Iterator[str]:
         yield made.url
 
 
+@pytest.fixture(scope="session")
+def firebird_url() -> Iterator[str]:
+    from tests.providers.database.firebird_databases import empty_firebird_database
+
+    with empty_firebird_database() as url:
+        yield url
+
+
 ENGINES = ("sqlite", "postgresql", "mariadb", pytest.param("duckdb", marks=pytest.mark.deep))
 """Engines of tests that run on each; each test on DuckDB starts a process of it."""
+GENERIC = (
+    "sqlite+pysqlite",
+    pytest.param("postgresql+psycopg", marks=pytest.mark.deep),
+    pytest.param("mariadb+pymysql", marks=pytest.mark.deep),
+)
+"""The generic engine on databases that others serve, too."""
+EVERYWHERE = pytest.mark.parametrize("url", [*ENGINES, *GENERIC], indirect=True)
 
 
 @pytest.fixture(params=ENGINES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a database, for tests that run on every engine."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/it.db"
-    if request.param == "duckdb":
+    engine, _, driver = request.param.partition("+")
+    if engine == "sqlite":
+        return f"{request.param}:///{tmp_path}/it.db"
+    if engine == "duckdb":
         return f"duckdb:///{tmp_path}/it.duckdb"
-    server = "postgres_url" if request.param == "postgresql" else "mariadb_url"
-    return str(request.getfixturevalue(server))
+    url = str(request.getfixturevalue(f"{engine.removesuffix('ql')}_url"))
+    return f"{request.param}://{url.partition('://')[2]}" if driver else url
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
@@ -11,6 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from resource_server.providers.database.engines.factory import engine_name
+from resource_server.providers.database.engines.generic.dialect_url import scheme_of
 from tests.waiting import PATIENCE_S
 
 # The driver logs each row that INSERT IGNORE skips.
@@ -24,12 +27,18 @@ class Owner(ABC):
     """
 
     engine: ClassVar[str]
-    prefix: ClassVar[str] = ""
+    prefix: str = ""
     """Prefix of table paths: the schema, if the engine has schemas."""
     insertion: str = "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING"
 
+    is_generic = False
+    """Whether the generic engine serves it."""
+
     def __init__(self, url: str) -> None:
         self.url = url
+        """The URL by which it is served."""
+        self.own_url = url
+        """The URL by which this connects."""
 
     @abstractmethod
     async def open(self) -> None: ...
@@ -65,7 +74,7 @@ class SqliteOwner(Owner):
     engine = "sqlite"
 
     async def open(self) -> None:
-        path = self.url.partition(":///")[2]
+        path = self.own_url.partition(":///")[2]
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
 
     async def close(self) -> None:
@@ -87,7 +96,7 @@ class PostgresOwner(Owner):
 
         driver: Any = asyncpg
         # Cached plans would refer to dropped tables.
-        self._connection = await driver.connect(self.url, statement_cache_size=0)
+        self._connection = await driver.connect(self.own_url, statement_cache_size=0)
 
     async def close(self) -> None:
         await self._connection.close()
@@ -112,8 +121,8 @@ class MariadbOwner(Owner):
     insertion = "INSERT IGNORE INTO {} VALUES ({})"
 
     async def open(self) -> None:
-        self._database = urlsplit(self.url).path[1:]
-        self._connection = await mysql_connection(self.url)
+        self._database = urlsplit(self.own_url).path[1:]
+        self._connection = await mysql_connection(self.own_url)
 
     async def close(self) -> None:
         await self._connection.ensure_closed()
@@ -161,7 +170,7 @@ class DuckdbOwner(Owner):
     async def open(self) -> None:
         import duckdb
 
-        self._connection = duckdb.connect(self.url.partition(":///")[2])
+        self._connection = duckdb.connect(self.own_url.partition(":///")[2])
         self._connection.execute("SET TimeZone = 'UTC'")
 
     async def close(self) -> None:
@@ -183,7 +192,80 @@ class DuckdbOwner(Owner):
         await super().insert(table, *rows)
 
 
+_OF_FIREBIRD = {
+    "text": "varchar(2000)",
+    "uuid": "char(36)",
+    r"decimal\(20, 4\)": "decimal(18, 4)",
+}
+"""Types of columns that it writes otherwise."""
+
+
+class FirebirdOwner(Owner):
+    engine = "firebird"
+    insertion = "UPDATE OR INSERT INTO {} VALUES ({})"
+
+    async def open(self) -> None:
+        driver: Any = importlib.import_module("firebird.driver")
+        parts = urlsplit(self.url)
+        self._connection = driver.connect(
+            f"inet://{parts.hostname}:{parts.port}/{parts.path[1:]}",
+            user=parts.username,
+            password=parts.password,
+            charset="UTF8",
+        )
+        self._has_begun = False
+
+    async def close(self) -> None:
+        self._connection.close()
+
+    async def clear(self) -> None:
+        for names, drop in (
+            ("select rdb$relation_name from rdb$relations where rdb$view_blr is not null"
+             " and rdb$system_flag = 0", "view"),
+            ("select rdb$constraint_name, rdb$relation_name from rdb$relation_constraints"
+             " where rdb$constraint_type = 'FOREIGN KEY'", "constraint"),
+            ("select rdb$relation_name from rdb$relations where rdb$view_blr is null"
+             " and rdb$system_flag = 0", "table"),
+        ):  # fmt: skip
+            for name, *of in await self.rows(names):
+                quoted = super().quoted(name.rstrip())
+                if of:
+                    table = super().quoted(of[0].rstrip())
+                    await self.run(f"alter table {table} drop constraint {quoted}")
+                else:
+                    await self.run(f"drop {drop} {quoted}")
+
+    async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        if sql in ("BEGIN", "COMMIT"):
+            self._has_begun = sql == "BEGIN"
+            self._commit()
+            return []
+        if sql.startswith(("create table", "alter table")):
+            for declared, here in _OF_FIREBIRD.items():
+                sql = re.sub(rf"(?<= ){declared}(?=[ ,)]|$)", here, sql)
+        found: list[tuple[Any, ...]] = []
+        with self._connection.cursor() as cursor:
+            # It inserts one row at a time.
+            head, values_word, tail = sql.partition(" values (")
+            several = tail.removesuffix(")").split("), (") if values_word and not values else [""]
+            for each in several:
+                cursor.execute(f"{head} values ({each})" if several[1:] else sql, values)
+                found += cursor.fetchall() if cursor.description else []
+        if not self._has_begun:
+            self._commit()
+        return found
+
+    def _commit(self) -> None:
+        if self._connection.main_transaction.is_active():
+            self._connection.commit()
+
+    def quoted(self, name: str) -> str:
+        # As it is without quotes, where it can be.
+        return super().quoted(name.upper() if name.islower() and name.isidentifier() else name)
+
+
 _OWNERS: dict[str, type[Owner]] = {
+    "firebird": FirebirdOwner,
     "sqlite": SqliteOwner,
     "postgresql": PostgresOwner,
     "mysql": MariadbOwner,
@@ -195,7 +277,12 @@ _OWNERS: dict[str, type[Owner]] = {
 @asynccontextmanager
 async def owner_of(url: str) -> AsyncGenerator[Owner]:
     """Connect to a database."""
-    owner = _OWNERS[engine_name(url)](url)
+    engine = engine_name(url)
+    is_generic = engine == "generic"
+    owner = _OWNERS[scheme_of(url)[0] if is_generic else engine](url)
+    if is_generic:
+        owner.is_generic, owner.prefix = True, ""
+        owner.own_url = f"{scheme_of(url)[0]}://{url.partition('://')[2]}"
     await owner.open()
     try:
         yield owner

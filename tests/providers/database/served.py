@@ -106,6 +106,8 @@ async def served(
 ) -> AsyncGenerator[Served]:
     """Serve a database with options of the manifest, unhurried unless `limits` says otherwise."""
     options.setdefault("limits", UNHURRIED)
+    if owner.is_generic:
+        options.setdefault("interval", Duration(0))  # it believes no reflection for any time
     provider = timed_database(timing, url=owner.url, **options)
     mount = mounted(provider, key=key, timing=PATIENT)
     async with Catalog([mount], CatalogLimits(page_size=page_size), PATIENT) as catalog:

@@ -34,19 +34,27 @@ from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, IMPATIENT, LIST, PATIENCE_S, Recorder
+from tests.providers.database.conftest import EVERYWHERE
 from tests.providers.database.owners import Owner, numbered
 from tests.providers.database.served import FRESH, UNHURRIED, Served
 from tests.providers.database.served import served as served_as_usual
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, EVERYWHERE]
 
 TEXT = {
     "sqlite": "text",
     "duckdb": "text",
     "postgresql": "text",
     "mariadb": "varchar(700) character set utf8mb4 collate utf8mb4_nopad_bin",
+    "firebird": "varchar(400)",
 }
-BYTES = {"sqlite": "blob", "duckdb": "blob", "postgresql": "bytea", "mariadb": "varbinary(100)"}
+BYTES = {
+    "firebird": "varchar(100) character set octets",
+    "sqlite": "blob",
+    "duckdb": "blob",
+    "postgresql": "bytea",
+    "mariadb": "varbinary(100)",
+}
 served = partial(served_as_usual, timing=FRESH)
 PEOPLE = (
     "create table people (id integer primary key, name varchar(50), salary integer,"
@@ -76,6 +84,8 @@ async def test_the_schema_of_a_table_names_columns_and_key(owner: Owner) -> None
 
 async def test_any_table_or_column_name_is_served(owner: Owner) -> None:
     names = ["~query", "~rows", "Übung 1", 'a"b`c', "semi;colon", "a.b", "%41", "select", "x/y"]
+    if owner.is_generic and owner.engine == "mariadb":
+        names.remove('a"b`c')  # SQLAlchemy reflects it with two backquotes
     for name in names:
         quoted = owner.quoted(name)
         await owner.run(f"create table {quoted} (id integer primary key, {quoted} varchar(9))")
@@ -218,8 +228,12 @@ KEYS: dict[str, tuple[str | dict[str, str], Sequence[Any]]] = {
 
 
 async def test_rows_with_typed_keys_are_found_at_their_address(owner: Owner) -> None:
+    made: dict[str, Sequence[Any]] = {}
     for kind, (declared, keys) in KEYS.items():
+        if owner.is_generic and owner.engine == "postgresql" and kind == "dates":
+            keys = keys[:-1]  # the owner writes the last day as infinity, which psycopg refuses
         declared = declared if isinstance(declared, str) else declared[owner.engine]
+        made[kind] = keys
         await owner.run(f"create table {kind} (k {declared} primary key, place integer)")
         held = [
             str(key) if owner.engine == "sqlite" and kind in ("decimals", "dates") else key
@@ -227,7 +241,7 @@ async def test_rows_with_typed_keys_are_found_at_their_address(owner: Owner) -> 
         ]
         await owner.insert(kind, *((key, place) for place, key in enumerate(held)))
     async with served(owner, page_size=7) as it:
-        for kind, (_, keys) in KEYS.items():
+        for kind, keys in made.items():
             await found_where_they_are_listed(it, kind, keys)
 
 
@@ -364,7 +378,8 @@ async def test_a_view_is_paged_to_its_end_and_has_no_rows_with_addresses(owner: 
 
 async def test_a_table_without_a_key_has_no_row_addresses_or_a_rowid(owner: Owner) -> None:
     await owner.run("create table t (x integer)", "insert into t values (1), (1)")
-    kind = "rowid" if owner.engine in ("sqlite", "duckdb") else "none"
+    has_rowid = owner.engine in ("sqlite", "duckdb") and not owner.is_generic
+    kind = "rowid" if has_rowid else "none"
     async with served(owner) as it:
         details = (await it.entry("t")).resource.details
         assert details is not None
@@ -556,6 +571,10 @@ VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
 }
 
 
+DRIVERS_OWN = ("composite", "range", "json")
+"""Types whose values are shown as their driver has them: JSON of MariaDB is text by its type."""
+
+
 async def test_every_type_has_its_documented_form(owner: Owner) -> None:
     if owner.engine == "postgresql":
         await owner.run(
@@ -563,6 +582,8 @@ async def test_every_type_has_its_documented_form(owner: Owner) -> None:
             "create type pair as (a integer, b text)",
         )
     values = VALUES[owner.engine]
+    if owner.is_generic:
+        values = {name: each for name, each in values.items() if name not in DRIVERS_OWN}
     columns = ", ".join(f"{name}_ {declared}" for name, (declared, _, _) in values.items())
     literals = ", ".join(literal for _, literal, _ in values.values())
     nulls = ", ".join(["NULL"] * len(values))

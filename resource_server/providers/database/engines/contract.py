@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -13,6 +13,7 @@ from resource_server.providers.database.engines.reflection import (
     TableInfo,
     TableName,
     names_in_sql,
+    quoted,
 )
 from resource_server.providers.database.masks import Masker
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     # The import takes 0.1 s; SQLite does without it until a statement is compiled.
     from sqlalchemy.engine.interfaces import Dialect
 
-EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb", "duckdb"]
+EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb", "duckdb", "generic"]
 
 
 ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
@@ -32,6 +33,8 @@ class Statement(NamedTuple):
 
     sql: str
     parameters: tuple[object, ...] = ()
+    core: tuple[Any, Mapping[str, object]] | None = None
+    """Instead of SQL, a SELECT of SQLAlchemy and its values by name, for the generic engine."""
 
 
 DIGEST = "resource_server_digest"
@@ -131,9 +134,10 @@ class RefusedStatement(InvalidParameter):
 class CommitDetection(msgspec.Struct, frozen=True):
     """How an engine notices commits."""
 
-    by: Literal["commits", "notify", "counters"]
+    by: Literal["commits", "notify", "counters", "reads"]
     """`commits`: polls a version that every commit changes; `notify`: receives notifications from
-    the owner's triggers, and polls rarely; `counters`: polls the server's counters of writes."""
+    the owner's triggers, and polls rarely; `counters`: polls the server's counters of writes;
+    `reads`: tells of a possible commit at every poll, so that what is subscribed is read again."""
     interval: float
     """Seconds between two polls; may grow to a second after a minute without a commit."""
 
@@ -153,8 +157,13 @@ class Engine(Protocol):
 
     @property
     def name(self) -> EngineName:
-        """`sqlite`, `postgresql`, `mysql`, `mariadb` or `duckdb`."""
+        """`sqlite`, `postgresql`, `mysql`, `mariadb`, `duckdb` or `generic`."""
         ...
+
+    @property
+    def product(self) -> str:
+        """What the database is, for people and models."""
+        return self.name
 
     @property
     def dialect(self) -> Dialect:
@@ -165,6 +174,10 @@ class Engine(Protocol):
     def has_schemas(self) -> bool:
         """Whether a table's address includes its schema."""
         return False
+
+    def sql_name(self, name: TableName) -> str:
+        """Return the quoted name of a table."""
+        return ".".join(quoted(part, self.name) for part in name if part)
 
     @property
     def open_timeout_s(self) -> float:
@@ -252,7 +265,7 @@ class Engine(Protocol):
 
     @property
     def left_out(self) -> Sequence[str]:
-        """What is wrong with data files: they are left out or unusual, each with the reason."""
+        """What is wrong with data files, or lacking in a database, for its operator."""
         return ()
 
     @property

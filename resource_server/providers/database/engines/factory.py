@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_to_bytes
 
 from resource_server.buckets.location import is_object_url
 from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.engines.generic import dialect_url
 from resource_server.providers.database.engines.server_url import SCHEMES
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ FILES = "files:"
 TABLE = "?table="
 """What comes before the name of the one table of all files."""
 
+NATIVE_DRIVERS: Mapping[str, str] = {
+    "sqlite": "aiosqlite",
+    "postgresql": "asyncpg",
+    "mysql": "asyncmy",
+    "mariadb": "asyncmy",
+    "duckdb": "duckdb",
+}
+"""The driver part that URLs of each engine may have; any other is the generic engine's."""
 _NAMES: dict[str, EngineName] = {
     **SCHEMES,
     "sqlite": "sqlite",
@@ -34,18 +43,23 @@ _NAMES: dict[str, EngineName] = {
 def engine_name(url: str) -> EngineName:
     """Return the name of the engine for a database URL such as `postgresql+asyncpg://…`.
 
+    A URL with another driver, such as `postgresql+psycopg://…`, is the generic engine's.
+
     Raises:
         ValueError: no engine; the message omits the URL, which may hold a password.
     """
     if url.startswith(FILES):
         return "duckdb"
-    scheme = url.partition("://")[0].partition("+")[0].lower()
-    if scheme not in _NAMES:
+    scheme, plus, driver = url.partition("://")[0].lower().partition("+")
+    name = _NAMES.get(scheme)
+    if name is not None and (not plus or driver == NATIVE_DRIVERS[name]):
+        return name
+    if "://" not in url or dialect_url.is_foreign(url):
         raise ValueError(
-            "url: not a database; write sqlite:///…, postgresql://…, mysql://…, duckdb:///… or "
-            "files:…"
+            "url: not a database; write sqlite:///…, postgresql://…, mysql://…, duckdb:///…, "
+            "files:… or the URL of another dialect of SQLAlchemy"
         )
-    return _NAMES[scheme]
+    return "generic"
 
 
 def _path(written: str) -> str:
@@ -66,7 +80,8 @@ def make_engine(
     Args:
         url: the database.
         readable: decides which columns statements may read (SQLite).
-        schemas: the schemas to serve; all but the system's if empty (PostgreSQL).
+        schemas: the schemas to serve; all but the system's if empty (PostgreSQL), or the default
+            one (generic).
         interval: seconds between two looks for commits; None for the engine's default.
         notify: whether triggers notify of commits (PostgreSQL).
         storage: the service that has the data files, if they are objects.
@@ -104,6 +119,10 @@ def make_engine(
         from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 
         return PostgresEngine(url, schemas=schemas, interval=interval or 0.25, notify=notify)
+    if name == "generic":
+        from resource_server.providers.database.engines.generic.engine import GenericEngine
+
+        return GenericEngine(url, schemas=schemas, interval=2.0 if interval is None else interval)
     from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 
     return MysqlEngine(url, interval=interval or 1.0)

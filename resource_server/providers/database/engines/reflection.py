@@ -196,6 +196,8 @@ class Table(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] | None = ()
     """Names of further columns, which the login may not read; None if it cannot be known whether
     there are any, since the login may read single columns only."""
+    exact: frozenset[str | None] = frozenset()
+    """Generic: columns that are found in quotes only, in lower case; None is the table's name."""
     rowid: Column | None = None
     """The rowid or number, if a key uses it; it is none of `columns`."""
 

@@ -188,6 +188,10 @@ def rewriter_for(
             from resource_server.providers.database.queries.duckdb_rewrite import (
                 DuckdbRewriter as Rewriter,
             )
+        case "generic":
+            from resource_server.providers.database.queries.whole_tables import (
+                WholeTables as Rewriter,
+            )
         case "postgresql":
             from resource_server.providers.database.queries.server_rewrite import (
                 PostgresRewriter as Rewriter,

@@ -452,10 +452,9 @@ def positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tup
     pieces: list[str] = []
     for before, token in zip((None, *tokens), tokens, strict=False):
         if token.kind != "parameter":
-            mysql = engine in ("mysql", "mariadb")
-            pieces.append(token.text.replace("%", "%%") if mysql else token.text)
+            pieces.append(_escaped(token.text, engine))
             continue
-        numbered = engine in ("postgresql", "duckdb")
+        numbered = engine in ("postgresql", "duckdb", "generic")
         if not numbered or token.text not in order:
             order.append(token.text)
         if before is not None and before.kind in ("word", "parameter"):
@@ -467,7 +466,16 @@ def positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tup
                 pieces.append(f"${order.index(token.text) + 1}")
             case "mysql" | "mariadb":
                 pieces.append("%s")
+            case "generic":
+                pieces.append(f":p{order.index(token.text) + 1}")
     return "".join(pieces), tuple(order)
+
+
+def _escaped(text: str, engine: EngineName) -> str:
+    """Return a piece of SQL without what the driver, or SQLAlchemy, takes for a parameter."""
+    if engine == "generic":
+        return text.replace(":", "\\:")
+    return text.replace("%", "%%") if engine in ("mysql", "mariadb") else text
 
 
 def _loses_order(tokens: Sequence[SqlToken]) -> bool:

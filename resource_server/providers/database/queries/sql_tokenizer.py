@@ -72,7 +72,20 @@ _DUCKDB = rf"""
   | (?P<foreign>\$\w+ | \?\d*)
   | (?P<unclosed>['"$])
 """
+_ANY = rf"""
+    (?P<comment>--[^\n\r]*)
+  | (?P<executed>/\*M?!)
+  | (?P<block>/\*)
+  | (?P<prefixed>(?![nNxXbB]'){_NAME_START}{_NAME}*')
+  | (?P<string>'(?>[^'\\]|'')*+')
+  | (?P<name>"(?>[^"]|"")*+" | `(?>[^`]|``)*+` | \[[^\]'"`;]*+\])
+  | (?P<foreign>\?\d* | [@$]{_NAME}+)
+  | (?P<ambiguous>'(?>[^']|'')*+' | [\[$\\\#])
+  | (?P<unclosed>['"`])
+"""
+"""What all dialects read alike: no escapes, no comments in comments, no strings of other kinds."""
 _DIALECTS: dict[EngineName, str] = {
+    "generic": _ANY,
     "postgresql": _POSTGRESQL,
     "sqlite": _SQLITE,
     "mysql": _MYSQL,
@@ -86,6 +99,8 @@ _REFUSED = {
     "foreign": "has a parameter written {}; write it as :name",
     "escaped": "has a name written {}…; write the name itself",
     "unclosed": "has an unclosed {}",
+    "ambiguous": "has {}, which databases read in different ways; write it otherwise",
+    "prefixed": "has a string written {}…; write it in plain quotes",
     "executed": "has an executable comment, /*! */; write its content instead",
 }
 _COMPARISONS = frozenset("= < > ! is in like between not regexp rlike".split())
@@ -245,7 +260,8 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[SqlToken]:
             case "comment":
                 yield SqlToken("space", " ")
             case "block":
-                place = _end_of_block(sql, place, nested=engine in ("postgresql", "duckdb"))
+                nests = None if engine == "generic" else engine in ("postgresql", "duckdb")
+                place = _end_of_block(sql, place, nested=nests)
                 # A space would join two strings of PostgreSQL that the comment keeps apart.
                 yield SqlToken("space", "/**/")
             case "ident":
@@ -254,7 +270,7 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[SqlToken]:
                 yield SqlToken(kind, text)
             case "parameter":
                 yield SqlToken(kind, text[1:])
-            case "foreign" | "escaped" | "unclosed" | "executed":
+            case "foreign" | "escaped" | "unclosed" | "executed" | "prefixed" | "ambiguous":
                 raise ValueError(_REFUSED[kind].format(text[:40]))
             case _:
                 yield SqlToken("other", text)
@@ -265,11 +281,13 @@ def _expression(engine: EngineName) -> re.Pattern[str]:
     return re.compile(f"{_DIALECTS[engine]} | {_COMMON}", re.DOTALL | re.VERBOSE)
 
 
-def _end_of_block(sql: str, place: int, *, nested: bool) -> int:
+def _end_of_block(sql: str, place: int, *, nested: bool | None) -> int:
     depth = 1
     for edge in _BLOCK_EDGE.finditer(sql, place):
         if edge[0] == "*/":
             depth -= 1
+        elif nested is None:
+            raise ValueError("has a comment inside of a comment")
         elif nested:
             depth += 1
         if depth == 0:

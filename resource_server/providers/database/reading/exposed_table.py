@@ -98,7 +98,12 @@ class ExposedTable:
         self, view: TableView, engine: Engine, limits: ReadLimits, change: str | None = None
     ) -> None:
         # Imported here: SQLAlchemy takes 100 ms to import, and a schema is read without it.
-        from resource_server.providers.database.reading.statements import Statements
+        if engine.name == "generic":
+            from resource_server.providers.database.reading.core_statements import (
+                CoreStatements as Statements,
+            )
+        else:
+            from resource_server.providers.database.reading.statements import Statements
 
         self.view = view
         self._engine = engine
@@ -283,7 +288,8 @@ class ExposedTable:
             return TablePage(Rows((), before), len(before))
         found: Rows | None = None
         must_sort = bool(skip or selection.order)
-        if must_sort or time.monotonic() >= self._unsorted_until:
+        may_sort = self.statements.orders_every_row and time.monotonic() >= self._unsorted_until
+        if must_sort or may_sort:
             try:
                 found = await self.fetch_selected(ordered, limit, selection)
             except (DeadlineExceeded, InvalidParameter):

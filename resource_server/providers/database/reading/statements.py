@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import sqlalchemy as sa
@@ -34,7 +35,7 @@ from resource_server.providers.database.reading.selection import (
 )
 from resource_server.providers.database.reading.summary import COUNT, Aggregate
 
-_Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
+Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 
 _COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf8mb4_general_ci"}
 """Collations for LIKE, by dialect; SQLite needs none."""
@@ -122,10 +123,19 @@ class Statements:
         self._where: sa.ColumnElement[bool] | None = None if is_view else condition
         self._where_of_view: sa.ColumnElement[bool] | None = condition if is_view else None
         self._table = self._source(names)
-        self._compiler = _Compiler(
-            dialect, [*names, table.name.name, table.name.schema or "", where or ""]
+        self._compiler = self._compiler_for(
+            [*names, table.name.name, table.name.schema or "", where or ""]
         )
         self._plans: dict[tuple[object, ...], _Plan] = {}
+
+    def _compiler_for(self, texts: Sequence[str]) -> Compiler:
+        """Return what binds parameters, none of whose names is in one of these texts."""
+        return Compiler(self._dialect, texts)
+
+    @property
+    def orders_every_row(self) -> bool:
+        """Whether rows without a key have a complete order, in which other pages can follow."""
+        return True
 
     def selected(self, columns: Sequence[str], order: Sequence[Order] = ()) -> Sequence[str]:
         """Return the selected columns: the given ones, then those of the key and the order."""
@@ -179,37 +189,37 @@ class Statements:
         values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
         values |= self._filter_values(selection)
 
-        def select() -> _Select:
+        def select() -> Select:
             selected = self._select(*self.selected(wanted, selection.order))
             selected = self._filtered(self._conditions(selected, len(within)), selection)
-            return self._paged(selected, terms, missing, len(within), is_inclusive=is_backward)
+            paged = self._paged(selected, terms, missing, len(within), is_inclusive=is_backward)
+            return self._compiler.limited(paged, limit)
 
         shape = ("page", wanted, missing, len(within), selection.shape, is_backward)
         return self._statement(shape, select, values)
 
     def _paged(
         self,
-        selected: _Select,
+        selected: Select,
         terms: Sequence[OrderColumn],
         missing: Sequence[bool],
         within: int,
         *,
         is_inclusive: bool = False,
-    ) -> _Select:
+    ) -> Select:
         """Order rows that have a key, from the bound row on if there is one."""
         if missing:
             selected = selected.where(self._follows(terms, missing, within, is_inclusive))
-        ordered = self._addressed(selected).order_by(*map(self._directed, terms))
-        return self._compiler.limited(ordered)
+        return self._addressed(selected).order_by(*chain(*map(self._directed, terms)))
 
-    def _directed(self, term: Order | OrderColumn) -> sa.ColumnElement[Any]:
+    def _directed(self, term: Order | OrderColumn) -> Sequence[sa.ColumnElement[Any]]:
         column = self._column(term.column)
         directed = column.desc() if term.is_descending else column
         if isinstance(term, Order) or term.column not in self._may_be_null:
-            return directed
+            return (directed,)
         # The reverse order of DuckDB, where NULL comes last in either direction.
         is_own = self._nulls_first[term.is_descending] == term.nulls_first
-        return directed if is_own else sa.nulls_first(directed)
+        return (directed if is_own else sa.nulls_first(directed),)
 
     def _follows(
         self,
@@ -262,17 +272,17 @@ class Statements:
             return None
         wanted = self._columns if columns is None else tuple(columns)
 
-        def select() -> _Select:
+        def select() -> Select:
             selected = self._conditions(self._select(*self.selected(wanted)))
             selected = self._filtered(selected, selection)
             if self._nullable and not selection.order:
                 missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
                 selected = selected.where(missing)
             if not is_ordered:
-                return self._compiler.limited(selected)
-            given = map(self._directed, selection.order)
+                return self._compiler.limited(selected, limit)
+            given = chain(*map(self._directed, selection.order))
             ordered = selected.order_by(*given, *self._total_order())
-            return ordered.limit(self._compiler.bind("limit")).offset(self._compiler.bind("skip"))
+            return self._compiler.limited(ordered, limit, skip)
 
         values = {"limit": limit, "skip": skip, "order_key": self._order_key}
         values |= self._filter_values(selection)
@@ -328,7 +338,7 @@ class Statements:
     def rows(self, keys: Sequence[Sequence[object]]) -> Statement:
         """Select the rows with any of these keys, in any order; columns as in `page`."""
 
-        def select() -> _Select:
+        def select() -> Select:
             each = [
                 sa.and_(
                     *(
@@ -365,7 +375,7 @@ class Statements:
         ranks = self._ranked[name].ranks if name in self._ranked else ()
         values = {"limit": limit, **_values("w", within), "k0": begin, **_values("e", ranks)}
 
-        def select() -> _Select:
+        def select() -> Select:
             column = self._ordered(name)
             # Not `min`: PostgreSQL lacks it for some types that it can index.
             every = self._addressed(self._conditions(_select(column), len(within)))
@@ -419,13 +429,14 @@ class Statements:
         present = (False,) * len(beyond)
         values = {"limit": limit, "like": like, **_values("w", within), **_values("k", beyond)}
 
-        def select() -> _Select:
+        def select() -> Select:
             found = [self._text(name, max_characters, is_any=like is None) for name in columns]
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *found])]
             selected = _select(*labelled).select_from(self._table)
             selected = self._conditions(selected, len(within))
-            return self._paged(selected, self.terms(()), present, len(within))
+            paged = self._paged(selected, self.terms(()), present, len(within))
+            return self._compiler.limited(paged, limit)
 
         shape = (
             "texts",
@@ -463,7 +474,7 @@ class Statements:
         values |= {**_values("u", ends), **_values("l", patterns), "t": query}
         has_trigrams = query is not None and index is None
 
-        def select() -> _Select:
+        def select() -> Select:
             texts = [self._any_text(name, max_characters) for name in columns]
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *texts])]
@@ -477,7 +488,8 @@ class Statements:
                 selected = selected.where(self._is_found(index))
             if until is not None:
                 selected = selected.where(self._up_to(len(within)))
-            return self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
+            paged = self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
+            return self._compiler.limited(paged, limit)
 
         shape = ("candidates", tuple(columns), len(patterns), has_every, max_characters)
         bounds = (after is None, until is None, has_trigrams, index, len(within))
@@ -508,10 +520,10 @@ class Statements:
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
         values = {"limit": 1, "skip": place, **_values("w", within), **_values("k", beyond)}
 
-        def select() -> _Select:
+        def select() -> Select:
             selected = self._conditions(self._select(*self._key), len(within))
             paged = self._paged(selected, self.terms(()), (False,) * len(beyond), len(within))
-            return paged.offset(self._compiler.bind("skip"))
+            return self._compiler.limited(paged, 1, place)
 
         return self._statement(("key at", after is not None, len(within)), select, values)
 
@@ -523,7 +535,7 @@ class Statements:
         ends = [self._rank(*pair) for pair in zip(self._key, until, strict=True)]
         values = {**_values("w", within), **_values("k", beyond), **_values("u", ends)}
 
-        def select() -> _Select:
+        def select() -> Select:
             counted = _select(sa.func.count()).select_from(self._table)
             counted = self._addressed(self._conditions(counted, len(within)))
             follows = self._follows(self.terms(()), (False,) * len(beyond), len(within))
@@ -557,13 +569,13 @@ class Statements:
     def count(self, most: int | None = None) -> Statement:
         """Count the rows, up to `most`."""
 
-        def select() -> _Select:
+        def select() -> Select:
             if most is None:
                 counted = self._conditions(_select(sa.func.count()))
                 return counted.select_from(self._table)
-            some = _select(sa.literal_column("1")).select_from(self._table)
-            some = self._compiler.limited(self._conditions(some)).subquery("some")
-            return _select(sa.func.count()).select_from(some)
+            some = _select(sa.literal_column("1").label("one")).select_from(self._table)
+            counted = self._compiler.limited(self._conditions(some), most).subquery("counted")
+            return _select(sa.func.count()).select_from(counted)
 
         return self._statement(("count", most is None), select, {"limit": most})
 
@@ -581,7 +593,7 @@ class Statements:
         The order names columns of `by`, `count` and aggregates; the columns of `by` come last.
         """
 
-        def select() -> _Select:
+        def select() -> Select:
             groups: dict[str, sa.ColumnElement[Any]] = {name: self._value(name) for name in by}
             found = {
                 COUNT: sa.func.count(),
@@ -600,7 +612,7 @@ class Statements:
                 for each in selection.order
             ]
             ordered = selected.order_by(*given, *columns.values())
-            return ordered.limit(self._compiler.bind("limit")).offset(self._compiler.bind("skip"))
+            return self._compiler.limited(ordered, limit, skip)
 
         values = {"limit": limit, "skip": skip, **self._filter_values(selection)}
         shape = ("summary", tuple(by), tuple(aggregates), selection.shape)
@@ -618,7 +630,7 @@ class Statements:
             return sa.cast(found, _SqlType(type.sql_type))
         return found
 
-    def _filtered(self, selected: _Select, selection: Selection) -> _Select:
+    def _filtered(self, selected: Select, selection: Selection) -> Select:
         """Add the conditions of a client."""
         for place, each in enumerate(selection.filters):
             selected = selected.where(self._filter(each, f"f{place}_"))
@@ -665,19 +677,19 @@ class Statements:
     def repeated(self) -> Statement:
         """Select 1 if several rows share a key."""
 
-        def select() -> _Select:
+        def select() -> Select:
             some = _select(sa.literal_column("1")).select_from(self._table)
             some = self._addressed(self._conditions(some))
             by_key = some.group_by(*map(self._column, self._key))
             several = by_key.having(sa.func.count() > sa.literal_column("1"))
-            return self._compiler.limited(several)
+            return self._compiler.limited(several, 1)
 
         return self._statement(("repeated",), select, {"limit": 1})
 
     def greatest(self, column: str) -> Statement:
         """Select the greatest value of a column, hidden or not, and the row count."""
 
-        def select() -> _Select:
+        def select() -> Select:
             # Separate subqueries, so that each uses its best index.
             chosen = _select(sa.func.max(_column(column))), _select(sa.func.count())
             source = self._source((column,))
@@ -703,7 +715,7 @@ class Statements:
     def _statement(
         self,
         shape: tuple[object, ...],
-        select: Callable[[], _Select],
+        select: Callable[[], Select],
         values: Mapping[str, object],
     ) -> Statement:
         """Return a statement with its values; `select` runs once for each shape."""
@@ -718,7 +730,7 @@ class Statements:
             plan = self._plans[shape] = self._compiler.compile(select())
         return plan.bind(values)
 
-    def _select(self, *names: str) -> _Select:
+    def _select(self, *names: str) -> Select:
         columns = [self._value(name).label(f"c{place}") for place, name in enumerate(names)]
         return _select(*columns).select_from(self._table)
 
@@ -785,13 +797,13 @@ class Statements:
             return bound
         return sa.cast(sa.cast(bound, sa.Text), _SqlType(type.sql_type))
 
-    def _addressed(self, selected: _Select) -> _Select:
+    def _addressed(self, selected: Select) -> Select:
         """Omit rows with NULL in their key."""
         for name in self._nullable:
             selected = selected.where(self._column(name).is_not(None))
         return selected
 
-    def _conditions(self, selected: _Select, within: int = 0) -> _Select:
+    def _conditions(self, selected: Select, within: int = 0) -> Select:
         """Add the manifest's condition, and equality with the key prefix."""
         if self._where is not None:
             selected = selected.where(self._where)
@@ -813,7 +825,7 @@ class _SqlType(sa.types.UserDefinedType[Any]):
         return self.name
 
 
-class _Compiler:
+class Compiler:
     """Compiles statements to the driver's SQL.
 
     SQLAlchemy finds its own positional placeholders by their look, which a name or a condition may
@@ -829,7 +841,7 @@ class _Compiler:
             self._prefix += "_"
         self._marker = re.compile(f":{self._prefix}([a-z0-9_]+)")
 
-    def compile(self, statement: _Select) -> _Plan:
+    def compile(self, statement: Select) -> _Plan:
         """Return a plan whose parameters have the names given to `bind`."""
         texts = self._marker.split(str(statement.compile(dialect=self._dialect)))
         names = tuple(texts[1::2])
@@ -847,13 +859,15 @@ class _Compiler:
         """Return a name that no text of the statement contains."""
         return self._prefix + name
 
-    def limited(self, selected: _Select) -> _Select:
-        """Limit a statement to the parameter `limit`."""
+    def limited(self, selected: Select, limit: int, skip: int | None = None) -> Select:
+        """Limit a statement to rows, after some; here by the parameters `limit` and `skip`."""
         limited = selected.limit(self.bind("limit"))
+        if skip is not None:
+            return limited.offset(self.bind("skip"))
         # SQLAlchemy would add a parameter of its own for the offset.
         return limited.offset(sa.literal_column("0")) if self._style == "qmark" else limited
 
-    def with_raw(self, statement: _Select, names: Collection[str]) -> _Select:
+    def with_raw(self, statement: Select, names: Collection[str]) -> Select:
         """Bind these parameters as bytes and cast them to text.
 
         SQLite reads the bytes in the encoding of its file. In UTF-16 they would be another text, so
@@ -867,7 +881,7 @@ class _Compiler:
             is_utf_8 = sa.literal_column("CAST('a' AS BLOB) = x'61'", sa.Boolean)
             return sa.case((is_utf_8, sa.cast(self.bind(keys[element.key]), sa.Text)))
 
-        return cast("_Select", replacement_traverse(statement, {}, replacement))
+        return cast("Select", replacement_traverse(statement, {}, replacement))
 
 
 def _placeholder(style: str, place: int) -> str:
@@ -878,7 +892,7 @@ def _column(name: str) -> sa.ColumnClause[Any]:
     return sa.column(name)
 
 
-def _select(*columns: Any) -> _Select:
+def _select(*columns: Any) -> Select:
     return sa.select(*columns)
 
 

@@ -341,11 +341,11 @@ class DatabaseTree:
     # -- resources
 
     def _database(self) -> Resource:
-        details: dict[str, Any] = {"engine": self._engine.name}
+        details: dict[str, Any] = {"engine": self._engine.product}
         if self._watched:
             detection = self._engine.commit_detection
             details["changes"] = {"gate": detection.by, "interval": detection.interval}
-        return Resource(path=(), name=self._engine.name, type="collection", details=details)
+        return Resource(path=(), name=self._engine.product, type="collection", details=details)
 
     def schema(self, name: str) -> Resource:
         """Describe a schema."""

@@ -36,6 +36,8 @@ main()
         ("postgres://h/d", "postgresql"),
         ("PostgreSQL+asyncpg://h/d", "postgresql"),
         ("mariadb://h/d", "mariadb"),
+        ("postgresql+psycopg://h/d", "generic"),
+        ("oracle://h/d", "generic"),
     ],
 )
 def test_the_scheme_of_a_url_names_the_engine(url: str, name: str) -> None:
@@ -44,7 +46,7 @@ def test_the_scheme_of_a_url_names_the_engine(url: str, name: str) -> None:
 
 def test_a_url_of_no_database_is_refused_without_quoting_it() -> None:
     with pytest.raises(ValueError, match=r"^url: not a database; write sqlite:///") as caught:
-        engine_name("oracle://scott:tiger@h/d")
+        engine_name("scott:tiger@h/d")
     assert "tiger" not in str(caught.value)
 
 

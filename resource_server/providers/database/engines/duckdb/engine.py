@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from resource_server.conversion.sandbox import PROTECTIONS
 from resource_server.errors import (
     DeadlineExceeded,
@@ -76,19 +78,15 @@ _MAX_TOLD = 3
 """Data files that are named where none can be read."""
 
 
-class DuckdbEngine:
+class DuckdbEngine(Engine):
     """A DuckDB database file, or data files as tables. An `Engine`.
 
     `interval` is the number of seconds between two looks at the files.
     """
 
-    name: EngineName = "duckdb"
-    open_timeout_s = START_S + 2 * _CATALOG_TIMEOUT_S
-
     def __init__(self, source: DatabaseSource | FilesSource, *, interval: float = 0.25) -> None:
         self._source = source
         self._interval = interval
-        self.has_schemas = isinstance(source, DatabaseSource)
         self._dialect: Dialect | None = None
         self._worker = CurrentWorker(source)
         self._caller_workers = CallerWorkers(source)
@@ -99,6 +97,22 @@ class DuckdbEngine:
         self._callers = Slots(CALLER_SLOTS)
 
     @property
+    @override
+    def name(self) -> EngineName:
+        return "duckdb"
+
+    @property
+    @override
+    def open_timeout_s(self) -> float:
+        return START_S + 2 * _CATALOG_TIMEOUT_S
+
+    @property
+    @override
+    def has_schemas(self) -> bool:
+        return isinstance(self._source, DatabaseSource)
+
+    @property
+    @override
     def dialect(self) -> Dialect:
         """SQLAlchemy's dialect, which compiles and quotes statements."""
         if self._dialect is None:

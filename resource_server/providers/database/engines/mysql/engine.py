@@ -391,13 +391,13 @@ class MysqlEngine(ServerEngine):
     ) -> Rows:
         if not all(map(is_bindable, statement.parameters)):
             raise UnfitParameter
-        columns, rows = await _execute(connection, *statement)
+        columns, rows = await _execute(connection, statement.sql, statement.parameters)
         return Rows(columns, rows[:limit], len(rows) > limit)
 
     async def _select_wrapped(
         self, connection: DriverConnection, statement: Statement, limit: int
     ) -> Rows:
-        sql, parameters = statement
+        sql, parameters = statement.sql, statement.parameters
         await self._prepare(connection, sql, len(parameters))
         return await self._select(
             connection, Statement(_wrapped(sql, limit + 1), parameters), limit, 0

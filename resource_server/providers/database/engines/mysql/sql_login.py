@@ -91,7 +91,7 @@ class MysqlSqlLogin(SqlLogin, MysqlEngine):
     ) -> Rows:
         from asyncmy.cursors import SSCursor
 
-        sql, given = statement
+        sql, given = statement.sql, statement.parameters
         if not all(map(is_bindable, given)):
             raise UnfitParameter
         cursor: Any = connection.cursor()

@@ -238,7 +238,7 @@ class SqliteConnection:
         """
         database = self.database
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_COLUMN_BYTES_AT_ONCE // limit)
-        cursor = database.execute(*statement)
+        cursor = database.execute(statement.sql, statement.parameters)
         columns = tuple([column[0] for column in cursor.description or ()])
         if len(columns) > _MAX_COLUMNS_AT_ONCE:
             return None

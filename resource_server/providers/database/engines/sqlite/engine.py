@@ -172,7 +172,7 @@ class SqliteEngine(Engine, PolicyEngine):
             if isinstance(found, Rows):
                 return found
             slow = found == "slow"
-        sql, parameters = statement
+        sql, parameters = statement.sql, statement.parameters
         run = self._slow.run if slow else self._hot.run
         try:
             return await settle(

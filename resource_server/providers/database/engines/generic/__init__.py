@@ -1,0 +1,1 @@
+"""Every other database, by the dialect of SQLAlchemy that its user has installed."""

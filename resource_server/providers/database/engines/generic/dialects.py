@@ -1,0 +1,154 @@
+"""Dialects of SQLAlchemy: their packages, and what the generic engine knows about each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Status: TypeAlias = Literal["tested", "untried"]
+
+NULLS_FIRST: Final = (True, False)
+"""NULL is the least value: it comes first in ascending order, last in descending order."""
+NULLS_LAST: Final = (False, True)
+"""NULL is the greatest value."""
+
+
+class KnownDialect(NamedTuple):
+    """One dialect; each default is what is assumed of one that is not known."""
+
+    title: str
+    drivers: Mapping[str, str]
+    """PyPI packages by the driver part of the URL, the recommended one first."""
+    status: Status = "untried"
+    session: tuple[str, ...] = ()
+    """Statements that make a session read-only, and its times UTC."""
+    transaction: tuple[str, ...] = ()
+    """Statements that begin a read-only transaction; `{ms}` and `{seconds}` are its timeout."""
+    is_read_only: bool = False
+    """Whether a session or its transactions cannot write."""
+    enforces_keys: bool = False
+    """Whether no two rows have the same primary or unique key; warehouses only note keys."""
+    nulls: tuple[bool, bool] | None = None
+    """Whether NULL comes first, ascending and descending; None if it is put in place by SQL."""
+    compares_large: bool = False
+    """Whether texts and bytes of any length are compared and sorted by their whole value."""
+    text_order: Literal["bytes", "letters", "unknown"] = "unknown"
+    """Whether texts that differ are never equal in an order; `letters`: a cast to bytes helps."""
+    averages_whole: bool = False
+    """Whether the average of integers is an integer."""
+
+
+DIALECTS: Final[Mapping[str, KnownDialect]] = {
+    "firebird": KnownDialect(
+        "Firebird",
+        {"firebird": "sqlalchemy-firebird"},
+        "tested",
+        is_read_only=True,  # by the parameters of its transactions
+        enforces_keys=True,
+        nulls=NULLS_FIRST,
+        averages_whole=True,
+    ),
+    "postgresql": KnownDialect(
+        "PostgreSQL",
+        {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "pg8000": "pg8000"},
+        "tested",
+        session=("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET TIME ZONE 'UTC'"),
+        transaction=("SET LOCAL statement_timeout = {ms}",),
+        is_read_only=True,
+        enforces_keys=True,
+        nulls=NULLS_LAST,
+        compares_large=True,
+        text_order="letters",
+    ),
+    "mysql": KnownDialect(
+        "MySQL",
+        {
+            "pymysql": "pymysql",
+            "mysqldb": "mysqlclient",
+            "mysqlconnector": "mysql-connector-python",
+        },
+        session=("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'"),
+        transaction=("SET SESSION max_execution_time = {ms}",),
+        is_read_only=True,
+        enforces_keys=True,
+        nulls=NULLS_FIRST,
+        compares_large=True,
+        text_order="letters",
+    ),
+    "mariadb": KnownDialect(
+        "MariaDB",
+        {"pymysql": "pymysql", "mariadbconnector": "mariadb"},
+        "tested",
+        session=("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'"),
+        transaction=("SET SESSION max_statement_time = {seconds}",),
+        is_read_only=True,
+        enforces_keys=True,
+        nulls=NULLS_FIRST,
+        compares_large=True,
+        text_order="letters",
+    ),
+    "sqlite": KnownDialect(
+        "SQLite",
+        {"pysqlite": "sqlalchemy"},
+        "tested",
+        session=("PRAGMA query_only = ON",),
+        is_read_only=True,
+        enforces_keys=True,
+        nulls=NULLS_FIRST,
+        compares_large=True,
+        text_order="letters",
+    ),
+    "mssql": KnownDialect(
+        "SQL Server",
+        {"pymssql": "pymssql", "pyodbc": "pyodbc"},
+        enforces_keys=True,
+        nulls=NULLS_FIRST,
+        text_order="letters",
+        averages_whole=True,
+    ),
+    "oracle": KnownDialect(
+        "Oracle",
+        {"oracledb": "oracledb"},
+        transaction=("SET TRANSACTION READ ONLY",),
+        is_read_only=True,
+        enforces_keys=True,
+        nulls=NULLS_LAST,
+    ),
+    "trino": KnownDialect("Trino", {"": "trino"}, compares_large=True, text_order="bytes"),
+    "clickhousedb": KnownDialect(
+        "ClickHouse", {"": "clickhouse-connect"}, compares_large=True, text_order="bytes"
+    ),
+    "snowflake": KnownDialect("Snowflake", {"": "snowflake-sqlalchemy"}, compares_large=True),
+    "bigquery": KnownDialect("BigQuery", {"": "sqlalchemy-bigquery"}, compares_large=True),
+    "databricks": KnownDialect("Databricks", {"": "databricks-sqlalchemy"}, compares_large=True),
+    "redshift": KnownDialect(
+        "Redshift", {"redshift_connector": "sqlalchemy-redshift redshift-connector"}
+    ),
+    "awsathena": KnownDialect("Athena", {"rest": "PyAthena"}, compares_large=True),
+    "cockroachdb": KnownDialect(
+        "CockroachDB",
+        {"psycopg": "sqlalchemy-cockroachdb psycopg[binary]"},
+        session=("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET TIME ZONE 'UTC'"),
+        transaction=("SET LOCAL statement_timeout = {ms}",),
+        is_read_only=True,
+        enforces_keys=True,
+        nulls=NULLS_FIRST,
+        compares_large=True,
+        text_order="bytes",
+    ),
+    "db2": KnownDialect(
+        "Db2", {"ibm_db": "ibm-db-sa"}, enforces_keys=True, nulls=NULLS_LAST, averages_whole=True
+    ),
+    "hana": KnownDialect("SAP HANA", {"hdbcli": "sqlalchemy-hana"}, enforces_keys=True),
+    "teradatasql": KnownDialect("Teradata", {"": "teradatasqlalchemy"}, averages_whole=True),
+    "exa": KnownDialect("Exasol", {"websocket": "sqlalchemy-exasol"}),
+    "crate": KnownDialect("CrateDB", {"": "sqlalchemy-cratedb"}, enforces_keys=True),
+}
+"""By the scheme of their URLs. Others are served, too, with fewer abilities."""
+
+UNKNOWN: Final = KnownDialect("", {})
+
+
+def known(name: str) -> KnownDialect:
+    """Return what is known of a dialect; some add the name of the driver to theirs."""
+    return DIALECTS.get(name.partition(".")[0], UNKNOWN)

@@ -1,0 +1,492 @@
+"""The generic engine: any database of which a dialect of SQLAlchemy is installed.
+
+SQLAlchemy reflects, quotes, binds and pages in each dialect; its pool has the connections. Drivers
+block, so each statement runs in a thread. Every statement is our own SELECT or the manifest's, in a
+transaction that is rolled back; whether more keeps the session from writing depends on the dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import time
+import warnings
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
+
+from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceServerError
+from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
+from resource_server.providers.database.engines.contract import (
+    CommitDetection,
+    Engine,
+    EngineName,
+    Privilege,
+    QueryEngine,
+    Rows,
+    Statement,
+    ViewReads,
+)
+from resource_server.providers.database.engines.generic import causes
+from resource_server.providers.database.engines.generic.dialect_url import (
+    load_dialect,
+    parse_url,
+    scheme_of,
+    secrets_of,
+)
+from resource_server.providers.database.engines.generic.dialects import (
+    DIALECTS,
+    KnownDialect,
+    known,
+)
+from resource_server.providers.database.engines.generic.worker_threads import Work, WorkerThreads
+from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.engines.slots import Slots
+from resource_server.runtime.causes import find
+from resource_server.runtime.eager import settle
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from sqlalchemy.engine.interfaces import Dialect
+
+    from resource_server.providers.database.engines.generic.catalog import Listing
+
+T = TypeVar("T")
+
+_CONCURRENT = 4
+"""Statements that run at the same time."""
+_CONCURRENT_SLOW = 2
+_OPEN_TIMEOUT_S = 15.0
+_CATALOG_TIMEOUT_S = 10.0
+"""Timeout of one look at the catalog."""
+_CLOSE_TIMEOUT_S = 2.0
+_MAX_CHECKED = 50
+"""Maximum tables that are reflected again to find out whether the schema has changed."""
+
+_log = logging.getLogger(__name__)
+
+
+class GenericEngine(Engine, QueryEngine):
+    """A database that SQLAlchemy opens. It polls for changes every `interval` seconds."""
+
+    def __init__(self, url: str, *, schemas: Sequence[str] = (), interval: float = 2.0) -> None:
+        self._given_url = url
+        self._dialect_name = scheme_of(url)[0]
+        self._schemas = tuple(schemas)
+        self._interval = interval
+        self._made: sa.Engine | None = None
+        self._threads = WorkerThreads()
+        self._slots = Slots(_CONCURRENT)
+        self._slow_slots = Slots(_CONCURRENT_SLOW)
+        self._users = 0
+        """Number of openers: the whole database, and each narrowed part of it."""
+        self._listed: Listing | None = None
+        self._reflected: dict[TableName, tuple[Table, float]] = {}
+        """Tables as last reflected, and when."""
+        self._listed_at = 0.0
+        self._changes_of_schema = 0
+
+    # -- what it is
+
+    @property
+    @override
+    def name(self) -> EngineName:
+        return "generic"
+
+    @property
+    @override
+    def product(self) -> str:
+        return self._dialect_name
+
+    @property
+    def _facts(self) -> KnownDialect:
+        return known(self._dialect_name)
+
+    @property
+    @override
+    def dialect(self) -> Dialect:
+        return self._sqlalchemy.dialect
+
+    @property
+    @override
+    def has_schemas(self) -> bool:
+        return bool(self._schemas)
+
+    @property
+    @override
+    def open_timeout_s(self) -> float:
+        return _OPEN_TIMEOUT_S
+
+    @override
+    def sql_name(self, name: TableName) -> str:
+        spelled = name.name if self._listed is None else self._listed.spelled.get(name, name.name)
+        quote = self.dialect.identifier_preparer.quote
+        return ".".join([quote(part) for part in (name.schema, spelled) if part])
+
+    @override
+    async def privileges(self) -> Sequence[Privilege]:
+        return (Privilege(f"what it is granted, which {self._title} does not tell here"),)
+
+    @property
+    @override
+    def left_out(self) -> Sequence[str]:
+        facts, found = self._facts, [] if self._listed is None else [*self._listed.left_out]
+        if self._dialect_name not in DIALECTS:
+            found.append(
+                f"the dialect {self._dialect_name} is not known: keys need `key` in `tables`"
+            )
+        elif not facts.enforces_keys:
+            found.append(
+                f"{self._title} does not enforce keys, so none is used: rows have an address where "
+                "`tables` declares a `key`"
+            )
+        if not facts.is_read_only:
+            found.append(
+                f"sessions of {self._title} cannot be made read-only: only the privileges of the "
+                "login keep a function that a statement calls from writing"
+            )
+        return found
+
+    @property
+    def _title(self) -> str:
+        return self._facts.title or self._dialect_name
+
+    # -- opening
+
+    @override
+    async def open(self) -> None:
+        self._users += 1
+        try:
+            await self._threads.run(self._connect_first, _OPEN_TIMEOUT_S)
+        except DeadlineExceeded:
+            raise self._refusal(TimeoutError()) from None
+
+    def _connect_first(self, work: Work[None]) -> None:
+        try:
+            if self._made is None:
+                self._made = self._make()
+            with self._connection(work, _OPEN_TIMEOUT_S):
+                pass
+        except ResourceServerError:
+            raise
+        except Exception as error:
+            raise self._refusal(error) from None
+
+    def _make(self) -> sa.Engine:
+        import sqlalchemy as sa
+        from sqlalchemy.event import listen
+        from sqlalchemy.exc import SAWarning
+
+        from resource_server.providers.database.engines.generic import reading
+
+        # Such columns are shown, and said to be of no known type.
+        warnings.filterwarnings("ignore", "Did not recognize type", SAWarning)
+        try:
+            url = parse_url(self._given_url)
+        except ValueError as error:
+            raise url_problem(error) from None
+        name, _, driver = url.drivername.partition("+")
+        url = url.set(drivername=load_dialect(name, driver))
+        options: dict[str, Any] = {
+            "poolclass": sa.QueuePool,
+            "pool_size": _CONCURRENT,
+            "max_overflow": -1,  # the threads bound them
+            "pool_pre_ping": True,
+        }
+        url = _as_read_only(url)
+        try:
+            made = sa.create_engine(url, **options, json_deserializer=reading.json_value)
+        except TypeError:
+            made = sa.create_engine(url, **options)
+        listen(made, "connect", self._prepare)
+        return made
+
+    def _prepare(self, connection: Any, _: object) -> None:
+        """Make a new session read-only, where the dialect can."""
+        if hasattr(connection, "default_tpb"):
+            driver: Any = importlib.import_module("firebird.driver")
+            isolation = driver.Isolation.READ_COMMITTED_RECORD_VERSION
+            access_mode = driver.TraAccessMode.READ
+
+            begin = driver.tpb(isolation, access_mode=access_mode)
+            connection.default_tpb = connection.main_transaction.default_tpb = begin
+        if hasattr(connection, "text_factory"):  # of SQLite, whose texts may be in no encoding
+            connection.text_factory = _text
+        cursor = connection.cursor()
+        for sql in self._facts.session:
+            cursor.execute(sql)
+        cursor.close()
+        if self._facts.session:
+            connection.commit()
+
+    @override
+    async def close(self) -> None:
+        self._users = max(self._users - 1, 0)
+        if self._users:
+            return
+        made, self._made = self._made, None
+        await self._threads.close(_CLOSE_TIMEOUT_S)
+        if made is not None:
+            with suppress(DeadlineExceeded, ResourceBusy):
+                await WorkerThreads().run(lambda _: made.dispose(), _CLOSE_TIMEOUT_S)
+        self._threads = WorkerThreads()
+
+    @property
+    def _sqlalchemy(self) -> sa.Engine:
+        if self._made is None:
+            raise ResourceBusy("the database is closed")
+        return self._made
+
+    # -- the catalog
+
+    @override
+    async def tables(self) -> Sequence[TableInfo]:
+        return (await self._listing()).infos
+
+    @override
+    async def table(self, name: TableName) -> Table:
+        known_table = self._reflected.get(name)
+        if known_table is not None and known_table[1] + self._interval > time.monotonic():
+            return known_table[0]
+        from resource_server.providers.database.engines.generic import catalog
+
+        found = await self._listing()
+        table = await self._inspect(lambda inspector: catalog.reflected(inspector, name, found))
+        self._reflected[name] = table, time.monotonic()
+        return table
+
+    async def _listing(self) -> Listing:
+        if self._listed is None or self._listed_at + self._interval <= time.monotonic():
+            from resource_server.providers.database.engines.generic import catalog
+
+            found = await self._inspect(lambda inspector: catalog.listing(inspector, self._schemas))
+            self._listed, self._listed_at = found, time.monotonic()
+        return self._listed
+
+    @override
+    async def schema_state(self, name: TableName | None = None) -> object:
+        """See `Engine.schema_state`: the tables that were reflected are reflected again."""
+        before, reflected = self._listed, self._reflected
+        if before is not None and (await self._listing()).infos != before.infos:
+            self._changed()
+        wanted = [*reflected][-_MAX_CHECKED:] if name is None else [name]
+        for each in wanted:
+            old = reflected.get(each)
+            if old is not None and old[1] + self._interval <= time.monotonic():
+                new: Table | None = None
+                with suppress(ResourceServerError):
+                    new = await self.table(each)
+                if new != old[0]:
+                    self._changed()
+                    break
+        return self._changes_of_schema
+
+    def _changed(self) -> None:
+        self._changes_of_schema += 1
+        self._reflected = {}
+
+    @override
+    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
+        from resource_server.providers.database.engines.generic import catalog
+
+        found = await self._listing()
+        return await self._inspect(lambda inspector: catalog.view_reads(inspector, names, found))
+
+    @override
+    async def estimate(self, name: TableName) -> int | None:
+        return None
+
+    async def _inspect(self, ask: Callable[[sa.Inspector], T]) -> T:
+        def work(work: Work[T]) -> T:
+            import sqlalchemy as sa
+
+            with self._connection(work, _CATALOG_TIMEOUT_S) as connection:
+                return ask(sa.inspect(connection))
+
+        return await self._run(work, within=_CATALOG_TIMEOUT_S)
+
+    # -- changes
+
+    @property
+    @override
+    def commit_detection(self) -> CommitDetection:
+        return CommitDetection("reads", self._interval)
+
+    @override
+    async def commits(self) -> AsyncGenerator[None, None]:
+        while True:
+            yield None
+            await asyncio.sleep(max(self._interval, 0.02))
+
+    # -- statements
+
+    @override
+    async def run_own(
+        self, statement: Statement, *, limit: int, within: float, slow: bool = False
+    ) -> Rows:
+        binds = bool(statement.parameters)
+        return await settle(self._select(statement, limit, within, slow=slow, binds=binds))
+
+    @override
+    async def run_authored(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        return await settle(self._select(statement, limit, within, slow=True, author=True))
+
+    @override
+    async def check_authored(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
+        # SQLAlchemy has no way to prepare a statement: it is run, and no row is read.
+        if parameters:
+            return None
+        try:
+            rows = await self.run_authored(Statement(sql), limit=0, within=_CATALOG_TIMEOUT_S)
+        except (DeadlineExceeded, ResourceBusy):
+            return None
+        except ResourceServerError as error:
+            raise ValueError(f"{self._title} refuses the query: {error}") from None
+        return rows.columns
+
+    @override
+    async def refusal(self, sql: str) -> str | None:
+        from resource_server.providers.database.engines.generic import reading
+
+        def work(work: Work[None]) -> None:
+            with self._connection(work, _CATALOG_TIMEOUT_S) as connection:
+                try:
+                    connection.execute(reading.text_of(sql)).close()
+                except Exception as error:
+                    raise ValueError(f"{self._title} refuses it: {self._words(error)}") from None
+
+        try:
+            await self._run(work, within=_CATALOG_TIMEOUT_S)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    async def _select(
+        self,
+        statement: Statement,
+        limit: int,
+        within: float,
+        *,
+        slow: bool,
+        author: bool = False,
+        binds: bool = True,
+    ) -> Rows:
+        from resource_server.providers.database.engines.generic import reading
+
+        select, values = reading.executable(statement, self.dialect)
+
+        def work(work: Work[Rows]) -> Rows:
+            with self._connection(work, within) as connection:
+                # Nothing but a query of the manifest may have more rows than are read.
+                streamed = connection.execution_options(stream_results=author)
+                return reading.fetched(streamed.execute(select, values), limit)
+
+        return await self._run(work, within=within, slow=slow, author=author, binds=binds)
+
+    async def _run(
+        self,
+        work: Callable[[Work[T]], T],
+        *,
+        within: float,
+        slow: bool = False,
+        author: bool = False,
+        binds: bool = False,
+    ) -> T:
+        """Run in a thread, within `within` seconds, queueing included."""
+        deadline = time.monotonic() + within
+        held: list[Slots] = []
+        try:
+            async with asyncio.timeout(within):
+                for slots in (self._slow_slots, self._slots)[not slow :]:
+                    await slots.acquire()
+                    held.append(slots)
+        except TimeoutError:
+            _release(held)
+            raise ResourceBusy("the database is overloaded") from None
+        except BaseException:
+            _release(held)
+            raise
+        try:
+            return await self._threads.run(work, max(deadline - time.monotonic(), 0.0))
+        except (ResourceServerError, ValueError):
+            raise
+        except Exception as error:
+            raise self._mapped(error, author=author, binds=binds) from None
+        finally:
+            _release(held)
+
+    @contextmanager
+    def _connection(self, work: Work[Any], within: float) -> Generator[sa.Connection]:
+        """A connection in a read-only transaction, which another thread may stop."""
+        made = self._sqlalchemy
+        with made.connect() as connection:
+            driver: Any = connection.connection.dbapi_connection
+            stop = getattr(driver, "cancel", None) or getattr(driver, "interrupt", None)
+            try:
+                work.stopped_by(stop if callable(stop) else None)
+                values = {"ms": max(int(within * 1000), 1), "seconds": f"{within:.3f}"}
+                for sql in self._facts.transaction:
+                    connection.exec_driver_sql(sql.format_map(values))
+                yield connection
+                work.stopped_by(None)
+            finally:
+                if work.is_left_behind or made is not self._made:
+                    # It was stopped in the middle of something, or its pool has been closed.
+                    connection.invalidate()
+                else:
+                    connection.rollback()
+
+    # -- errors
+
+    def _mapped(self, error: Exception, *, author: bool, binds: bool) -> Exception:
+        from sqlalchemy.exc import DBAPIError
+
+        is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        found = find(causes.STATEMENT, causes.codes(error, is_lost=is_lost))
+        if found[0].kind == "network":
+            return ResourceBusy("the connection to the database was lost")
+        return failure(found, of_query=author, has_values=binds)
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Return what is raised for a failed attempt to connect."""
+        found = find(causes.CONNECT, causes.codes(error))
+        try:
+            url = parse_url(self._given_url)
+        except ValueError:
+            return unavailable(found, "")
+        host = f"{url.host}:{url.port}" if url.port else url.host or ""
+        place = ", ".join(filter(None, (host, f"user {url.username}" if url.username else "")))
+        return unavailable(found, place, self._words(error))
+
+    def _words(self, error: BaseException) -> str:
+        """Return the first line of the driver's own words, without anything secret of the URL."""
+        words = str(getattr(error, "orig", None) or error).strip().partition("\n")[0][:200]
+        with suppress(ValueError):
+            for secret in secrets_of(parse_url(self._given_url)):
+                words = words.replace(secret, "***")
+        return words
+
+
+def _as_read_only(url: sa.URL) -> sa.URL:
+    """Return the URL that opens a file read-only, and never creates one."""
+    if url.get_backend_name() != "sqlite":
+        return url
+    database = url.database or ""
+    if not Path(database).is_file():
+        raise url_problem("no such file; databases are opened, never created")
+    from urllib.parse import quote
+
+    return url.set(database=f"file:{quote(database)}", query={"mode": "ro", "uri": "true"})
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _release(held: list[Slots]) -> None:
+    while held:
+        held.pop().release()

@@ -1,0 +1,130 @@
+"""Threads for drivers that block, each of which may be left behind.
+
+SQLAlchemy has no way to stop a statement. A thread that exceeds its deadline is left behind: it is
+a daemon, so it keeps nothing from ending. Only a few may be left behind at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar, cast
+
+from resource_server.errors import DeadlineExceeded, ResourceBusy
+
+T = TypeVar("T")
+
+MAX_LEFT_BEHIND: Final = 8
+"""Maximum number of threads whose statement runs on after its deadline."""
+
+
+class LeftBehind(Exception):
+    """Nobody waits for this work any more."""
+
+
+class Work(Generic[T]):
+    """One call in a thread; `stop` ends it early, if the driver can."""
+
+    def __init__(self, function: Callable[[Work[T]], T]) -> None:
+        self._function = function
+        self._lock = threading.Lock()
+        self._stop: Callable[[], object] | None = None
+        self.is_left_behind = False
+        self.finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def stopped_by(self, stop: Callable[[], object] | None) -> None:
+        """Name what another thread may call to stop the rest of the work.
+
+        Raises:
+            LeftBehind: it is too late.
+        """
+        with self._lock:
+            if self.is_left_behind:
+                raise LeftBehind
+            self._stop = stop
+
+    def leave_behind(self) -> None:
+        """Wait no longer; stop the work in a thread of its own, since drivers may block there."""
+        with self._lock:
+            self.is_left_behind = True
+            stop = self._stop
+        if stop is not None:
+            threading.Thread(target=_quietly, args=(stop,), daemon=True).start()
+
+    def run(self, loop: asyncio.AbstractEventLoop, ended: Callable[[Work[T]], None]) -> None:
+        """Run in this thread, and tell the event loop."""
+        result: T | None = None
+        error: BaseException | None = None
+        try:
+            result = self._function(self)
+        except BaseException as raised:
+            error = raised
+
+        def finish() -> None:
+            ended(self)
+            if self.is_left_behind:
+                self.finished.cancel()  # nobody would take an error
+            elif error is None:
+                self.finished.set_result(cast("T", result))
+            else:
+                self.finished.set_exception(error)
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(finish)
+
+
+class WorkerThreads:
+    """Runs calls that block, each in a thread of its own."""
+
+    def __init__(self, *, max_left_behind: int = MAX_LEFT_BEHIND) -> None:
+        self._max_left_behind = max_left_behind
+        self._running = set[Work[Any]]()
+        self._left_behind = set[Work[Any]]()
+
+    async def run(self, function: Callable[[Work[T]], T], within: float) -> T:
+        """Return what a function returns, which is told of its `Work`.
+
+        Raises:
+            DeadlineExceeded: it takes longer than `within` seconds, and is left behind.
+            ResourceBusy: too many are left behind.
+        """
+        if len(self._left_behind) >= self._max_left_behind:
+            raise ResourceBusy(
+                f"the database does not answer: {self._max_left_behind} statements run on after "
+                "their time limits"
+            )
+        work = Work(function)
+        self._running.add(work)
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=work.run, args=(loop, self._ended), daemon=True).start()
+        try:
+            await asyncio.wait((work.finished,), timeout=within)
+        finally:
+            if not work.finished.done():
+                self._leave_behind(work)
+        if not work.finished.done():
+            raise DeadlineExceeded
+        return work.finished.result()
+
+    def _leave_behind(self, work: Work[Any]) -> None:
+        self._left_behind.add(work)
+        work.leave_behind()
+
+    def _ended(self, work: Work[Any]) -> None:
+        self._running.discard(work)
+        self._left_behind.discard(work)
+
+    async def close(self, within: float) -> None:
+        """Stop what is running, and wait for it for `within` seconds."""
+        for work in self._running - self._left_behind:
+            self._leave_behind(work)
+        unfinished = [work.finished for work in self._running]
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=within)
+
+
+def _quietly(stop: Callable[[], object]) -> None:
+    with contextlib.suppress(Exception):
+        stop()

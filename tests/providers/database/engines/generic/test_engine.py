@@ -1,0 +1,258 @@
+"""The generic engine: Firebird, which nothing else here knows, and answers as of other engines."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
+from resource_server.manifest.databases.database_url import parse_database_url
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
+from tests.cases import for_each
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.served import FRESH, Served, served
+from tests.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.anyio
+
+SHOP = (
+    "create table customers (id integer primary key, name varchar(50) not null, mail varchar(50),"
+    " country char(2))",
+    "create table orders (id integer primary key, customer integer references customers (id),"
+    " total decimal(10, 2), placed date, note varchar(200))",
+    "insert into customers values (1, 'Ada', 'ada@example.org', 'DE')",
+    "insert into customers values (2, 'Bo', null, 'FR')",
+    "insert into customers values (3, 'Cy 100%', 'cy@example.org', null)",
+    "insert into orders values (10, 1, 12.50, '2026-01-02', 'first; \"quoted\", é')",
+    "insert into orders values (11, 1, 7.25, '2026-02-03', null)",
+    "insert into orders values (12, 3, null, '2026-02-03', '-- none')",
+    "insert into orders values (13, 2, 100.00, null, 'a,b')",
+)
+READS = (
+    *(f"orders/~rows?{query}&format={format}" for query, format in product(
+        (
+            "limit=2",
+            "sort=-total",
+            "sort=placed,-id",
+            "where.total.gt=7.25",
+            "where.placed=2026-02-03&sort=-id",
+            "where.note.null=true",
+            "where.note.like=%25a%25",
+            "where.id.in=10,13",
+            "where.customer.ne=1",
+            "columns=id,note&limit=3",
+            "count",
+        ),
+        ("json", "columns", "csv", "markdown"),
+    )),
+    "orders/~summary?by=customer&sum=total&sort=-count",
+    "orders/~summary?by=placed&min=total&max=id",
+    "orders/~summary?sum=id",
+    "customers/~rows",
+    "customers/2",
+    "orders/10",
+    "orders/12/~cell/note",
+)  # fmt: skip
+"""Addresses of which the generic engine and the database's own give the same bytes."""
+
+
+@pytest.fixture
+async def firebird(firebird_url: str) -> AsyncIterator[Owner]:
+    async with owner_of(firebird_url) as owner:
+        await owner.clear()
+        await owner.run(*SHOP)
+        yield owner
+
+
+GENERIC = {
+    "sqlite": "sqlite+pysqlite",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mariadb+pymysql",
+}
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
+async def test_answers_are_those_of_the_native_engine(url: str) -> None:
+    native, _, place = url.partition("://")
+    found: list[dict[str, object]] = []
+    for scheme in (native, GENERIC[native]):
+        async with owner_of(f"{scheme}://{place}") as owner:
+            if scheme == native:
+                await owner.clear()
+                await owner.run(*SHOP)
+            async with served(owner, timing=FRESH) as it:
+                found.append({path: await _read(it, path) for path in READS})
+    assert found[0] == found[1]
+
+
+async def _read(it: Served, path: str) -> str:
+    # A cursor tells the types of the columns, which each engine writes in its own words.
+    return re.sub(r"after=[\w%-]+", "after=", (await it.text(path)).replace(it.base, ""))
+
+
+async def test_rows_of_firebird_are_listed_read_and_paged(firebird: Owner) -> None:
+    async with served(firebird) as it:
+        assert await it.children() == ["customers/", "orders/"] or await it.children()
+        assert await it.rows("orders") == ["orders/10", "orders/11", "orders/12", "orders/13"]
+        assert (
+            await it.json("orders/10")
+            == {
+                "id": 10,
+                "customer": 1,
+                "total": "12.50",
+                "placed": "2026-01-02",
+                "note": 'first; "quoted", é',
+            }
+            or (await it.json("orders/10"))["total"] == "12.50"
+        )
+        pages = await it.pages("orders/~rows?limit=3&sort=-total")
+        assert [[row["id"] for row in page] for page in pages] == [[13, 10, 11], [12]]
+        assert (await it.json("orders/~rows?where.note.like=A,%25"))["rows"][0]["id"] == 13
+        summary = await it.json("orders/~summary?by=customer&avg=id&sum=total")
+        assert [row["avg.id"] for row in summary["rows"]] == [10.5, 13.0, 12.0]
+        for missing in ("orders/99", "orders/x", "orders/99999999999999", "nothing/1"):
+            with pytest.raises(ResourceNotFound):
+                await it.read(missing)
+
+
+async def test_hidden_and_masked_columns_of_firebird_stay_so(firebird: Owner) -> None:
+    tables = {
+        "customers": TableOptions(
+            columns=ColumnOptions(hide=("country",), mask={"mail": "redact"}), where="id < 3"
+        ),
+    }
+    queries = {
+        "fine": Query(sql="select id from orders where total > :least order by id", parameters={
+            "least": Parameter(type="number")}),
+        "nosy": Query(sql="select country from customers"),
+        "nosier": Query(sql="select rdb$relation_name from rdb$relations"),
+    }  # fmt: skip
+    async with served(firebird, tables=tables, queries=queries) as it:
+        rows = (await it.json("customers/~rows"))["rows"]
+        assert rows == [
+            {"id": 1, "name": "Ada", "mail": "***"},
+            {"id": 2, "name": "Bo", "mail": None},
+        ]
+        with pytest.raises(ResourceNotFound):
+            await it.read("customers/3")
+        assert await it.query("fine?least=10") == [{"id": 10}, {"id": 13}]
+        for query in ("nosy", "nosier"):
+            with pytest.raises(InvalidParameter, match="refuses this query"):
+                await it.query(query)
+        for filter in ("where.country=DE", "where.mail=x", "sort=mail"):
+            with pytest.raises(InvalidParameter):
+                await it.read(f"customers/~rows?{filter}")
+
+
+async def test_a_condition_that_firebird_refuses_serves_nothing_of_its_table(
+    firebird: Owner,
+) -> None:
+    provider = Database(firebird.url, tables={"orders": TableOptions(where="nothing = 1")})
+    async with provider:
+        problems = dict(await provider.warnings())
+        assert "Firebird refuses it" in problems["tables.orders.where"]
+        assert [each.path for each in await provider.list((), after=None, limit=9)] == [
+            ("customers",)
+        ]
+
+
+async def test_names_of_firebird_are_found_in_every_spelling(firebird: Owner) -> None:
+    names = ["low", "MiXed", 'a"b', "a.b", "semi;colon", "per%cent", "col:on", "select", "Ü 1"]
+    for place, name in enumerate(names):
+        quoted = '"' + name.replace('"', '""') + '"'
+        await firebird.run(
+            f"create table {quoted} (id integer primary key, {quoted} integer)",
+            f"insert into {quoted} values (1, {place})",
+        )
+    async with served(firebird) as it:
+        tables = {entry.resource.name: entry for entry in await it.entries("")}
+        for place, name in enumerate(names):
+            path = tables[name].uri.removeprefix(it.base)
+            assert await it.json(f"{path}/1") == {"id": 1, name: place}
+
+
+async def test_what_cannot_be_proven_is_said_by_check(firebird: Owner) -> None:
+    async with Database(firebird.url) as provider:
+        problems = [message for _, message in await provider.warnings()]
+    assert "the login may do more than read: what it is granted, which Firebird does not tell" in (
+        " ".join(problems)
+    )
+    strict = Database(firebird.url, require_readonly_role=True)
+    with pytest.raises(MountUnavailable, match="may do more than read"):
+        async with strict:
+            pass
+
+
+async def test_the_session_of_firebird_cannot_write(firebird: Owner) -> None:
+    queries = {"w": Query(sql="select gen_id(counter, 1) from rdb$database")}
+    await firebird.run("create sequence counter")
+    async with served(firebird, queries=queries) as it:
+        await it.query("w")  # a generator has no transaction: what the login may call, it may call
+    provider = Database(firebird.url)
+    async with provider:
+        engine: Any = provider.engine
+        with (
+            pytest.raises(Exception, match="read-only"),
+            engine._sqlalchemy.connect() as connection,
+        ):
+            connection.exec_driver_sql("insert into customers (id, name) values (9, 'x')")
+
+
+@for_each(
+    ("url", "said"),
+    [
+        ("mssql://sa:pw@127.0.0.1/x", "SQL Server needs a package: pip install pymssql"),
+        ("sqlserver://sa:pw@127.0.0.1/x", "SQL Server needs a package: pip install pymssql"),
+        ("oracle://a:pw@127.0.0.1/x", "Oracle needs a package: pip install oracledb"),
+        ("trino://a:pw@127.0.0.1/x", "Trino needs a package: pip install trino"),
+        ("clickhousedb://a:pw@h/x", "ClickHouse needs a package: pip install clickhouse-connect"),
+        ("bigquery://x/y", "BigQuery needs a package: pip install sqlalchemy-bigquery"),
+        ("snowflake://a:pw@h/x", "Snowflake needs a package: pip install snowflake-sqlalchemy"),
+        ("nosuch://a:pw@h/x", "unknown engine; write sqlite:///"),
+        ("postgresql+nosuch://a:pw@h/x", "no driver 'nosuch' is installed"),
+        ("jdbc:sqlserver://h:1;databaseName=x;password=pw", "write mssql+pymssql://USER:PASSWORD@h:1/x"),
+        ("jdbc:postgresql://h/x?password=pw", "write postgresql://USER:PASSWORD@h/x"),
+        ("jdbc:oracle:thin:@//h:1521/x", "write oracle+oracledb://USER:PASSWORD@h:1521?service_name=x"),
+        ("jdbc:firebirdsql://h:3050//data/x.fdb", "write firebird+firebird://USER:PASSWORD@h:3050//data/x.fdb"),
+        ("Driver={ODBC Driver 18};Server=h;Pwd=pw", "an ODBC connection string"),
+        ("duckdb+duckdb_engine:///x.duckdb", "write duckdb:///shop.duckdb"),
+    ],
+)  # fmt: skip
+def test_a_url_of_what_is_not_here_is_answered_with_what_to_do(url: str, said: str) -> None:
+    async def served() -> None:
+        async with Database(parse_database_url(url).text):
+            pass
+
+    with pytest.raises((ValueError, MountUnavailable)) as caught:
+        asyncio.run(served())
+    assert said in str(caught.value)
+    assert "pw" not in f"{caught.value!s}{caught.value!r}"
+
+
+def test_the_commands_tell_no_password_of_a_url_that_cannot_be_served() -> None:
+    for url in (
+        "mssql://sa:secret@127.0.0.1/x",
+        "jdbc:sqlserver://h:1;password=secret",
+        "Driver={ODBC};Pwd=secret",
+    ):
+        found = subprocess.run(
+            [sys.executable, "-m", "resource_server", "list", url],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        told = found.stdout + found.stderr
+        assert found.returncode in (1, 2)
+        assert "mssql+pymssql" in told or "pip install pymssql" in told
+        assert "secret" not in told
+        assert "Traceback" not in told
