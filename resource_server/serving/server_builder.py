@@ -133,10 +133,17 @@ def build_server(
 
 
 def claims_note(manifest: Manifest, claims: Collection[str]) -> str | None:
-    """Return what does not exist for callers without tokens, who lack claims that a mount uses."""
-    given = manifest.server.claims
+    """Return a mistake about the claims that a mount uses: nobody has them, or two people one."""
+    given, auth = manifest.server.claims, manifest.http.auth
+    if auth:
+        if len(auth.issuers) < 2 or not claims or "iss" in claims or access.WHOLE in claims:
+            return None
+        return (
+            f"issuers name callers independently, so {', '.join(sorted(claims))} may be equal for "
+            "callers of two; compare `:claims.iss`, too"
+        )
     lacking = [name for name in sorted(claims) if access.usable_claim(given, name) is None]
-    if not lacking or manifest.http.auth:
+    if not lacking:
         return None
     names = ", ".join(name or "all claims" for name in lacking)
     return (

@@ -13,7 +13,7 @@ import pytest
 from resource_server.catalog.mount import Mount
 from resource_server.manifest import Manifest, MountSpec
 from resource_server.protocol.server import Server
-from resource_server.serving.server_builder import build_server, load_manifest
+from resource_server.serving.server_builder import build_server, claims_note, load_manifest
 from tests.cli.conftest import (
     serve,
     with_plugin,
@@ -124,3 +124,16 @@ def test_hashes_are_the_same_in_every_process_with_the_key(tmp_path: Path) -> No
         "read", unkeyed, MASKED_ROW
     )
     assert "give other values after every start" in in_new_process("check", unkeyed)
+
+
+def test_claims_of_several_issuers_without_the_issuer_are_a_mistake(folder: Path) -> None:
+    both = "http: {auth: {issuer: [https://a.example.org, https://b.example.org], audience: https://c}}"
+    manifest = manifest_of(folder, f"roots: {{docs: {{path: docs}}}}\n{both}")
+    note = claims_note(manifest, {"sub"})
+    assert note is not None
+    assert "sub may be equal for callers of two" in note
+    assert [claims_note(manifest, claims) for claims in ((), ("iss", "sub"), ("",))] == [None] * 3
+    one = manifest_of(
+        folder, f"roots: {{docs: {{path: docs}}}}\n{both.replace(', https://b.example.org', '')}"
+    )
+    assert claims_note(one, {"sub"}) is None
