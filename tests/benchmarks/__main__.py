@@ -23,6 +23,7 @@ from tests.benchmarks import (
     search,
     startup,
     stdio,
+    storage,
 )
 from tests.benchmarks.agent import measure
 
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "documents": documents.run,
     "explorer": explorer.run,
     "fleet": fleet.run,
+    "storage": storage.run,
     "scaling": scaling.run,
     "agent": measure.run,
 }
