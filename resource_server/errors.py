@@ -23,6 +23,7 @@ Messages of `ResourceError` reach clients: put no absolute path, SQL, secret or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 from msgspec import Struct
 
@@ -161,6 +162,12 @@ class DeadlineExceeded(ResourceError):
 
     def __init__(self, message: str = "time limit exceeded") -> None:
         super().__init__(message)
+
+    @classmethod
+    def of_option(cls, option: str, seconds: float, help: str = "") -> Self:
+        """Return the error of a limit in the manifest; `help` is what else would help."""
+        raised = f"{help + ', or ' if help else ''}whoever runs the server can raise {option}"
+        return cls(f"time limit of {seconds:g} s exceeded; {raised}")
 
 
 class ResourceBusy(ResourceError):

@@ -516,7 +516,9 @@ class GuardedProvider:
         except MountUnavailable:
             if time_limit.left_s() > 0:
                 raise
-            raise DeadlineExceeded(f"the tool took longer than {time_limit.seconds:g} s") from None
+            raise DeadlineExceeded(
+                f"the tool took longer than {time_limit.seconds:g} s, which no option raises"
+            ) from None
         if not isinstance(result, ToolResult):
             raise _broken("call_tool()", "a ToolResult", result)
         return result

@@ -721,7 +721,9 @@ class _PageSearch:
     def _outcome(
         self, mount_cursor: _MountCursor, task: asyncio.Task[SearchPage | BaseException]
     ) -> SearchPage | None:
-        error: BaseException = DeadlineExceeded("the search has not ended in time")
+        error: BaseException = DeadlineExceeded(
+            "the search has not ended in its time, which no option raises; search a smaller part"
+        )
         if task.done() and not task.cancelled():
             outcome = task.result()
             if isinstance(outcome, SearchPage):

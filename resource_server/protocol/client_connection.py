@@ -123,6 +123,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     """None where no HTTP header repeats the message."""
     record: RecordedRequest | None = None
     """None if it is not recorded."""
+    progress: ProgressReporter | None = None
+    """None if the client asks for no progress."""
     task: asyncio.Task[None] | None = None
     """The task that will answer it; None while it is answered synchronously."""
     is_cancelled: bool = False
@@ -131,6 +133,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     def cancel(self) -> None:
         """Never answer it, even if its provider ignores the cancellation."""
         self.is_cancelled = True
+        if self.progress is not None:
+            self.progress.stop()
         if self.task is not None:
             self.task.cancel()
 
@@ -405,7 +409,7 @@ class ClientConnection:
                 record=request.record,
                 id=request.id,
                 notify=request.notify,
-                progress=None if token is None else self._progress(token, request),
+                progress=None if token is None else self._progress(token, request, revision),
                 params=decoded,
                 requests=self._requests if request.can_ask else None,
                 log=partial(self._log, request),
@@ -421,6 +425,8 @@ class ClientConnection:
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
             request.task = task
+            if request.progress is not None:
+                request.progress.tick_every(self.server.timing.progress_tick_s)
             self._in_flight[request.id] = request
             self._bytes_in_flight += request.message.size
             # Not at the end of `_finish`: a task cancelled before its first step never gets there.
@@ -444,6 +450,8 @@ class ClientConnection:
 
     def _forget(self, request: PendingRequest, outcome: eager.Suspended[Result]) -> None:
         outcome.close()
+        if request.progress is not None:
+            request.progress.stop()
         if request.record is not None:
             request.record.ended()
         del self._in_flight[request.id]
@@ -494,9 +502,17 @@ class ClientConnection:
             request.record.answered(response)
         request.reply(response)
 
-    def _progress(self, token: params.RequestId, request: PendingRequest) -> ProgressReporter:
-        interval_s = self.server.timing.progress_interval_s
-        return ProgressReporter(token, request.notify, interval_s)
+    def _progress(
+        self, token: params.RequestId, request: PendingRequest, revision: Revision
+    ) -> ProgressReporter:
+        interval_s, has_messages = (
+            self.server.timing.progress_interval_s,
+            revision.progress_messages,
+        )
+        request.progress = ProgressReporter(
+            token, request.notify, interval_s, has_messages=has_messages
+        )
+        return request.progress
 
     def _get_subscriber(self) -> Subscriber:
         if self._subscriber is None:

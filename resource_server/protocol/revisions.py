@@ -72,6 +72,8 @@ class Revision(msgspec.Struct, frozen=True):
     """Whether it has elicitation forms."""
     plain_forms: bool = False
     """Whether forms lack defaults other than of booleans, and choices with `oneOf`."""
+    progress_messages: bool = True
+    """Whether progress has a message."""
     audio_blocks: bool = True
     """Whether it has audio blocks."""
     titles: bool = True
@@ -88,6 +90,7 @@ _2024_11_05 = Revision(
     "2024-11-05",
     completions_capability=False,
     audio_blocks=False,
+    progress_messages=False,
     titles=False,
     forms=False,
     structured_results=False,

@@ -186,6 +186,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     host_answer_s: float = 10.0
     """Timeout of a server that `install --list` starts; hosts wait as long."""
 
+    progress_tick_s: float = 1.0
+    """Interval at which a request that reports no progress itself tells how long it runs."""
     progress_interval_s: float = 0.1
     """Minimum interval between progress notifications of one request."""
     elicitation_timeout_s: float = 600.0

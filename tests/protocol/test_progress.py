@@ -10,7 +10,7 @@ from resource_server.catalog.catalog import CatalogLimits
 from resource_server.runtime.timing import Timing
 from tests.cases import for_each
 from tests.protocol.wire import EVERY, Wire, server_of
-from tests.providers_for_tests import SlowTree, Tree
+from tests.providers_for_tests import Gate, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +64,42 @@ async def test_progress_notifications_are_limited_in_frequency() -> None:
 async def test_an_invalid_progress_token_is_bad_params(token: object) -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     assert (await wire.error("resources/read", with_token(token)))["code"] == -32602
+
+
+TICKING = Timing(progress_tick_s=0.05)
+
+
+@for_each("revision", EVERY)
+async def test_a_request_without_steps_tells_how_long_it_runs(revision: str) -> None:
+    gate = Gate()
+    wire = Wire(await server_of(Tree({"gate": gate}), timing=TICKING), revision)
+    id = wire.start("resources/read", with_token("t", {"uri": "test://one/gate"}))
+    notes = [each["params"] for each in await wire.notified(2)]
+    assert [each["progressToken"] for each in notes] == ["t", "t"]
+    assert 0 < notes[0]["progress"] < notes[1]["progress"]
+    assert "total" not in notes[0]
+    # 2024-11-05 has no messages in progress.
+    told = None if revision == "2024-11-05" else f"running for {notes[0]['progress']:g} s"
+    assert notes[0].get("message") == told
+    gate.released.set()
+    await wire.reply_to(id)
+    count = len(wire.notifications)
+    await wire.quiet()
+    assert len(wire.notifications) == count
+
+
+async def test_a_quick_request_tells_no_time() -> None:
+    wire = Wire(await server_of(Tree({"a": "text"})), "2025-11-25")
+    await wire.result("resources/read", with_token("t", {"uri": "test://one/a"}))
+    assert wire.notifications == []
+
+
+async def test_a_cancelled_request_tells_no_time_any_more() -> None:
+    gate = Gate()
+    wire = Wire(await server_of(Tree({"gate": gate}), timing=TICKING), "2025-11-25")
+    id = wire.start("resources/read", with_token("t", {"uri": "test://one/gate"}))
+    await wire.notified(1)
+    wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+    count = len(wire.notifications)
+    await wire.quiet()
+    assert len(wire.notifications) == count

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from resource_server.access import OPEN, Access, Scope
 from resource_server.buckets.location import check_endpoint
+from resource_server.errors import DeadlineExceeded
 from resource_server.provider import ByteSize
 from resource_server.providers.database.masks import MaskKind
 from resource_server.providers.database.queries.parameters import Parameter
@@ -217,3 +218,9 @@ class ReadLimits(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    def exceeded(
+        self, option: Literal["timeout", "query_timeout"], help: str = ""
+    ) -> DeadlineExceeded:
+        """Return the error of a statement that has taken longer than an option says."""
+        return DeadlineExceeded.of_option(f"limits.{option}", getattr(self, option), help)

@@ -304,7 +304,10 @@ async def test_a_tool_that_times_out_is_cancelled() -> None:
             ended.set()
 
     told = refusal(await called(await wired(call, timing=timing), "x", "2025-11-25"))
-    assert told == "The tool took longer than 0.05 s. Ask for less, or try again later."
+    assert told == (
+        "The tool took longer than 0.05 s, which no option raises. "
+        "Ask for less, or try again later."
+    )
     assert ended.is_set()
 
 

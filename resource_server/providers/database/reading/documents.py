@@ -10,7 +10,7 @@ from itertools import combinations, islice
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from resource_server import uris
-from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Format, Link, Path, Resource, Truncation
 from resource_server.provider.tools import MediaBlock, TextBlock, ToolResult
 from resource_server.providers.database.addressing.address import (
@@ -569,7 +569,10 @@ class Documents:
         self, name: str, given: Mapping[str, Any], read: ParameterReader
     ) -> pages.RowPage:
         declared = self._queries.get(name)
-        found = await self._queries.rows(name, given, read, within=self._limits.query_timeout)
+        try:
+            found = await self._queries.rows(name, given, read, within=self._limits.query_timeout)
+        except DeadlineExceeded:
+            raise self._limits.exceeded("query_timeout") from None
         columns = pages.query_columns(pages.unique_names(found.columns))
         texts = {key: parameters.parameter_text(value) for key, value in given.items()}
         path = address_path(QueryAddress(name))

@@ -159,6 +159,8 @@ class ExposedTable:
         except ResourceUnreadable as error:
             _log.warning("table %s %s", self.name.name, error)
             raise
+        except DeadlineExceeded:
+            raise self._limits.exceeded("timeout") from None
 
     async def fetch_selected(self, statement: Statement, limit: int, selection: Selection) -> Rows:
         """Run a statement with the filters and the order of a client.
@@ -176,9 +178,8 @@ class ExposedTable:
             if is_indexed:
                 raise
             columns = ", ".join(selection.indexed)
-            raise DeadlineExceeded(
-                f"time limit exceeded; an index of {self.name.name} on ({columns}) would help"
-            ) from None
+            helpful = f"an index of {self.name.name} on ({columns}) would help"
+            raise self._limits.exceeded("timeout", helpful) from None
 
     def _is_indexed(self, selection: Selection) -> bool:
         """Return whether an index or the key begins with the columns of a selection."""

@@ -145,7 +145,8 @@ async def _check_cost(
     if root.plan.total_cost > _COST_PER_S * within:
         raise RefusedStatement(
             "the statement would take too long, by the planner's estimate: join on equal columns, "
-            "and write a condition for each large table, on columns that have an index"
+            "and write a condition for each large table, on columns that have an index; whoever "
+            "runs the server can raise limits.query_timeout"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from resource_server import access
 from resource_server.errors import (
+    DeadlineExceeded,
     InvalidParameter,
     MountUnavailable,
     ResourceBusy,
@@ -166,6 +167,8 @@ class CallerSql:
         try:
             statement = await self._statement(sql, given, visible, most)
             return await self._sql.rows(statement, limit=most, within=self._limits.query_timeout)
+        except DeadlineExceeded:
+            raise self._limits.exceeded("query_timeout") from None
         except RefusedStatement as error:
             raise InvalidParameter(await self._advised(error, sql, visible)) from None
 
