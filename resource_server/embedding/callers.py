@@ -11,11 +11,16 @@ from resource_server.access import Caller
 class Token(Protocol):
     """A verified token, as the official SDK and FastMCP have it."""
 
-    client_id: str
-    scopes: list[str]
-    expires_at: int | None
-    subject: str | None
-    claims: dict[str, Any] | None
+    @property
+    def client_id(self) -> str: ...  # noqa: D102 - this and the others are the SDK's
+    @property
+    def scopes(self) -> list[str]: ...  # noqa: D102
+    @property
+    def expires_at(self) -> int | None: ...  # noqa: D102
+    @property
+    def subject(self) -> str | None: ...  # noqa: D102
+    @property
+    def claims(self) -> Mapping[str, Any] | None: ...  # noqa: D102
 
 
 def caller_of_token(token: Token) -> Caller:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client as FastMcpClient
 from mcp import Client
 from mcp_types import TextResourceContents
 
@@ -39,6 +40,24 @@ def test_a_script_of_the_examples_reads_a_note_and_a_table() -> None:
         "# Brewing\nAssam 4.9\nDarjeeling 6.5\nSencha 7.8\n",
         "",
     )
+
+
+async def test_a_server_of_fastmcp_has_its_tool_and_the_notes() -> None:
+    async with FastMcpClient(ran("fastmcp_server.py")["mcp"]) as client:
+        assert (await client.call_tool("steep", {"minutes": 3})).data == "ready in 3 minutes"
+        assert NOTE in {str(each.uri) for each in await client.list_resources()}
+        (found,) = await client.read_resource(NOTE)
+        assert isinstance(found, TextResourceContents)
+        assert found.text.startswith("# Brewing\n")
+
+
+async def test_a_server_of_the_official_sdk_has_the_notes() -> None:
+    app = ran("sdk_server.py")["app"]
+    async with behind_uvicorn(app) as http, Client(f"{http.base_url}/mcp") as client:
+        assert NOTE in {each.uri for each in (await client.list_resources()).resources}
+        found = (await client.read_resource(NOTE)).contents[0]
+        assert isinstance(found, TextResourceContents)
+        assert found.text.startswith("# Brewing\n")
 
 
 @pytest.mark.parametrize("name", ["starlette_app.py", "fastapi_app.py"])
