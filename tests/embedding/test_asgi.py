@@ -268,6 +268,7 @@ async def test_a_person_signs_in_to_the_pages_below_the_mount_with_a_cookie_of_i
 # -- hosts
 
 
+@pytest.mark.guarantee("mounted-closed")
 @pytest.mark.parametrize(
     ("client", "host", "options", "status"),
     [
@@ -347,6 +348,7 @@ def signed_in(app: Any) -> Starlette:
     )
 
 
+@pytest.mark.guarantee("mounted-closed")
 async def test_the_caller_is_the_user_whom_the_parent_has_authenticated(folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text(RESTRICTED, "utf-8")
     app = signed_in(resource_server.asgi_app(folder, caller="scope"))
@@ -367,6 +369,7 @@ async def test_the_caller_is_the_user_whom_the_parent_has_authenticated(folder: 
             assert response.status_code == status
 
 
+@pytest.mark.guarantee("mounted-closed")
 async def test_without_a_user_in_the_scope_nobody_is_let_in(folder: Path) -> None:
     app = parent(resource_server.asgi_app(folder, caller="scope"))
     async with within(app) as client:
@@ -376,6 +379,7 @@ async def test_without_a_user_in_the_scope_nobody_is_let_in(folder: Path) -> Non
         assert "docs" not in page.text
 
 
+@pytest.mark.guarantee("mounted-closed")
 async def test_a_user_without_a_name_is_not_let_in(folder: Path) -> None:
     class Nameless:
         is_authenticated = True
@@ -394,6 +398,7 @@ async def test_a_user_without_a_name_is_not_let_in(folder: Path) -> None:
         assert (await ask(client, "/mcp", "server/discover")).status_code == 401
 
 
+@pytest.mark.guarantee("mounted-closed")
 async def test_a_function_of_the_scope_is_the_caller_in_place_of_tokens(folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text(
         RESTRICTED.replace(

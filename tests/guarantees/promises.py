@@ -361,6 +361,27 @@ PROMISES = (
         ("updates", "soak"),
     ),
     Promise(
+        "mounted-alike",
+        ("it gives each caller the bytes that the command gives, under the same rules.",),
+        ("embedding", "serving"),
+        "What FastMCP and the official SDK have no place for is left out; docs/embedding.md lists "
+        "it.",
+    ),
+    Promise(
+        "mounted-closed",
+        (
+            "Below another application, other machines need a host name that was allowed, and "
+            "whoever it has not signed in sees nothing.",
+        ),
+        (
+            "embedding/asgi.py",
+            "embedding/callers.py",
+            "transports/http/app/application.py",
+        ),
+        "Without tokens and without `caller`, a proxy on the same machine that sends requests on "
+        "under the name `localhost` looks like this machine.",
+    ),
+    Promise(
         "pages-show-what-clients-get",
         (
             "The explorer shows a caller only what an MCP client of that caller gets, and runs "
