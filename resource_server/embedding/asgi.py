@@ -11,7 +11,7 @@ from inspect import isawaitable
 from typing import Any, Literal, Self, TypeAlias
 
 from resource_server.access import Caller
-from resource_server.embedding.callers import caller_of_scope
+from resource_server.embedding.callers import caller_of_scope, named
 from resource_server.embedding.embedded_server import (
     EmbeddedServer,
     ServerEnded,
@@ -242,6 +242,7 @@ class _ParentsCaller:
         caller = await found if isawaitable(found) else found
         if caller is None:
             raise HttpError(401, "sign in first: the application above knows no user")
+        caller = named(caller)
         if not caller.may(self._required):
             raise HttpError(403, "the user lacks a scope")
         return caller

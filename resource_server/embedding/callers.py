@@ -23,6 +23,17 @@ class Token(Protocol):
     def claims(self) -> Mapping[str, Any] | None: ...  # noqa: D102
 
 
+def named(caller: Caller) -> Caller:
+    """Return a caller whom a program has made; a name without scopes has none, and is its `sub`.
+
+    Only a caller without a name, `EVERYBODY`, has all scopes by leaving them out.
+    """
+    if caller.subject is None:
+        return caller
+    claims = {"sub": caller.subject, **caller.claims}
+    return caller._replace(scopes=caller.scopes or frozenset(), claims=claims)
+
+
 def caller_of_token(token: Token) -> Caller:
     """Return the caller of a token: its subject at its issuer, or without one its client."""
     claims = token.claims or {}

@@ -19,7 +19,7 @@ from fastmcp.utilities.versions import VersionSpec
 from pydantic import AnyUrl, PrivateAttr, TypeAdapter
 
 from resource_server.access import EVERYBODY, Caller, acting
-from resource_server.embedding.callers import caller_of_token
+from resource_server.embedding.callers import caller_of_token, named
 from resource_server.embedding.embedded_server import EmbeddedServer, Source, SourceServers
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
@@ -92,7 +92,7 @@ class SourceProvider(Provider):
         Raises:
             ErrorReply: it was answered with an error.
         """
-        caller = self._caller_of()
+        caller = named(self._caller_of())
         server = await self._embedded.start()
         with acting(caller):
             async with LocalClient(server, owner=caller.subject) as client:

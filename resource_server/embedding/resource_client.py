@@ -11,6 +11,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.access import EVERYBODY, Caller, acting
+from resource_server.embedding.callers import named
 from resource_server.embedding.embedded_server import Source, SourceServers
 from resource_server.embedding.table import Table, typed_rows
 from resource_server.explorer.results import DocumentContent, Listing, ResourceMetadata
@@ -372,4 +373,4 @@ def connect(
     Raises:
         ManifestError: the source cannot be served; the text is that of the command line.
     """
-    return Connecting(SourceServers(source, plugins=plugins, timing=timing), caller)
+    return Connecting(SourceServers(source, plugins=plugins, timing=timing), named(caller))

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter
 
 from resource_server.access import EVERYBODY, Caller, acting
-from resource_server.embedding.callers import caller_of_token
+from resource_server.embedding.callers import caller_of_token, named
 from resource_server.embedding.embedded_server import EmbeddedServer, Source, SourceServers
 from resource_server.protocol import revisions
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
@@ -166,7 +166,7 @@ class _Bridge:
 
         async def handle(context: Context, params: BaseModel | None) -> R:
             opened = await self._embedded.running()
-            caller = self._caller_of(context)
+            caller = named(self._caller_of(context))
             async with self._forwarding(context) as forward, AsyncExitStack() as lifetime:
                 client = LocalClient(
                     opened.server,
@@ -207,7 +207,7 @@ class _Bridge:
     ) -> types.SubscriptionsListenResult:
         """Pass on notifications until the client or the server ends."""
         opened = await self._embedded.running()
-        caller = self._caller_of(context)
+        caller = named(self._caller_of(context))
         found: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         client = LocalClient(
             opened.server,
@@ -239,14 +239,14 @@ class _Bridge:
         subscriber = opened.subscribers.get(key)
         if subscriber is None:
             subscriber = opened.subscribers[key] = _Subscriber(context.session)
-            caller = self._caller_of(context)
+            caller = named(self._caller_of(context))
             subscriber.task = asyncio.create_task(self._follow(opened, key, subscriber, caller))
             if len(opened.subscribers) > MAX_SUBSCRIBERS:
                 oldest = next(iter(opened.subscribers.values()))
                 if oldest.task is not None:
                     oldest.task.cancel()
         client = await asyncio.shield(subscriber.ready)
-        with acting(self._caller_of(context)), _protocol_errors():
+        with acting(named(self._caller_of(context))), _protocol_errors():
             await client.request("resources/subscribe", {"uri": params.uri})
         return types.EmptyResult()
 
@@ -258,7 +258,7 @@ class _Bridge:
         subscriber = opened.subscribers.get(id(context.session.client_params))
         if subscriber is not None:
             client = await asyncio.shield(subscriber.ready)
-            with acting(self._caller_of(context)), _protocol_errors():
+            with acting(named(self._caller_of(context))), _protocol_errors():
                 await client.request("resources/unsubscribe", {"uri": params.uri})
         return types.EmptyResult()
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -38,6 +39,7 @@ from tests.embedding.parents import (
     begin,
     behind_uvicorn,
     listening,
+    modern,
     names,
     parent,
     text,
@@ -428,6 +430,32 @@ async def test_a_function_of_the_scope_is_the_caller_in_place_of_tokens(folder: 
         assert statuses == {None: 401, "": 403, "in": 200, "in staff": 200}
         assert "file:///staff" in await names(client, "/files/mcp", **{"x-scopes": "in staff"})
         assert "file:///staff" not in await names(client, "/files/mcp", **{"x-scopes": "in"})
+
+
+@pytest.mark.guarantee("mounted-closed")
+async def test_rows_are_those_of_the_user_of_the_parent(folder: Path) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "shop.db")) as database, database:
+        database.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, owner TEXT)")
+        database.executemany("INSERT INTO note VALUES (?, ?)", [(1, "ada"), (2, "alan")])
+    manifest = {
+        "databases": {
+            "shop": {
+                "url": f"sqlite:///{folder / 'shop.db'}",
+                "tables": {"note": {"where": "owner = :claims.sub"}},
+            }
+        }
+    }
+    rows = "sqlite://shop/note/~rows?format=csv"
+    app = signed_in(resource_server.asgi_app(manifest, caller="scope"))
+    async with within(app) as client:
+        for user, row in (("ada", "1,ada"), ("alan", "2,alan"), ("eve", "")):
+            body, headers = modern("resources/read", {"uri": rows})
+            sent = {**headers, "x-user": user}
+            response = await client.post("/files/mcp", json=body, headers=sent)
+            found = response.json()["result"]["contents"][0]["text"]
+            assert found.split() == ["id,owner", *row.split()]
+    async with resource_server.connect(manifest, caller=Caller("ada")) as mine:
+        assert [row["id"] for row in await mine.read_table("sqlite://shop/note")] == [1]
 
 
 # -- lifetimes

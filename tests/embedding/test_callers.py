@@ -10,7 +10,7 @@ from mcp.server.auth.provider import AccessToken
 from starlette.authentication import AuthCredentials, SimpleUser, UnauthenticatedUser
 
 from resource_server.access import Caller
-from resource_server.embedding.callers import caller_of_scope, caller_of_token
+from resource_server.embedding.callers import caller_of_scope, caller_of_token, named
 from tests.cases import for_each
 
 
@@ -48,6 +48,12 @@ class User:
     display_name: Any = ""
     identity: Any = None
     claims: Any = None
+
+
+def test_a_named_caller_without_scopes_has_none_and_its_name_as_its_subject() -> None:
+    assert named(Caller("ada")) == Caller("ada", frozenset(), None, {"sub": "ada"})
+    assert named(Caller("ada", claims={"sub": 7})).claims == {"sub": 7}
+    assert named(Caller()) == Caller()
 
 
 @for_each(
