@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from resource_server.explorer import results
+from resource_server.explorer.activity_page import is_activity, show_activity
 from resource_server.explorer.document_page import show_document
 from resource_server.explorer.folder_page import show_folder
 from resource_server.explorer.page import Page
@@ -34,6 +35,8 @@ async def show_resource(page: Page) -> Response:
         if "table" in found.details:
             return await show_table(page, f"{found.uri}/{ROWS}{page.parameters}", found, found)
         return await show_folder(page, uri, found)
+    if is_activity(page, found):
+        return await show_activity(page, uri, found)
     table = await _table_of(page, found)
     if found.format("columns") is not None:
         # A summary of a table has columns of its own.

@@ -19,6 +19,7 @@ from tests.benchmarks import (
     notify,
     over_http,
     pairs,
+    record,
     scaling,
     search,
     startup,
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "explorer": explorer.run,
     "fleet": fleet.run,
     "storage": storage.run,
+    "record": record.run,
     "scaling": scaling.run,
     "agent": measure.run,
 }
