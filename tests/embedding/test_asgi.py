@@ -17,7 +17,9 @@ from typing import Any
 
 import anyio
 import httpx2
+import hypercorn.asyncio
 import pytest
+from hypercorn.config import Config
 from starlette.applications import Starlette
 from starlette.authentication import (
     AuthCredentials,
@@ -701,3 +703,33 @@ async def test_a_parent_that_stops_ends_open_streams_and_leaves_no_process(
                 await asyncio.wait_for(program.wait(), PATIENCE_S)
     assert program.returncode is not None
     await until(lambda: not has_processes(program.pid))
+
+
+def test_hypercorn_ends_open_streams_and_the_server(folder: Path, unused_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_port}/files/mcp"
+    before = set(threading.enumerate())
+
+    async def serve_once() -> None:
+        config = Config()
+        config.bind = [f"127.0.0.1:{unused_port}"]
+        config.graceful_timeout = 0.1
+        stopping = asyncio.Event()
+        app: Any = parent(resource_server.asgi_app(folder))
+        running = asyncio.create_task(
+            hypercorn.asyncio.serve(app, config, shutdown_trigger=stopping.wait)  # pyright: ignore
+        )
+        async with httpx2.AsyncClient(timeout=PATIENCE_S) as client:
+
+            async def is_up() -> bool:
+                with contextlib.suppress(httpx2.ConnectError):
+                    return await names(client, url) == DOCS
+                return False
+
+            await until(is_up)
+            with contextlib.suppress(httpx2.RemoteProtocolError, httpx2.ReadError):
+                async with listening(client, url, A):
+                    stopping.set()
+                    await asyncio.wait_for(running, PATIENCE_S)
+
+    asyncio.run(serve_once())
+    block_until(lambda: set(threading.enumerate()) <= before)
