@@ -250,6 +250,23 @@ def names_of(name: str) -> Sequence[str]:
     return [name, *(f"{path.stem}.{each}{path.suffix}" for each in range(2, MAX_FILES + 1))]
 
 
+def place_problem(path: Path) -> str | None:
+    """Return why nothing could be recorded in a file, or None, without making or writing it."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            return "its folder does not exist"
+        return None if os.access(path.parent, os.W_OK | os.X_OK) else "its folder is not writable"
+    except OSError as error:
+        return f"cannot be looked at: {_reason(error)}"
+    if not stat.S_ISREG(status.st_mode):
+        return f"{path.name} is no regular file"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"{path.name} may be written by others; remove their permission"
+    return None if os.access(path, os.R_OK | os.W_OK) else f"{path.name} is not writable"
+
+
 def unusable(error: OSError) -> str:
     """Return why nothing can be recorded, for the manifest's author."""
     reason = _reason(error)

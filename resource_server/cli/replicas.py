@@ -53,6 +53,19 @@ def record_notes(manifest: Manifest) -> Sequence[str]:
     return notes
 
 
+def record_problems(manifest: Manifest) -> Sequence[str]:
+    """Return why a server of this manifest could not record reads now."""
+    audit = manifest.audit
+    if not isinstance(audit, AuditFileOptions):
+        return ()
+    # Imported here: most manifests have no record.
+    from resource_server.audit.audit_file import place_problem
+
+    problem = place_problem(audit.file.absolute())
+    at = ("audit", "file")
+    return () if problem is None else (str(manifest.positions.problem(at, problem)),)
+
+
 async def _interval_s(mount: Mount) -> float | None:
     """Return the shortest time between two polls; None for a mount with events."""
     if (mount.provider.watched_by or "").startswith("poll"):

@@ -44,10 +44,12 @@ class SourceServers:
         *,
         plugins: bool = True,
         over_http: bool = False,
+        shows_activity: bool = True,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._plugins = plugins
         self._over_http = over_http
+        self._shows_activity = shows_activity
         self._timing = timing
         self._taking = threading.Lock()
         self._name = ""
@@ -86,6 +88,7 @@ class SourceServers:
             allow_plugins=self._plugins,
             over_http=self._over_http,
             known=known,
+            shows_activity=self._shows_activity,
             timing=self._timing,
         )
 

@@ -56,7 +56,7 @@ def provider(
     Raises:
         ManifestError: the source cannot be served; the text is that of the command line.
     """
-    servers = SourceServers(source, plugins=plugins, timing=timing)
+    servers = SourceServers(source, plugins=plugins, shows_activity=False, timing=timing)
     return SourceProvider(servers, caller or _caller_of_request)
 
 

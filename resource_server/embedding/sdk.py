@@ -97,7 +97,7 @@ def handlers(
     Raises:
         ManifestError: the source cannot be served; the text is that of the command line.
     """
-    servers = SourceServers(source, plugins=plugins, timing=timing)
+    servers = SourceServers(source, plugins=plugins, shows_activity=False, timing=timing)
     bridge = _Bridge(servers, caller or _caller_of_request)
     made: Handlers = {
         "on_list_resources": bridge.answer("resources/list", types.ListResourcesResult),

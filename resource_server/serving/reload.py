@@ -63,7 +63,7 @@ class ReloadingServer:
     An invalid manifest is reported, and the last valid one stays in force. A mount with an
     unchanged entry is kept, with its requests and subscriptions. The code of plugins is loaded
     once: a changed `.py` file is not reloaded. Reads are recorded as the manifest says, unless
-    `records` is false.
+    `records` is false; their activity is a resource only if `shows_activity`.
 
     Manifests in `known` are those of the sources, which are not read before they change.
 
@@ -80,6 +80,7 @@ class ReloadingServer:
         known: Sequence[Manifest] = (),
         tell: Tell = _log,
         records: bool = True,
+        shows_activity: bool = True,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._sources = named or (".",)
@@ -100,6 +101,7 @@ class ReloadingServer:
         }
         self._stamps = {source: stamps[source] for source in self._files}
         self._is_over_http = over_http
+        self._shows_activity = shows_activity
         manifest = self._joined(self._found)
         self._recorder = server_builder.open_recorder(manifest, timing) if records else None
         self.server = server_builder.build_server(
@@ -267,8 +269,8 @@ class ReloadingServer:
 
     def _joined(self, found: Sequence[Manifest]) -> Manifest:
         manifest = server_builder.joined_manifest(self._sources, found)
-        if self._is_over_http and not manifest.http.auth:
-            # Everybody has all scopes, and would see what everybody reads.
+        if not self._shows_activity or (self._is_over_http and not manifest.http.auth):
+            # Callers without a token have all scopes, and would see what everybody reads.
             mounts = [spec for spec in manifest.mounts if spec.path[:1] != ("audit",)]
             manifest = structs.replace(manifest, mounts=tuple(mounts))
         return manifest

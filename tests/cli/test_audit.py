@@ -228,3 +228,41 @@ def test_other_commands_record_nothing(manifest: Path, run: Run) -> None:
     assert run("list", str(manifest)).status == 0
     assert run("read", str(manifest), README).status == 0
     assert not (manifest.parent / "audit.jsonl").exists()
+
+
+def test_check_warns_of_a_record_that_cannot_be_written(manifest: Path, run: Run) -> None:
+    path = manifest.parent / "audit.jsonl"
+    path.symlink_to("other")
+    status, out, _, _ = run("check", str(manifest))
+    assert status == 0
+    assert "audit.file: audit.jsonl is no regular file" in out
+    path.unlink()
+    path.touch()
+    path.chmod(0o666)
+    assert "may be written by others" in run("check", str(manifest)).out
+    path.unlink()
+    assert "warning" not in run("check", str(manifest)).out
+    assert not path.exists()
+
+
+@pytest.mark.guarantee("record-is-not-served")
+def test_a_hard_link_to_the_record_is_not_served(manifest: Path) -> None:
+    path = manifest.parent / "audit.jsonl"
+    link = manifest.parent / "project" / "link.txt"
+    with running(manifest, timing=SOON) as program:
+        program.read(README)
+        link.hardlink_to(path)
+        (manifest.parent / "project" / "other.txt").write_text("other")
+        assert program.read("file:///project/other.txt") == "other"
+        answer = program.ask(modern("resources/read", {"uri": "file:///project/link.txt"}))
+        assert "error" in answer.json
+
+
+def test_a_change_of_the_section_needs_a_restart(manifest: Path) -> None:
+    with running(manifest, timing=SOON) as program:
+        text = manifest.read_text()
+        manifest.write_text(text.replace("audit.jsonl", "other.jsonl"))
+        program.until(lambda: any("audit has changed" in each for each in program.errors))
+        program.read(README)
+        assert len(_requests(manifest, 1)) == 1
+    assert not (manifest.parent / "other.jsonl").exists()

@@ -65,6 +65,14 @@ def test_each_folder_is_a_separate_mount(top: Path) -> None:
     assert refused == ()
 
 
+@pytest.mark.guarantee("record-is-not-served")
+def test_a_folder_with_the_record_of_reads_is_refused(top: Path) -> None:
+    text = f"{CLIENT}audit: {{file: ../a/audit.jsonl}}\n"
+    served, refused = mounts(top, top / "a", top / "b", text=text)
+    assert served == {"file:///b/": "b"}
+    assert refused == ("'a': it has the record of reads",)
+
+
 def test_no_folders_make_no_mounts(top: Path) -> None:
     assert mounts(top) == ({}, ())
 

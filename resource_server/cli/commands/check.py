@@ -15,13 +15,14 @@ from anyio import to_thread
 
 from resource_server import media_types, uris
 from resource_server.access import claim_path
+from resource_server.audit.activity import NAME
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.global_listing import GlobalListing, ListingBounds
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import addresses, console, log_output, runner, source_arguments
 from resource_server.cli.http_options import access_warning
-from resource_server.cli.replicas import record_notes, replica_notes
+from resource_server.cli.replicas import record_notes, record_problems, replica_notes
 from resource_server.conversion import registry
 from resource_server.errors import (
     ConversionError,
@@ -166,13 +167,15 @@ async def _report(server: Server, manifest: Manifest) -> Report:
     mounts += _report_client_roots(manifest)
     for each in mounts:
         warning = access_warning(manifest.http, each.access)
-        if warning is not None:
+        # The activity does not exist over HTTP then.
+        if warning is not None and (manifest.http.auth or each.provider != NAME):
             each.warnings = [*each.warnings, warning]
         if (note := server_builder.claims_note(manifest, each.claims)) is not None:
             each.warnings = [*each.warnings, note]
     warnings = list(map(str, manifest.published_secrets))
     if manifest.http.explorer and extras.missing("explorer"):
         warnings.append(f"http.explorer needs more packages: {extras.install_command('explorer')}")
+    warnings += record_problems(manifest)
     converters = await _report_converters(mounts)
     return Report(
         warnings,
