@@ -31,6 +31,10 @@ class Verdict(msgspec.Struct):
     """Time of the first line."""
     last: str | None = None
     """Time of the last line."""
+    after: str = chain.FIRST
+    """Hash of the line before the first one."""
+    hash: str = chain.FIRST
+    """Hash of the last line that follows: kept elsewhere, it shows a later cut."""
     break_file: str | None = None
     break_line: int | None = None
     problem: str | None = None
@@ -52,6 +56,22 @@ def files_of(paths: Iterable[Path]) -> Mapping[Path, Sequence[Path]]:
         numbers = found.setdefault(base, set())
         numbers.add(int(match[2]) if match is not None and is_rotated else 0)
     return {base: [*_ordered(base, numbers)] for base, numbers in found.items()}
+
+
+def verified(paths: Iterable[Path]) -> Sequence[Verdict]:
+    """Return what is found in each record; one may go on where another ends.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    found = [Verifier(base.name).check(files) for base, files in files_of(paths).items()]
+    ends = {each.hash: each.record for each in found if each.lines}
+    for verdict in found:
+        if verdict.after in ends:
+            verdict.notes.insert(0, f"it goes on where {ends[verdict.after]} ends")
+        elif verdict.after != chain.FIRST:
+            verdict.notes.insert(0, "what came before its first file is not here")
+    return found
 
 
 def _ordered(base: Path, numbers: set[int]) -> Iterator[Path]:
@@ -110,13 +130,12 @@ class Verifier:
             self._torn = self._file, self._number
             return
         if self._last is None:
-            if link != chain.FIRST:
-                self._note("what came before its first file is not here")
+            self.verdict.after = link
         elif link != self._last:
             what = "does not follow the line before: one of the two was changed, or lines between "
             self._break(self._file, self._number, f"{what}them are missing")
             return
-        self._last = chain.digest(line)
+        self._last = self.verdict.hash = chain.digest(line)
         self.verdict.lines += 1
         self._tell(event)
 

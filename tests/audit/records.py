@@ -9,7 +9,7 @@ from typing import Any
 from resource_server.audit.audit_file import AuditFile
 from resource_server.audit.entry import AuditEntry
 from resource_server.audit.recorder import Recorder
-from resource_server.audit.verification import Verdict, Verifier, files_of
+from resource_server.audit.verification import Verdict, verified
 from resource_server.runtime.timing import Timing
 
 SOON = Timing(audit_settle_s=0, audit_retry_s=0.01)
@@ -49,5 +49,5 @@ def events(path: Path) -> list[str]:
 
 def verdict(*paths: Path) -> Verdict:
     """Return what the check says of one record."""
-    ((base, files),) = files_of(paths).items()
-    return Verifier(base.name).check(files)
+    (found,) = verified(paths)
+    return found

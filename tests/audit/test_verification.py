@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.records import entry, recorder_of, verdict
+from resource_server.audit.audit_file import AuditFile
+from resource_server.audit.chain import FIRST
+from resource_server.audit.recorder import Recorder
+from resource_server.audit.verification import verified
+from tests.audit.records import ROTATE, SOON, entry, recorder_of, verdict
 from tests.cases import for_each
 
 
@@ -106,3 +110,22 @@ def test_a_file_that_is_missing_among_those_that_were_renamed_is_found(tmp_path:
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").touch()
     assert verdict(tmp_path / "audit.jsonl").first is None
+
+
+def test_a_record_that_goes_on_in_another_file_says_so(path: Path) -> None:
+    old = path.rename(path.with_name("old.jsonl"))
+    recorder = recorder_of(path)
+    recorder.close()
+    alone = verdict(path)
+    assert (alone.after, alone.notes) == (FIRST, [])  # nothing here tells of the other one
+    path.unlink()
+    old.rename(path)
+    file = AuditFile(path, rotate=ROTATE, keep=3)
+    path.rename(old)
+    recorder = Recorder(file, last=file.last, timing=SOON)
+    recorder.close()
+    before, after = verified((old, path))
+    assert after.after == before.hash
+    assert after.notes[0] == "it goes on where old.jsonl ends"
+    assert verdict(path).notes[0] == "what came before its first file is not here"
+    assert verdict(old).hash == before.hash

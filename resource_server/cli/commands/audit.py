@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from resource_server.audit.verification import Verdict, Verifier, files_of
+from resource_server.audit.verification import Verdict, verified
 from resource_server.cli import console, source_arguments
 
 
@@ -28,7 +28,7 @@ def command(action: str, files: Sequence[Path], as_json: bool) -> int:
     Exit status 1: a line was changed, or lines are missing. What was cut off the end, and a record
     that was written anew as a whole, cannot be seen.
     """
-    verdicts = [Verifier(base.name).check(paths) for base, paths in files_of(files).items()]
+    verdicts = verified(files)
     if as_json:
         console.print_json(*map(msgspec.to_builtins, verdicts))
     else:
@@ -48,5 +48,7 @@ def _print(verdict: Verdict) -> None:
     else:
         said = f"whole: {lines} each other in {number}, from {verdict.first} to {verdict.last}"
     console.print_line(console.escaped(f"{verdict.record}: {said}"))
+    if verdict.lines and verdict.problem is None:
+        console.print_line(f"  last hash {verdict.hash}")
     for note in verdict.notes:
         console.print_line(console.escaped(f"  {note}"))
