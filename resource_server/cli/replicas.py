@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from resource_server.manifest.audit import AuditFileOptions
 from resource_server.manifest.http import Http
 
 _MAX_NAMED = 5
+_POLL = re.compile(r"poll\b(?: every ([\d.]+) s)?")
 _NO_KEY = (
     "without 'key' in server, ids of sessions, masks of kind 'hash' and calls that wait for an "
     "answer are valid in one process only: neither in another replica nor after a restart"
@@ -68,8 +70,8 @@ def record_problems(manifest: Manifest) -> Sequence[str]:
 
 async def _interval_s(mount: Mount) -> float | None:
     """Return the shortest time between two polls; None for a mount with events."""
-    if (mount.provider.watched_by or "").startswith("poll"):
-        return source_arguments.current_timing().watch_poll_s
+    if found := _POLL.match(mount.provider.watched_by or ""):
+        return float(found[1] or source_arguments.current_timing().watch_poll_s)
     try:
         details: Mapping[str, Any] = (await mount.provider.metadata(())).details or {}
         interval_s = float(details["changes"]["interval"])

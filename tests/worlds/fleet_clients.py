@@ -27,6 +27,7 @@ _HEADERS = (("accept", BOTH), ("content-type", "application/json"))
 _AUTHORIZED = ("authorization", f"Bearer {TOKEN}")
 _ASKS_SINCE = "2025-06-18"
 _SERVER = "io.modelcontextprotocol/serverInfo"
+_IN_USE = b"this id is in use"
 _UNREAD = "unread"
 
 
@@ -238,6 +239,10 @@ class SessionClient(FleetClient):
             response = await super().send(message, only)
             if response.status in (200, 202):
                 return response
+            if self.world.ends and response.status == 400 and _IN_USE in response.body:
+                # Sent twice, since a worker has ended that passed it on: it is answered elsewhere.
+                await pause(0.05)
+                continue
             if response.status != 404 or all(session != each for each, _, _ in self.ended):
                 raise Violation(f"{message} was refused: {response!r}; session {session}")
             async with self._changing:

@@ -560,6 +560,11 @@ class Database:
         return f", to callers with {', '.join(sorted(scopes))} ({', '.join(options)})"
 
     @property
+    def watched_by(self) -> str | None:
+        """How changes are found, for the operator, if it depends on the source."""
+        return getattr(self._engine, "watched_by", None)
+
+    @property
     def storage_counts(self) -> tuple[int, int, int] | None:
         """The numbers of requests to object storage, of failed ones and of bytes, if it has any."""
         return getattr(self._engine, "storage_counts", None)

@@ -243,6 +243,11 @@ class DuckdbEngine(Engine):
         return ()
 
     @property
+    def watched_by(self) -> str | None:
+        """How changes of objects are found; None of files."""
+        return getattr(self._source, "watched_by", None)
+
+    @property
     def storage_counts(self) -> tuple[int, int, int] | None:
         """The numbers of requests to object storage, of failed ones and of bytes, if it has any."""
         return getattr(self._source, "storage_counts", None)

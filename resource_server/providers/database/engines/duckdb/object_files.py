@@ -123,6 +123,11 @@ class ObjectFiles(FilesSource):
         return folder.files
 
     @property
+    def watched_by(self) -> str:
+        """How changes are found, for the operator."""
+        return f"poll every {self._interval:g} s (a request for each {MAX_KEYS:,} keys)"
+
+    @property
     def storage_counts(self) -> tuple[int, int, int]:
         """The numbers of requests, of those that failed, and of bytes received."""
         return self._bucket.counts

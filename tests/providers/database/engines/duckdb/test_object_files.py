@@ -272,3 +272,25 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_others_are_kept(
         for each in (first, second):
             each.send_signal(signal.SIGINT)
             each.wait(PATIENCE_S)
+
+
+def test_check_tells_how_often_the_bucket_is_listed_by_each_replica(
+    storage: Storage, tmp_path: Path
+) -> None:
+    bucket = storage.bucket({"a.csv": CSV})
+    manifest = tmp_path / "mcp-resources.yaml"
+    place = f"endpoint: '{storage.endpoint}'"
+    files = f"url: 'files:s3://{bucket}/*.csv', interval: 30s, storage: {{{place}}}"
+    manifest.write_text(
+        "server: {key: a secret that all of the replicas have}\nhttp: {metrics: true}\n"
+        f"roots: {{lake: {{path: 's3://{bucket}', {place}}}}}\ndatabases: {{it: {{{files}}}}}\n"
+    )
+    told = subprocess.run(
+        [*command(), "check", str(manifest)],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=PATIENCE_S,
+    ).stdout
+    assert "poll every 30 s (a request for each 1,000 keys)" in told
+    assert "at most 3 polls a minute (lake every 60 s, it every 30 s)" in told
