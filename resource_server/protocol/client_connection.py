@@ -47,7 +47,7 @@ from resource_server.protocol.message import (
     is_batch,
 )
 from resource_server.protocol.methods import METHODS
-from resource_server.protocol.outbox import Send
+from resource_server.protocol.outbox import Room, Send
 from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
@@ -174,8 +174,8 @@ class ClientConnection:
         revision: Revision | None = None,
         *,
         push: Send,
-        room: asyncio.Event | None = None,
-        push_room: asyncio.Event | None = None,
+        room: Room | None = None,
+        push_room: Room | None = None,
         roots: RootsOffer | None = None,
     ) -> None:
         self.server = server

@@ -6,7 +6,6 @@ client knows that it is subscribed.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from typing import Literal, Protocol
@@ -19,7 +18,7 @@ from resource_server.catalog.mount import log_failure
 from resource_server.catalog.read_result import ReadResult
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.protocol.message import JsonRpcMessage
-from resource_server.protocol.outbox import Outbox, Send
+from resource_server.protocol.outbox import Outbox, Room, Send
 from resource_server.protocol.params import LoggingLevel
 from resource_server.protocol.server import ListAnnouncements, ListName, Server
 from resource_server.runtime.eager import Turns
@@ -75,7 +74,7 @@ class Subscriber:
         self,
         server: Server,
         push: Send,
-        room: asyncio.Event | None,
+        room: Room | None,
         read_states: MutableMapping[str, Hashable],
     ) -> None:
         self.broker = server.broker

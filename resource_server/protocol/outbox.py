@@ -10,10 +10,17 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from resource_server.runtime.lazy_event import LazyEvent
+
 
 Send: TypeAlias = Callable[[bytes], None]
 """Takes one encoded message; never blocks and never raises."""
+
+Room: TypeAlias = "asyncio.Event | LazyEvent"
+"""Set while a client takes what it is sent."""
 
 _MAX_PER_TURN = 256
 """Maximum notifications sent before the event loop runs other tasks."""
@@ -26,12 +33,12 @@ NotificationSource: TypeAlias = Callable[[], bool]
 class Outbox:
     """The queue of one connection's sources that have notifications, in order of arrival."""
 
-    def __init__(self, room: asyncio.Event | None = None) -> None:
+    def __init__(self, room: Room | None = None) -> None:
         self._room = room
         """Set while the client takes what it is sent; None if it always does."""
         self._sources = OrderedDict[NotificationSource, None]()
-        self._empty = asyncio.Event()
-        self._empty.set()
+        self._emptied: asyncio.Event | None = None
+        """What a drain waits for."""
         self._sent = 0
         self._scheduled: asyncio.Handle | None = None
         self._waiting: asyncio.Task[bool] | None = None
@@ -39,14 +46,13 @@ class Outbox:
     def put(self, source: NotificationSource) -> None:
         """Queue a source; it sends soon, but not before the caller is done."""
         self._sources[source] = None
-        self._empty.clear()
         self._schedule()
 
     def remove(self, source: NotificationSource) -> None:
         """Drop a source and its notifications."""
         self._sources.pop(source, None)
-        if not self._sources:
-            self._empty.set()
+        if not self._sources and self._emptied is not None:
+            self._emptied.set()
 
     def flush(self, most: int | None = None) -> None:
         """Send up to `most` notifications while the client accepts them; the rest follow later."""
@@ -70,14 +76,17 @@ class Outbox:
         before = -1
         while self._sources and self._sent > before:
             before = self._sent
+            if self._emptied is None or self._emptied.is_set():
+                self._emptied = asyncio.Event()
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
-                    await self._empty.wait()
+                    await self._emptied.wait()
 
     def close(self) -> None:
         """Drop everything that is queued, and send nothing more."""
         self._sources.clear()
-        self._empty.set()
+        if self._emptied is not None:
+            self._emptied.set()
         if self._scheduled is not None:
             self._scheduled.cancel()
         if self._waiting is not None:
@@ -92,7 +101,7 @@ class Outbox:
         self._scheduled = None
         self.flush(_MAX_PER_TURN)
 
-    def _wait(self, room: asyncio.Event) -> None:
+    def _wait(self, room: Room) -> None:
         if self._waiting is None:
             self._waiting = asyncio.get_running_loop().create_task(room.wait())
             self._waiting.add_done_callback(self._resume)

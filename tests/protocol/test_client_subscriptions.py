@@ -20,6 +20,7 @@ from resource_server.provider import Resource
 from resource_server.providers.database.options import Query
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
+from resource_server.runtime.lazy_event import LazyEvent
 from tests.cases import for_each
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Node, SlowWatchedTree, Tree, WatchedTree
@@ -394,7 +395,7 @@ async def test_changed_content_does_not_change_the_list(wire: Wire, tree: Watche
 async def test_changes_are_merged_while_a_client_does_not_read(
     server: Server, tree: WatchedTree
 ) -> None:
-    room = asyncio.Event()
+    room = LazyEvent()
     room.set()
     wire, other = Wire(server, "2025-11-25", room=room), Wire(server, "2025-11-25")
     for each in (wire, other):
@@ -419,7 +420,7 @@ async def test_changes_are_merged_while_a_client_does_not_read(
 async def test_a_pending_notification_is_dropped_on_unsubscribe(
     server: Server, tree: WatchedTree
 ) -> None:
-    room = asyncio.Event()
+    room = LazyEvent()
     room.set()
     wire, other = Wire(server, "2025-11-25", room=room), Wire(server, "2025-11-25")
     for each in (wire, other):

@@ -15,6 +15,7 @@ from resource_server.protocol.methods import MAX_LISTEN_ID_CHARACTERS
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Path
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime.lazy_event import LazyEvent
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
 from tests.providers_for_tests import Broken, Gate, Node, SlowWatchedTree, Tree, WatchedTree
@@ -241,7 +242,7 @@ async def test_a_change_between_read_and_listen_follows_the_acknowledgement(
 async def test_changes_are_merged_while_a_client_does_not_read(
     server: Server, tree: WatchedTree
 ) -> None:
-    room = asyncio.Event()
+    room = LazyEvent()
     room.set()
     wire, other = Wire(server, "2026-07-28", room=room), Wire(server, "2026-07-28")
     for each in (wire, other):
@@ -279,7 +280,7 @@ async def test_a_cancelled_listen_gets_no_notification_and_no_response(
 async def test_pending_notifications_of_a_cancelled_listen_are_dropped(
     server: Server, tree: WatchedTree
 ) -> None:
-    room = asyncio.Event()
+    room = LazyEvent()
     room.set()
     wire, other = Wire(server, "2026-07-28", room=room), Wire(server, "2026-07-28")
     for each in (wire, other):
@@ -359,7 +360,7 @@ async def test_closing_the_connection_completes_every_listen(
 async def test_pending_notifications_precede_the_response(
     server: Server, tree: WatchedTree
 ) -> None:
-    room = asyncio.Event()
+    room = LazyEvent()
     room.set()
     wire, other = Wire(server, "2026-07-28", room=room), Wire(server, "2026-07-28")
     for each in (wire, other):
@@ -379,7 +380,7 @@ async def test_pending_notifications_precede_the_response(
 async def test_draining_does_not_wait_forever_for_a_stalled_client(
     server: Server, tree: WatchedTree
 ) -> None:
-    room = asyncio.Event()
+    room = LazyEvent()
     room.set()
     wire = Wire(server, "2026-07-28", room=room)
     await listen(wire, A)

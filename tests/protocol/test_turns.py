@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from resource_server.protocol.client_connection import MAX_RUNNING
+from resource_server.runtime.lazy_event import LazyEvent
 from tests.protocol.wire import Wire, request, server_of
 from tests.providers_for_tests import Gate, Tree
 from tests.waiting import PATIENCE_S
@@ -30,7 +31,7 @@ async def test_concurrent_requests_are_limited() -> None:
 
 
 async def test_no_waiting_request_starts_while_the_client_does_not_read() -> None:
-    gate, room = Gate(), asyncio.Event()
+    gate, room = Gate(), LazyEvent()
     wire = Wire(await server_of(Tree({"gate": gate, "a": "text"})), "2025-11-25", room=room)
     gate.released.set()
     id = wire.start("resources/read", {"uri": "test://one/gate"})

@@ -13,6 +13,7 @@ from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server, ServerLimits
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Provider
+from resource_server.runtime.lazy_event import LazyEvent
 from resource_server.runtime.timing import Timing
 from tests.waiting import PATIENCE_S, PATIENT, quiet_for
 
@@ -54,7 +55,7 @@ class Wire:
         server: Server,
         revision: str | None = None,
         *,
-        room: asyncio.Event | None = None,
+        room: asyncio.Event | LazyEvent | None = None,
         can: Mapping[str, Any] | None = None,
     ) -> None:
         self.connection = ClientConnection(server, push=self._take, room=room)

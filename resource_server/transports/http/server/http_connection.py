@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextlib import suppress
 from fcntl import ioctl
 from termios import TIOCOUTQ
@@ -90,7 +90,7 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._timing = config.timing
         self._backlog = config.write_backlog
-        self._unanswered = deque[RequestResponseCycle]()
+        self._unanswered: list[RequestResponseCycle] = []
         """The request that is answered, and those behind it."""
         self._is_whole = False
         self._keeps_alive = False
@@ -200,7 +200,7 @@ class HttpConnection(HttpToolsProtocol):
             # for it.
             self.cycle.keep_alive = False
         while self._unanswered and self._unanswered[0].response_complete:
-            self._unanswered.popleft()
+            self._unanswered.pop(0)
         self._unanswered.append(self.cycle)
         # Trailers are ignored (RFC 9110, 6.5.1): no proxy or firewall has seen them as headers.
         self.headers = []

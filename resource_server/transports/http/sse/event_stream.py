@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from resource_server.protocol import error_mapping
+from resource_server.runtime.lazy_event import LazyEvent
 from resource_server.transports.http.app.request import Exchange, Headers, HttpRequest
 
 RETRY_MS = 1000
@@ -37,7 +38,7 @@ class EventStream:
 
     def __init__(self, name: bytes | None = None) -> None:
         self.name = name
-        self.room = asyncio.Event()
+        self.room = LazyEvent()
         """Set while a client reads the stream and keeps up."""
         self.response: bytes | None = None
         """The message that ends the stream, once there is one."""
@@ -53,7 +54,7 @@ class EventStream:
         self._position = 0
         """The number of the last message that was sent."""
         self._unsent_bytes = 0
-        self._news = asyncio.Event()
+        self._news = LazyEvent()
         self._reader: asyncio.Task[None] | None = None
 
     @property
