@@ -38,6 +38,7 @@ from tests.providers.database.conftest import EVERYWHERE
 from tests.providers.database.owners import Owner, numbered
 from tests.providers.database.served import FRESH, UNHURRIED, Served
 from tests.providers.database.served import served as served_as_usual
+from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, EVERYWHERE]
 
@@ -1373,7 +1374,11 @@ async def test_a_row_read_in_a_transient_state_is_reported_again(owner: Owner) -
             await suggested()
             await owner.run("update t set name = 'x' where id = 1")
             assert row in await suggested()
-            assert row not in await suggested()
+
+            async def is_settled() -> bool:
+                return row not in await suggested()
+
+            await until(is_settled)
             # The server reads later than the watch and gets the state of that moment.
             await owner.run("update t set name = 'y' where id = 1")
             await database.metadata(row)

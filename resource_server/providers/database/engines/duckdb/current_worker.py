@@ -7,6 +7,7 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -52,6 +53,10 @@ _ENDS: Final = "the process that reads the database ends again and again; try ag
 _ENDS_WORKER: Final = "it ends the process that reads it, or takes too long; replace or remove it"
 _MAX_POLICIES: Final = 4
 """Policies with a worker; the one that was not used for longest ends."""
+
+
+class _FilesReplaced(Exception):
+    """A data file was replaced or removed between the look and its opening."""
 
 
 class CurrentWorker:
@@ -259,7 +264,9 @@ class CurrentWorker:
     async def _started(self) -> WorkerProcess:
         try:
             async with asyncio.timeout(START_S):
-                return await self._start()
+                while True:
+                    with suppress(_FilesReplaced):
+                        return await self._start()
         except TimeoutError:
             raise ResourceBusy("the database takes too long to open") from None
 
@@ -278,6 +285,10 @@ class CurrentWorker:
             worker, answer, tables = await self._open(opening, states)
         except InvalidParameter as error:
             self._refused = state, error
+            raise
+        except MountUnavailable:
+            if states and self._source.state() != state:
+                raise _FilesReplaced from None
             raise
         self._replace(is_gentle=True)
         self._worker, self.state, self.opened = worker, state, answer

@@ -42,7 +42,8 @@ class WorkerLost(Exception):
 class WorkerProcess:
     """A worker with an open database. Use it in one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace_s: float = _GRACE_S) -> None:
+        self._grace_s = grace_s
         self._channel, self.process = process.start(_MODULE)
         self._channel.setblocking(False)
         self._ids = itertools.count(1)
@@ -111,7 +112,7 @@ class WorkerProcess:
         ended: asyncio.Future[RunResult | RunFailed] = asyncio.get_running_loop().create_future()
         self._waiting[id] = ended
         self._writer.write(framed(Cancel(id)))
-        asyncio.get_running_loop().call_later(_GRACE_S, self._kill_unless, ended)
+        asyncio.get_running_loop().call_later(self._grace_s, self._kill_unless, ended)
 
     def _kill_unless(self, ended: asyncio.Future[RunResult | RunFailed]) -> None:
         if not ended.done():

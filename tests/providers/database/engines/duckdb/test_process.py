@@ -27,7 +27,7 @@ ENDLESS = Run(0, "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) =
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[WorkerProcess]:
-    worker = WorkerProcess()
+    worker = WorkerProcess(PATIENCE_S)
     try:
         found = await worker.open(Open(str(write(folder / "it.duckdb"))))
         assert isinstance(found, Opened)
