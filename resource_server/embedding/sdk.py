@@ -29,6 +29,9 @@ from resource_server.serving.reload import ReloadingServer
 
 R = TypeVar("R", bound=BaseModel)
 
+Json: TypeAlias = dict[str, Any]
+"""A message, as received."""
+
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
 MAX_SUBSCRIBERS = 1000
@@ -167,7 +170,13 @@ class _Bridge:
         async def handle(context: Context, params: BaseModel | None) -> R:
             opened = await self._embedded.running()
             caller = named(self._caller_of(context))
-            async with self._forwarding(context) as forward, AsyncExitStack() as lifetime:
+            sent = _plain(params)
+            async with AsyncExitStack() as lifetime:
+                forward = _ignore
+                if method == "tools/call":
+                    forward = await lifetime.enter_async_context(self._progress(context))
+                    # The SDK knows whether its client wants to know.
+                    sent["_meta"] = {**sent.get("_meta", {}), "progressToken": method}
                 client = LocalClient(
                     opened.server,
                     _revision(context),
@@ -176,7 +185,7 @@ class _Bridge:
                 )
                 with acting(caller), _protocol_errors():
                     await lifetime.enter_async_context(client)
-                    result = await client.request(method, _plain(params))
+                    result = await client.request(method, sent)
             # The server that the client speaks to is the SDK's.
             result.get("_meta", {}).pop(revisions.SERVER_INFO, None)
             return kind.model_validate(result)
@@ -184,23 +193,26 @@ class _Bridge:
         return handle
 
     @asynccontextmanager
-    async def _forwarding(
-        self, context: Context
-    ) -> AsyncGenerator[Callable[[dict[str, Any]], None]]:
-        """Yield a function that sends notifications of progress to the client of a request."""
-        if not (context.meta or {}).get("progress_token"):
-            yield _ignore
-            return
-        waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    async def _progress(self, context: Context) -> AsyncGenerator[Callable[[Json], None]]:
+        """Yield a function that takes notifications, and passes on the progress of a request."""
+        waiting: asyncio.Queue[Json | None] = asyncio.Queue()
 
         async def send() -> None:
             while (message := await waiting.get()) is not None:
-                await _send(context, message)
+                if message["method"] == "notifications/progress":
+                    told = message["params"]
+                    await context.session.report_progress(
+                        told["progress"], told.get("total"), told.get("message")
+                    )
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(send)
+        # No task group: it would wrap the error of a request.
+        sending = asyncio.create_task(send())
+        try:
             yield waiting.put_nowait
             waiting.put_nowait(None)
+            await sending
+        finally:
+            sending.cancel()
 
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
@@ -223,11 +235,13 @@ class _Bridge:
                 params = {**message.get("params", {}), "_meta": mark}
                 await _send(context, {**message, "params": params})
 
-        async with client, anyio.create_task_group() as tasks:
-            tasks.start_soon(send)
-            with acting(caller), _protocol_errors(), anyio.move_on_after(_left_s(caller)):
-                await client.request("subscriptions/listen", _plain(params))
-            tasks.cancel_scope.cancel()
+        async with client:
+            sending = asyncio.create_task(send())
+            try:
+                with acting(caller), _protocol_errors(), anyio.move_on_after(_left_s(caller)):
+                    await client.request("subscriptions/listen", _plain(params))
+            finally:
+                sending.cancel()
         return types.SubscriptionsListenResult.model_validate({"_meta": mark})
 
     async def subscribe(
@@ -281,7 +295,9 @@ class _Bridge:
             pass  # the connection has ended
         finally:
             del opened.subscribers[key]
-            subscriber.ready.cancel()
+            if not subscriber.ready.done():
+                subscriber.ready.set_exception(MCPError(revisions.BUSY, "too many subscribers"))
+                subscriber.ready.exception()  # perhaps nobody waits any more
 
 
 def _revision(context: Context) -> str:
@@ -310,7 +326,7 @@ async def _send(context: Context, message: Mapping[str, Any]) -> None:
         await context.session.send_notification(notification, context.request_id)
 
 
-def _ignore(_: dict[str, Any]) -> None:
+def _ignore(_: Json) -> None:
     pass
 
 

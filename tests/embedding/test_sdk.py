@@ -68,6 +68,9 @@ async def test_resources_tools_prompts_and_completion_are_served(folder: Path, m
         assert isinstance(called.content[0], TextContent)
         assert "one" in called.content[0].text
         assert (await client.call_tool("read_resource", {"uri": "file:///no"})).is_error
+        with pytest.raises(MCPError, match=r"[Uu]nknown tool") as unknown:
+            await client.call_tool("nothing", {})
+        assert unknown.value.code == -32602
         assert [each.name for each in (await client.list_prompts()).prompts] == ["greet"]
         prompt = await client.get_prompt("greet", {"who": "Ada"})
         assert isinstance(prompt.messages[0].content, TextContent)
@@ -156,6 +159,49 @@ async def test_the_caller_of_a_request_sees_what_its_scopes_show(folder: Path) -
             await client.read_resource("file:///staff/a.txt")
         scopes[0] = frozenset({"staff"})
         assert (await client.read_resource("file:///staff/a.txt")).contents
+
+
+COUNTING = """
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import Resource, TextBlock, Tool, ToolResult
+
+class Counting:
+    templates = ()
+    def list(self, parent, *, after, limit):
+        return []
+    def metadata(self, path):
+        if path:
+            raise ResourceNotFound
+        return Resource(path=path, name="counting", type="collection")
+    def read(self, path, query):
+        raise ResourceNotFound
+    def tools(self):
+        return [Tool(name="count", description="Counts.")]
+    def call_tool(self, name, arguments, request):
+        for done in (1, 2):
+            request.progress(done, 2)
+        return ToolResult([TextBlock("counted")])
+"""
+
+
+@modes
+async def test_progress_of_a_tool_reaches_the_client_that_asked_for_it(
+    folder: Path, mode: Any
+) -> None:
+    (folder / "counting.py").write_text(COUNTING, "utf-8")
+    manifest = "providers: {counting: {use: counting.py}}\n"
+    (folder / "mcp-resources.yaml").write_text(manifest, "utf-8")
+    told: list[tuple[float, float | None]] = []
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        assert message is None
+        told.append((progress, total))
+
+    server = Server("mine", **resource_server.sdk.handlers(folder))
+    async with Client(server, mode=mode) as client:
+        called = await client.call_tool("count", {}, progress_callback=progressed)
+        assert not called.is_error
+        await until(lambda: told == [(1, 2), (2, 2)])
 
 
 def test_handlers_serve_in_each_of_several_event_loops(folder: Path) -> None:
