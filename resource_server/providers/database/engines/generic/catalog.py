@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy.engine import Inspector
-from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.exc import DBAPIError, NoSuchTableError
 from sqlalchemy.sql import quoted_name
 
 from resource_server.errors import ResourceNotFound
@@ -56,7 +56,7 @@ def listing(inspector: Inspector, schemas: Sequence[str]) -> Listing:
     left_out: list[str] = []
     for schema in schemas or (None,):
         for type, ask in _LISTS.items():
-            for found in _optional(lambda: ask(inspector, schema), ()):  # noqa: B023
+            for found in _of_schema(lambda: ask(inspector, schema), schema):  # noqa: B023
                 name = TableName(schema, str(found))
                 if name in spelled:
                     if types[name] == type and _is_exact(found) != _is_exact(spelled[name]):
@@ -64,6 +64,8 @@ def listing(inspector: Inspector, schemas: Sequence[str]) -> Listing:
                     types[name] = type  # some dialects list views among the tables
                     continue
                 spelled[name], types[name] = found, type
+        if not any(name.schema == schema for name in spelled):
+            continue
         told = _optional(lambda: inspector.get_multi_table_comment(schema), {})  # noqa: B023
         comments |= {TableName(schema, str(n)): each.get("text") for (_, n), each in told.items()}
     names = sorted(spelled, key=lambda name: ((name.schema or "").encode(), name.name.encode()))
@@ -89,6 +91,16 @@ def _optional(ask: Callable[[], T], default: T) -> T:
         return ask()
     except NotImplementedError:
         return default
+
+
+def _of_schema(ask: Callable[[], Iterable[str]], schema: str | None) -> Iterable[str]:
+    """Return what a dialect lists; nothing of a schema that is not there."""
+    try:
+        return _optional(ask, ())
+    except DBAPIError as error:
+        if schema is None or error.connection_invalidated:
+            raise
+        return ()
 
 
 def reflected(inspector: Inspector, name: TableName, found: Listing) -> Table:
