@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 
 from tests.clients.conftest import ROOT, TEXT, TRANSPORTS, Reach, Target
 from tests.clients.typescript import HERE, MODULES
+from tests.providers.database.firebird_databases import empty_firebird_database
+from tests.providers.database.owners import owner_of
 
 INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 NODE = MODULES / "node/bin/node"
@@ -70,6 +73,26 @@ def test_resources_are_listed_and_read(
     assert result["contents"][0]["text"] == TEXT
     result = answer(target, tmp_path, "resources/templates/list")
     assert result["resourceTemplates"][0]["uriTemplate"] == "file:///project/{+path}"
+
+
+def test_rows_of_a_database_of_another_dialect_are_read(
+    reach: Reach, transport: str, tmp_path: Path
+) -> None:
+    with empty_firebird_database() as url:
+        asyncio.run(_make_customers(url))
+        target = reach([sys.executable, "-m", "resource_server", "serve", url], transport)
+        result = answer(target, tmp_path, "resources/list")
+        assert "firebird://it/customers/~rows" in [each["uri"] for each in result["resources"]]
+        result = answer(target, tmp_path, "resources/read", "--uri", "firebird://it/customers/1")
+        assert json.loads(result["contents"][0]["text"]) == {"id": 1, "name": "Ada"}
+
+
+async def _make_customers(url: str) -> None:
+    async with owner_of(url) as owner:
+        await owner.run(
+            "create table customers (id integer primary key, name varchar(50))",
+            "insert into customers values (1, 'Ada')",
+        )
 
 
 def test_tools_are_portable_and_answer(

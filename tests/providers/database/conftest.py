@@ -47,6 +47,8 @@ EVERYWHERE = pytest.mark.parametrize("url", [*ENGINES, *GENERIC], indirect=True)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a database, for tests that run on every engine."""
     engine, _, driver = request.param.partition("+")
+    if driver not in ("", "pysqlite"):
+        pytest.importorskip(driver)
     if engine == "sqlite":
         return f"{request.param}:///{tmp_path}/it.db"
     if engine == "duckdb":

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -30,6 +30,11 @@ class Text(str):
     __slots__ = ()
 
 
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
 class Number(int):
     pass
 
@@ -44,7 +49,7 @@ ODD: dict[str, tuple[Any, object]] = {
     "tuple": ((1, "x", None), [1, "x", None]),
     "list": ([1, [2.5, datetime(2026, 1, 2, tzinfo=UTC)]], [1, [2.5, "2026-01-02T00:00:00Z"]]),
     "mapping": (OrderedDict(a=1), {"a": 1}),
-    "named": (namedtuple("Pair", "a b")(1, 2), [1, 2]),
+    "named": (Pair(1, 2), [1, 2]),
     "naive": (datetime.fromisoformat("2026-01-02T03:04"), "2026-01-02T03:04:00"),
     "aware": (datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2))), "2026-01-02T01:00:00Z"),
     "time": (time(1, 2, tzinfo=UTC), "01:02:00Z"),
@@ -72,7 +77,7 @@ class OddDialect(SQLiteDialect_pysqlite):
         def prepare(connection: Any) -> None:
             if before is not None:
                 before(connection)
-            connection.row_factory = lambda cursor, row: tuple(map(_odd, row))
+            connection.row_factory = _odd_row
 
         return prepare
 
@@ -89,6 +94,10 @@ class OddDialect(SQLiteDialect_pysqlite):
 
     def get_schema_names(self, connection: Any, **options: Any) -> list[str]:
         return [f"schema_{number}" for number in range(5000)]
+
+
+def _odd_row(cursor: object, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(map(_odd, row))
 
 
 def _odd(value: Any) -> Any:

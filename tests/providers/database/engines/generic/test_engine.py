@@ -83,6 +83,8 @@ GENERIC = {
 @pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 async def test_answers_are_those_of_the_native_engine(url: str) -> None:
     native, _, place = url.partition("://")
+    if native != "sqlite":
+        pytest.importorskip(GENERIC[native].partition("+")[2])
     found: list[dict[str, object]] = []
     for scheme in (native, GENERIC[native]):
         async with owner_of(f"{scheme}://{place}") as owner:
