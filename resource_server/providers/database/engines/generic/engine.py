@@ -84,6 +84,8 @@ class GenericEngine(Engine, QueryEngine):
         self._slow_slots = Slots(_CONCURRENT_SLOW)
         self._users = 0
         """Number of openers: the whole database, and each narrowed part of it."""
+        self._opened: dict[int, Any] = {}
+        """The driver's connections, idle or not."""
         self._listed: Listing | None = None
         self._reflected: dict[TableName, tuple[Table, float]] = {}
         """Tables as last reflected, and when."""
@@ -203,10 +205,13 @@ class GenericEngine(Engine, QueryEngine):
         except TypeError:
             made = sa.create_engine(url, **options)
         listen(made, "connect", self._prepare)
+        listen(made, "close", self._forget)
+        listen(made, "close_detached", self._forget)
         return made
 
     def _prepare(self, connection: Any, _: object) -> None:
         """Make a new session read-only, where the dialect can."""
+        self._opened[id(connection)] = connection
         if hasattr(connection, "default_tpb"):
             driver: Any = importlib.import_module("firebird.driver")
             isolation = driver.Isolation.READ_COMMITTED_RECORD_VERSION
@@ -223,6 +228,9 @@ class GenericEngine(Engine, QueryEngine):
         if self._facts.session:
             connection.commit()
 
+    def _forget(self, connection: Any, _: object = None) -> None:
+        self._opened.pop(id(connection), None)
+
     @override
     async def close(self) -> None:
         self._users = max(self._users - 1, 0)
@@ -232,8 +240,16 @@ class GenericEngine(Engine, QueryEngine):
         await self._threads.close(_CLOSE_TIMEOUT_S)
         if made is not None:
             with suppress(DeadlineExceeded, ResourceBusy):
-                await WorkerThreads().run(lambda _: made.dispose(), _CLOSE_TIMEOUT_S)
+                await WorkerThreads().run(lambda _: self._dispose(made), _CLOSE_TIMEOUT_S)
         self._threads = WorkerThreads()
+
+    def _dispose(self, made: sa.Engine) -> None:
+        made.dispose()
+        # Those that came back when their pool had ended; a thread that was left behind has its own.
+        while self._opened and not self._threads.has_work:
+            _, connection = self._opened.popitem()
+            with suppress(Exception):
+                connection.close()
 
     @property
     def _sqlalchemy(self) -> sa.Engine:
@@ -434,9 +450,11 @@ class GenericEngine(Engine, QueryEngine):
                 yield connection
                 work.stopped_by(None)
             finally:
-                if work.is_left_behind or made is not self._made:
-                    # It was stopped in the middle of something, or its pool has been closed.
-                    connection.invalidate()
+                is_own = work.is_left_behind or made is not self._made
+                if is_own and not connection.invalidated:
+                    # It was stopped in the middle of something, or its pool has been closed: it is
+                    # closed here. (Firebird's dialect cannot invalidate a connection.)
+                    connection.detach()
                 else:
                     connection.rollback()
 

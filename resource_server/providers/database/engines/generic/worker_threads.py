@@ -83,6 +83,11 @@ class WorkerThreads:
         self._running = set[Work[Any]]()
         self._left_behind = set[Work[Any]]()
 
+    @property
+    def has_work(self) -> bool:
+        """Whether any thread runs, left behind or not."""
+        return bool(self._running)
+
     async def run(self, function: Callable[[Work[T]], T], within: float) -> T:
         """Return what a function returns, which is told of its `Work`.
 
