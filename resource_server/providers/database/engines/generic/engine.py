@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import threading
 import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -79,6 +80,7 @@ class GenericEngine(Engine, QueryEngine):
         self._schemas = tuple(schemas)
         self._interval = interval
         self._made: sa.Engine | None = None
+        self._making = threading.Lock()
         self._threads = WorkerThreads()
         self._slots = Slots(_CONCURRENT)
         self._slow_slots = Slots(_CONCURRENT_SLOW)
@@ -169,8 +171,9 @@ class GenericEngine(Engine, QueryEngine):
 
     def _connect_first(self, work: Work[None]) -> None:
         try:
-            if self._made is None:
-                self._made = self._make()
+            with self._making:  # parts of a database are opened at the same time
+                if self._made is None:
+                    self._made = self._make()
             with self._connection(work, _OPEN_TIMEOUT_S):
                 pass
         except ResourceServerError:

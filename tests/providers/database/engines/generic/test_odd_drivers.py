@@ -7,8 +7,10 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy
 
 from resource_server.errors import DeadlineExceeded, ResourceBusy
 from resource_server.providers.database.engines.contract import Statement
@@ -126,6 +128,24 @@ async def test_a_driver_that_blocks_keeps_nothing_else_from_working(file: Path) 
         await engine.run_own(Statement("select 1"), limit=1, within=1)
     assert threading.active_count() <= before + 2 * MAX_LEFT_BEHIND
     async with asyncio.timeout(PATIENCE_S):
+        await engine.close()
+
+
+async def test_parts_that_are_opened_at_once_share_one_pool(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    create = sqlalchemy.create_engine
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(arguments)
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(sqlalchemy, "create_engine", counted)
+    engine = GenericEngine(f"odd:///{file}", interval=0)
+    await asyncio.gather(*(engine.open() for _ in range(8)))
+    assert len(made) == 1
+    for _ in range(8):
         await engine.close()
 
 
