@@ -119,6 +119,9 @@ def _plain_of(value: Any) -> object:
     if isinstance(value, memoryview | bytearray):
         return _plain(bytes(cast("memoryview[int]", value)))
     if callable(getattr(value, "read", None)):  # a large object, readable in its transaction only
+        length = getattr(value, "length", 0)
+        if isinstance(length, int) and length > _MAX_VALUE:
+            return TruncatedValue(value.read(_KEPT), length)
         return _plain(value.read())
     if hasattr(value, "dtype") and callable(getattr(value, "item", None)):  # of numpy
         return _plain(value.item())

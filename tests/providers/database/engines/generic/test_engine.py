@@ -182,6 +182,26 @@ async def test_names_of_firebird_are_found_in_every_spelling(firebird: Owner) ->
             assert await it.json(f"{path}/1") == {"id": 1, name: place}
 
 
+async def test_a_large_blob_of_firebird_is_whole_in_its_cell(firebird: Owner) -> None:
+    await firebird.run("create table blobs (id integer primary key, b blob, t blob sub_type 1)")
+    data, text = bytes(range(256)) * 1000, "é" * 100_000
+    await firebird.rows("insert into blobs values (?, ?, ?)", 1, data, text)
+    async with served(firebird) as it:
+        content = (await it.read("blobs/1/~cell/b")).content
+        assert content is not None
+        assert content.data == data
+        assert await it.text("blobs/1/~cell/t") == text
+        assert (await it.json("blobs/1"))["b"]["bytes"] == len(data)
+
+
+def test_rows_by_caller_and_sql_of_callers_are_refused_at_the_start() -> None:
+    url = "firebird+firebird://h/x"
+    with pytest.raises(ValueError, match=r"^tables.t.where: compares a claim"):
+        Database(url, tables={"t": TableOptions(where="owner = :claims.sub")})
+    with pytest.raises(ValueError, match=r"^sql: this engine takes no SQL of callers"):
+        Database(url, sql=True)
+
+
 async def test_what_cannot_be_proven_is_said_by_check(firebird: Owner) -> None:
     async with Database(firebird.url) as provider:
         problems = [message for _, message in await provider.warnings()]
