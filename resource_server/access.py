@@ -200,4 +200,5 @@ def _whole(claims: Mapping[str, Any]) -> str | None:
         text = msgspec.json.encode(lasting, order="sorted").decode()
     except (OverflowError, RecursionError, TypeError, ValueError):
         return None
-    return text if len(text) <= _MAX_WHOLE_BYTES and "\\u0000" not in text else None
+    is_usable = bool(lasting) and len(text) <= _MAX_WHOLE_BYTES and "\\u0000" not in text
+    return text if is_usable else None

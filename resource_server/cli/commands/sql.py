@@ -70,5 +70,10 @@ async def _print(name: str, database: Provider, what: str) -> int:
         case _:
             from resource_server.manifest.databases import policy_sql
 
+            if found.has_claims:
+                return console.fail(
+                    f"the rows of {name} depend on claims of callers, and views show the same to "
+                    "all: callers cannot send SQL to it"
+                )
             console.write_text(policy_sql.policy_sql(found))
     return 0

@@ -49,6 +49,8 @@ class ExposedSchema(NamedTuple):
     limits: ReadLimits
     views: frozenset[TableName] = frozenset()
     """The views, which cannot have these triggers."""
+    has_claims: bool = False
+    """Whether callers with other claims see other rows, which no view of the policy shows."""
     shown: Sequence[OwnedTable] = ()
     """The same tables in detail."""
     digest: str = ""
@@ -75,9 +77,12 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
     database = dataclasses.replace(database, require_readonly_role=False, sql=False)
     async with database:
         engine = database.engine
-        names = [table async for table in _exposed_tables(database)]
+        # What depends on claims of callers is there, whoever they are.
+        claims = dict.fromkeys(database.claims)
+        shown = database.with_claims(claims) if claims else database
+        names = [table async for table in _exposed_tables(shown)]
         types = {info.name: info.type for info in await engine.tables()}
-        policy = Policy(database.tables, engine.name)
+        policy = Policy(database.tables, engine.name).with_claims(claims)
         tables = [await engine.table(name) for name in names]
         return ExposedSchema(
             mount=mount,
@@ -88,6 +93,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
             views=frozenset(table for table in names if "view" in types.get(table, "table")),
             shown=[OwnedTable(table, policy.view(table)) for table in tables],
             digest=database.policy_digest,
+            has_claims=bool(claims),
             mistakes=await database.warnings(thorough=False),
         )
 

@@ -36,6 +36,8 @@ from resource_server.runtime.server_key import ServerKey, process_key
 _HASH_PURPOSE = "mask: hash"
 _ORDER_PURPOSE = "order of masked"
 _EVERYTHING = TableOptions()
+_ANY_ROW = "1 = 1"
+"""The condition of tables of which the database itself hides rows."""
 _SPECIAL = frozenset("*?[")
 _SEPARATORS = re.compile(r"[-_ .]+")
 _FIRST_COUNTS = (
@@ -234,6 +236,8 @@ class Policy:
         """Names of the claims that conditions use."""
         self.owner: Hashable = None
         """The callers whose policy it is, by their claims."""
+        self.needed = frozenset[str]()
+        """Names of the claims by which the database itself hides rows of any table."""
         self._values: Mapping[str, Any] = {}
         """Values of claims; tables whose conditions use others do not exist."""
         self._decided: dict[TableName, Rule | None] = {}
@@ -252,15 +256,14 @@ class Policy:
     def like(self, other: Policy) -> Policy:
         """Return the policy for the callers of another one."""
         found = copy(self)
-        found._values, found.owner = other._values, other.owner
+        found._values, found.owner, found.needed = other._values, other.owner, other.needed
         return found
 
     def lacks_claims(self, name: TableName) -> Sequence[str]:
         """Return the claims without which a table does not exist."""
         rule = self._rule(name)
-        if rule is None or rule.condition is None:
-            return ()
-        return sorted(rule.condition.claims - self._values.keys())
+        own = frozenset[str]() if rule is None or rule.condition is None else rule.condition.claims
+        return sorted((own | self.needed) - self._values.keys())
 
     def row_claims(self, name: TableName) -> Sequence[str]:
         """Return the claims that the condition of a table uses."""
@@ -374,7 +377,10 @@ class Policy:
         if name in self.refused or name in self.unprotected or self.lacks_claims(name):
             return None
         rule = self._rule(name)
-        return _EVERYTHING if rule is None else rule.options
+        options = _EVERYTHING if rule is None else rule.options
+        if self.needed and options is not None and options.where is None:
+            return msgspec.structs.replace(options, where=_ANY_ROW)
+        return options
 
     def rule(self, name: TableName) -> str | None:
         """Return the option that applies to a table: `tables.audit_*`."""
@@ -388,7 +394,7 @@ class Policy:
     @property
     def is_restricting(self) -> bool:
         """Whether any table is not exposed whole."""
-        return any(rule.restricts for rule in self._rules)
+        return bool(self.needed) or any(rule.restricts for rule in self._rules)
 
     def restricts(self, name: TableName) -> bool:
         """Return whether a table is hidden, or partly hidden or masked.
@@ -430,6 +436,8 @@ class Policy:
         if rule is not None and rule.condition is not None:
             where = rule.condition.rendered(self._values, table, others, self._engine)
             options = msgspec.structs.replace(options, where=where)
+        if any(self._values.get(name) is None for name in self.needed):
+            options = msgspec.structs.replace(options, where=row_claims.NOTHING)
         hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
         maskers = {
             column.name: Masker(mask, self.key.derived(_HASH_PURPOSE))

@@ -34,7 +34,7 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest
 from resource_server.provider.tools import Tool, ToolRequest, ToolResult
-from resource_server.providers.database import recorded
+from resource_server.providers.database import recorded, row_claims
 from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
@@ -54,7 +54,9 @@ from resource_server.providers.database.engines.factory import (
     engine_name,
     make_engine,
     make_sql_login,
+    with_settings,
 )
+from resource_server.providers.database.engines.postgres import settings as row_security
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.sql_login import FORM, SqlLogin
 from resource_server.providers.database.formats import charts, pages
@@ -118,6 +120,9 @@ class Database:
         default_factory=dict[str, TableOptions | Literal[False]]
     )
     """Options of tables by name or pattern; the first match counts. False hides a table."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """PostgreSQL: settings of each read by claims of the caller, for row-level security:
+    `{request.jwt.claims: claims}` is all claims as JSON, `{app.user: claims.sub}` one of them."""
     schemas: tuple[str, ...] = ()
     """Schemas to expose, on engines that have schemas; the default is all, and on other dialects
     the default one, without its name in addresses."""
@@ -148,10 +153,13 @@ class Database:
         name = engine_name(self.url)
         self._policy = Policy(self.tables, name)
         self._queries = DeclaredQueries(self.queries, name, self.limits)
+        self._claim_of = row_claims.claims_of_settings(self.settings, name)
+        self._policy.needed = frozenset(self._claim_of.values())
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
         self._needed: dict[str, frozenset[str]] = {}
         """Scopes that make a query visible: its own and those of its tables."""
-        self.claims: frozenset[str] = self._policy.claims | self._queries.claims
+        of_rows = self._policy.claims | self._policy.needed
+        self.claims: frozenset[str] = of_rows | self._queries.claims
         """Names of the claims by which rows are shown. See `SupportsClaims.claims`."""
         absent = dict.fromkeys(self.claims)
         of_all, shown = self._queries.with_claims(absent), self._policy.with_claims(absent)
@@ -194,11 +202,11 @@ class Database:
             if given is not None and given.url is not None:
                 raise ValueError("sql.url: a file needs no login; write `sql: true` or `scopes`")
             return Access(scopes=scopes)
-        if self._policy.claims:
+        if self._policy.claims or self.settings:
             raise ValueError(
                 "sql: the views of a database server show the same rows to every caller, and "
-                "`tables` filters rows by claims; leave `sql` out, or serve the tables without "
-                "claims by another entry of `databases`"
+                "`tables` or `settings` filter rows by claims; leave `sql` out, or serve what is "
+                "the same for all by another entry of `databases`"
             )
         if given is None or given.url is None:
             raise ValueError(
@@ -308,6 +316,8 @@ class Database:
         return self
 
     async def _check_login(self) -> None:
+        if self.settings and (problem := await row_security.bypass(self._engine)) is not None:
+            raise MountUnavailable(problem)
         privileges = await self._engine.privileges()
         if not privileges:
             return
@@ -455,7 +465,17 @@ class Database:
         if not thorough:
             return await diagnosis.rules()
         problem = None if self._caller_sql is None else await self._caller_sql.problem()
-        return [*([] if problem is None else [("sql", problem)]), *await diagnosis.problems()]
+        found = [] if problem is None else [("sql", problem)]
+        return [*found, *await self._open_tables(), *await diagnosis.problems()]
+
+    async def _open_tables(self) -> Sequence[tuple[str, str]]:
+        """Return warnings of tables that row-level security does not protect."""
+        if not self.settings:
+            return ()
+        every = await row_security.open_tables(self._engine)
+        shown = [info.name.name for info in await self._exposed.infos() if info.name in every]
+        text = "shows all rows to every caller: it has no row-level security for this login"
+        return [("", f"'{name}' {text} (`settings`)") for name in shown]
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
@@ -489,7 +509,11 @@ class Database:
         part._is_narrowed, part._is_of_claims, part._check = True, True, None
         part._policy = self._policy.with_claims(values)
         part._queries = self._queries.with_claims(values)
-        part._use(self._engine)
+        texts = {
+            name: row_claims.setting_text(claim, values.get(claim))
+            for name, claim in self._claim_of.items()
+        }
+        part._use(with_settings(self._engine, texts))
         part._exposed.is_reporting = False
         return part
 
@@ -531,10 +555,9 @@ class Database:
             if table is not None and (problem := self._policy.unprotected.get(table)):
                 return f"hidden, since {problem.option} does not hold: {problem.message}"
             if table and (lacking := self._policy.lacks_claims(table)):
-                return (
-                    f"hidden by {self._policy.rule(table)}.where from callers without tokens: "
-                    f"`server.claims` has no {', '.join(lacking)}"
-                )
+                names = ", ".join(each or "claims" for each in lacking)
+                by = self._by_claims(table)
+                return f"hidden{by} from callers without tokens: `server.claims` has no {names}"
             if table is not None and self._policy.of(table) is None:
                 return f"hidden by {self._policy.rule(table)}: false"
             await self._tree.resource(path)
@@ -545,10 +568,18 @@ class Database:
             if table is None or options is None or options.where is None:
                 return "does not exist"
             return f"does not exist, or is hidden by {self._policy.rule(table)}.where"
-        by = ""
-        if table is not None and (claims := self._policy.row_claims(table)):
-            by = f", rows by {', '.join(claims)} ({self._policy.rule(table)}.where)"
+        by = self._by_claims(table) if table is not None else ""
         return f"exposed{by}{self._required_scopes(path, table)}"
+
+    def _by_claims(self, table: TableName) -> str:
+        """Return by which claims a table has rows, and by which option."""
+        by: list[str] = []
+        if claims := self._policy.row_claims(table):
+            by.append(f", rows by {', '.join(claims)} ({self._policy.rule(table)}.where)")
+        if needed := sorted(self._policy.needed):
+            names = ", ".join(each or "all claims" for each in needed)
+            by.append(f", rows by {names} (settings)")
+        return "".join(by)
 
     def _required_scopes(self, path: Path, table: TableName | None) -> str:
         """Return the scopes that an exposed resource requires, with the options behind them."""

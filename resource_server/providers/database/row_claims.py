@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, cast
 
-from resource_server.access import claim_name
+import msgspec
+
+from resource_server.access import WHOLE, claim_name, claim_path
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.engines.reflection import Column, ColumnKind, Table
@@ -34,6 +36,7 @@ _AFTER: Final = frozenset("and or group order limit union then".split())
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
 _LARGEST: Final = 2**63
+_SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)+", re.ASCII)
 _EXACT: Final[Mapping[EngineName, tuple[str, str]]] = {
     "sqlite": ("(", " COLLATE BINARY)"),
     "mysql": ("CAST(", " AS BINARY)"),
@@ -406,7 +409,7 @@ def _same_text(column: str, texts: Sequence[_Literal], of: Column, engine: Engin
         case "duckdb":
             same = f"encode(CAST({column} AS VARCHAR))"
             plain = [f"encode({each})" for each in plain]
-        case _:
+        case "mysql" | "mariadb":
             same = f"CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
             plain = [_hex(each.text) for each in texts]
     exact = _any(same, "=", plain)
@@ -467,3 +470,37 @@ def _quoted(text: str, engine: EngineName) -> str:
     if engine == "postgresql" and "\\" in text:
         return "E'" + escaped.replace("\\", "\\\\") + "'"
     return f"'{escaped}'"
+
+
+# -- settings of PostgreSQL
+
+
+def claims_of_settings(settings: Mapping[str, str], engine: EngineName) -> Mapping[str, str]:
+    """Return the names of the claims that settings have, by setting.
+
+    Raises:
+        ValueError: the engine has no settings, or one cannot be used; for the manifest's author.
+    """
+    if settings and engine != "postgresql":
+        raise ValueError("settings: only PostgreSQL has settings for row-level security")
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if not _SETTING.fullmatch(name):
+            raise ValueError(
+                f"settings.{name}: expected a setting of your own, with a dot in its name, such "
+                "as app.user"
+            )
+        first, _, claim = value.partition(".")
+        if first != PARAMETER or (value != PARAMETER and not claim):
+            raise ValueError(f"settings.{name}: expected claims or claims.NAME, such as claims.sub")
+        found[name] = claim_name(claim_path(claim)) if claim else WHOLE
+    return found
+
+
+def setting_text(claim: str, value: Any) -> str:
+    """Return a claim as the text of a setting; lists are JSON, and a missing claim is empty."""
+    if value is None:
+        return "{}" if claim == WHOLE else ""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

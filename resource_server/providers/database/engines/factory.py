@@ -62,6 +62,17 @@ def engine_name(url: str) -> EngineName:
     return "generic"
 
 
+def with_settings(engine: Engine, settings: Mapping[str, str]) -> Engine:
+    """Return the engine, whose statements run under these settings of PostgreSQL, if any."""
+    if not settings:
+        return engine
+    from resource_server.providers.database.engines.postgres.engine import PostgresEngine
+    from resource_server.providers.database.engines.postgres.settings import EngineWithSettings
+
+    assert isinstance(engine, PostgresEngine)  # noqa: S101 - options of other engines are refused
+    return EngineWithSettings(engine, settings)
+
+
 def _path(written: str) -> str:
     return os.fsdecode(unquote_to_bytes(written.partition("?")[0]))
 
