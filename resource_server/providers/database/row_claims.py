@@ -87,14 +87,14 @@ class RowCondition(NamedTuple):
             for piece in self.pieces
         )
 
-    def problem(self, table: Table, others: Sequence[Table]) -> str | None:
+    def problem(self, table: Table, others: Sequence[Table], engine: EngineName) -> str | None:
         """Return why a claim cannot be compared with its column, or None.
 
         `others` are the tables that the condition names.
         """
         for each in self.comparisons:
             try:
-                _column(each, table, others)
+                _column(each, table, others, engine)
             except ValueError as error:
                 return str(error)
         return None
@@ -108,7 +108,7 @@ class RowCondition(NamedTuple):
                 piece
                 if isinstance(piece, str)
                 else _compared(
-                    piece, values.get(piece.claim), _column(piece, table, others), engine
+                    piece, values.get(piece.claim), _column(piece, table, others, engine), engine
                 )
                 for piece in self.pieces
             )
@@ -321,7 +321,9 @@ def _null(operator: str) -> str:
 # -- columns and literals
 
 
-def _column(comparison: Comparison, table: Table, others: Sequence[Table]) -> Column:
+def _column(
+    comparison: Comparison, table: Table, others: Sequence[Table], engine: EngineName
+) -> Column:
     """Return the column of a comparison.
 
     Raises:
@@ -343,6 +345,11 @@ def _column(comparison: Comparison, table: Table, others: Sequence[Table]) -> Co
             "its table before it"
         )
     column = found[0]
+    if engine == "generic" and column.kind != "integer":
+        raise ValueError(
+            f"'{column.name}' is no integer: only integers are compared with claims on this "
+            "engine, whose literals and collations are not known"
+        )
     if _literal_kind(column.kind) is None:
         raise ValueError(f"'{column.name}' of type '{column.type}' cannot be compared with a claim")
     if comparison.operator not in _EQUAL and _literal_kind(column.kind) == "text":
@@ -409,7 +416,7 @@ def _same_text(column: str, texts: Sequence[_Literal], of: Column, engine: Engin
         case "duckdb":
             same = f"encode(CAST({column} AS VARCHAR))"
             plain = [f"encode({each})" for each in plain]
-        case "mysql" | "mariadb":
+        case _:  # MariaDB and MySQL; the generic engine compares no texts
             same = f"CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
             plain = [_hex(each.text) for each in texts]
     exact = _any(same, "=", plain)
