@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from resource_server.runtime import file_system_kind
+from tests.cases import for_each
 from tests.cli.conftest import ROOT, Lines, Outcome, Run
 from tests.waiting import PATIENCE_S
 
@@ -841,3 +844,54 @@ def test_a_database_process_that_is_not_confined_is_warned_of(run: Run, tmp_path
     assert facts(done.stdout)["warning"] == told, done.stderr
     assert done.returncode == 0
     assert "does not confine" not in run("check", tmp_path / "a.csv").out
+
+
+OWNED = """
+databases:
+  shop:
+    url: sqlite:///shop.db
+    tables: {orders: {where: "owner = :claims.sub"}}
+    queries: {mine: {sql: "select id from orders where owner = :claims.sub"}}
+"""
+
+
+@pytest.fixture
+def owned(tmp_path: Path) -> Path:
+    """A manifest of a table whose rows are by a claim."""
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as made:
+        made.execute("create table orders (id integer primary key, owner text)")
+    (tmp_path / "mcp-resources.yaml").write_text(OWNED)
+    return tmp_path / "mcp-resources.yaml"
+
+
+def test_rows_by_claims_are_reported_with_what_lacks_without_tokens(run: Run, owned: Path) -> None:
+    done = run("check", owned)
+    assert done.status == 0
+    (warning,) = (line for line in done.out.splitlines() if "warning" in line)
+    assert "the caller's sub does not exist without tokens; write `claims: {sub: …}`" in warning
+    assert "rows by    sub" in done.out
+    assert facts(done.out)["resources"] == "1"
+    for claims in (["--claims", "sub=alice"], ["--claims", 'sub="5"']):
+        done = run("check", owned, *claims)
+        assert (done.status, facts(done.out)["resources"]) == (0, "6")
+        assert "warning" not in done.out
+    owned.write_text(f"server: {{claims: {{sub: alice}}}}{OWNED}")
+    assert facts(run("check", owned).out)["resources"] == "6"
+
+
+def test_what_depends_on_a_claim_is_explained(run: Run, owned: Path) -> None:
+    uris = ("sqlite://shop/orders", "sqlite://shop/~query/mine")
+    for uri in uris:
+        done = run("check", owned, "--explain", uri)
+        assert "from callers without tokens: `server.claims` has no sub" in done.out
+    done = run("check", owned, "--claims", "sub=alice", "--explain", uris[0])
+    assert done.out.strip().endswith("exposed, rows by sub (tables.orders.where)")
+
+
+@for_each("claims", ["sub", "a b=1", "=1", "sub=1"])
+def test_claims_that_are_not_written_as_name_and_value_are_refused(
+    run: Run, owned: Path, claims: str
+) -> None:
+    done = run("check", owned, "--claims", claims, "--claims", "sub.id=1")
+    assert done.status == 2
+    assert "--claims" in done.err

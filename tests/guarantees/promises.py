@@ -292,6 +292,7 @@ PROMISES = (
         ),
         "A claim is as true as its issuer. A declared query compares a claim as its author wrote "
         "it; `views: warn` serves views around a condition.",
+        ("tenants",),
     ),
     Promise(
         "tokens-are-verified",

@@ -20,6 +20,7 @@ NAMES = tuple(
         "files",
         "fleet",
         "soak",
+        "tenants",
     )
     if importlib.util.find_spec(f"tests.worlds.{name}")
 )

@@ -70,8 +70,8 @@ async def _shown_to_all(page: Page) -> Any:
     return await show_hidden(page._replace(visit=page.visit._replace(is_operator=True)))
 
 
-def _telling(self: Policy, table: Table) -> TableView:
-    view = _view(self, table)
+def _telling(self: Policy, table: Table, others: Sequence[Table] = ()) -> TableView:
+    view = _view(self, table, others)
     view.table = msgspec.structs.replace(view.table, indexes=table.indexes)
     return view
 

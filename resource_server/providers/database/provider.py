@@ -36,6 +36,7 @@ from resource_server.provider.search import SearchPage, SearchRequest
 from resource_server.provider.tools import Tool, ToolRequest, ToolResult
 from resource_server.providers.database import recorded, row_claims
 from resource_server.providers.database.addressing.address import (
+    QUERY,
     TableAddress,
     address_path,
     parse_path,
@@ -564,6 +565,10 @@ class Database:
         except ResourceUnreadable as error:
             return str(error)
         except ResourceNotFound:
+            lacking = self._queries.lacks_claims(path[-1]) if path[:1] == (QUERY,) else ()
+            if lacking:
+                names = ", ".join(lacking)
+                return f"hidden from callers without tokens: `server.claims` has no {names}"
             options = None if table is None else self._policy.of(table)
             if table is None or options is None or options.where is None:
                 return "does not exist"

@@ -339,6 +339,11 @@ class DeclaredQueries:
         found._declared = found._with_values()
         return found
 
+    def lacks_claims(self, name: str) -> Sequence[str]:
+        """Return the claims without which a query does not exist."""
+        query = self._every.get(name)
+        return () if query is None else sorted(query.claims - self._values.keys())
+
     def _with_values(self) -> Mapping[str, DeclaredQuery]:
         """Return the queries but those with claims of which there is not even the absence."""
         have = self._values.keys()

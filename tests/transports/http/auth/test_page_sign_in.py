@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -169,6 +171,30 @@ def test_a_cookie_is_worth_nothing_under_another_key_or_other_rights(
         file.write_text(changed, encoding="utf-8")
         with running(file) as other:
             assert fetched(other, "/explore/", cookie=value).status == status, status
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
+def test_a_page_shows_the_rows_of_the_person_who_has_signed_in(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as made:
+        made.execute("create table orders (id integer primary key, owner text)")
+        made.execute("insert into orders values (1, 'clerk-1'), (2, 'boss-2')")
+        made.commit()
+    (tmp_path / "mcp-resources.yaml").write_text(f"""
+databases:
+  shop: {{url: "sqlite:///shop.db", tables: {{orders: {{where: "owner = :claims.a.b"}}}}}}
+http: {{auth: {{tokens: [
+  {{token: {CLERK}, claims: {{a: {{b: clerk-1}}, more: {SCOPES * 2}}}}},
+  {{token: {BOSS}, claims: {{a: {{b: boss-2}}}}}},
+  {ROYAL}
+]}}}}
+""")
+    with running(tmp_path / "mcp-resources.yaml") as program:
+        for token, shown in ((CLERK, {"clerk-1"}), (BOSS, {"boss-2"}), (ROYAL, set[str]())):
+            value = cookie(sign_in(program, token))
+            page = opened(program, "sqlite://shop/orders/~rows", cookie=value)
+            assert page.status == 200
+            assert set(re.findall(r"clerk-1|boss-2", text_of(page))) == shown
+            assert "no-store" in page.headers["cache-control"]
 
 
 def test_a_token_with_too_many_scopes_for_a_cookie_is_refused(guarded: Program) -> None:
