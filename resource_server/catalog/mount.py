@@ -43,6 +43,7 @@ _RETRY_MARGIN_S = 0.01
 
 _MAX_BY_CLAIMS = 256
 """Mounts with other values of claims that stay open, whoever uses them."""
+_CLOSED_AT_ONCE = 4
 _UNUSED_S = 10.0
 """A mount is unused if no caller has come for this time beyond the timeout of a call."""
 
@@ -195,14 +196,18 @@ class Mount:
         return self._by_claims[key]
 
     def _close_unused(self) -> None:
-        for key, mount in list(self._by_claims.items())[: len(self._by_claims) - _MAX_BY_CLAIMS]:
-            if mount is None or mount.is_unused:
-                del self._by_claims[key]
+        """Close a few of the mounts that were made or kept longest ago, if there are too many."""
+        for _ in range(_CLOSED_AT_ONCE):
+            if len(self._by_claims) <= _MAX_BY_CLAIMS:
+                return
+            key, mount = self._by_claims.popitem(last=False)
             if mount is not None and mount.is_unused:
                 mount._is_closed = True
                 task = asyncio.get_running_loop().create_task(mount.close())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
+            elif mount is not None:
+                self._by_claims[key] = mount
 
     def use(self) -> bool:
         """Note that a caller has come; return False if the mount is closed."""
