@@ -154,6 +154,7 @@ class Database:
         name = engine_name(self.url)
         self._policy = Policy(self.tables, name)
         self._queries = DeclaredQueries(self.queries, name, self.limits)
+        self._queries.read_by(self._policy)
         self._claim_of = row_claims.claims_of_settings(self.settings, name)
         self._policy.needed = frozenset(self._claim_of.values())
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}

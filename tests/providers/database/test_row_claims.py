@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ from resource_server.providers.database.engines.reflection import Column, Table,
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries import sql_tokenizer
+from resource_server.testing import check_provider
 from tests.cases import for_each
-from tests.providers.database.owners import Owner
+from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import FRESH, Served, served
 
 pytestmark = pytest.mark.anyio
@@ -361,3 +363,21 @@ async def test_a_hidden_column_may_decide(owner: Owner) -> None:
         assert await ids(it, sub="bob") == [1]
         with acting(caller(sub="bob")):
             assert "owner" not in await it.text("t/1")
+
+
+async def test_a_provider_of_rows_by_claims_keeps_the_contract(tmp_path: Path) -> None:
+    async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
+        await fill(owner, "varchar(20)", ("somebody", "bob"))
+        await owner.run("create table other (id integer primary key)")
+        queries = {
+            "mine": Query(sql="select id from t where owner = 'x'"),
+            "by": Query(sql="select :claims.org.id as org"),
+            "all": Query(sql="select id from other"),
+        }
+        tables = {"t": TableOptions(where="owner = :claims.sub")}
+        database = Database(owner.url, tables=tables, queries=queries)
+        assert database.claims == {"sub", "org.id"}
+        assert [tool.name for tool in database.tools()] == ["all"]  # without tokens
+        only_sub = database.with_claims({"sub": "bob"})
+        assert [tool.name for tool in only_sub.tools()] == ["mine", "all"]
+        await check_provider(database)

@@ -222,7 +222,15 @@ class DeclaredQuery:
         Works from the names in its SQL, without a connection. PostgreSQL's search path
         is unknown then, so unqualified names are assumed to be in `public`.
         """
-        scopes = set[str]()
+        every = [policy.of(table) for table in self._tables()]
+        return frozenset[str]().union(*(each.access.scopes for each in every if each))
+
+    def claims_of(self, policy: Policy) -> frozenset[str]:
+        """Return its claims and those of the tables after FROM and JOIN, named as in `scopes`."""
+        rows = [policy.row_claims(table) for table in self._tables()]
+        return self.claims.union(*rows)
+
+    def _tables(self) -> Iterator[TableName]:
         among_tables = False
         for reference in self.references:
             parts, word, before = reference.parts, reference.parts[0].lower(), reference.before
@@ -230,10 +238,8 @@ class DeclaredQuery:
             if is_table and not reference.doubtful and word not in _BEGINNINGS:
                 for home in _HOMES.get(self._engine, ()) or (None,):
                     schema = (home, *parts)[-2] if self._engine in _HOMES else None
-                    options = policy.of(TableName(schema, parts[-1]))
-                    scopes.update(options.access.scopes if options else ())
+                    yield TableName(schema, parts[-1])
             among_tables = word in _BEFORE_TABLES or (among_tables and word not in _BEGINNINGS)
-        return frozenset(scopes)
 
     def complete(self, variable: str, value: str) -> Sequence[str]:
         """Return known values of a parameter that contain the text typed so far."""
@@ -325,6 +331,13 @@ class DeclaredQueries:
                 problems.append(f"queries.{echo(name)}: {error}")
         if problems:
             raise ValueError("\n".join(problems))
+        self._needed = {name: query.claims for name, query in self._every.items()}
+        """Claims without which a query does not exist."""
+        self._declared = self._with_values()
+
+    def read_by(self, policy: Policy) -> None:
+        """Hide queries of tables that do not exist, since claims are lacking."""
+        self._needed = {name: query.claims_of(policy) for name, query in self._every.items()}
         self._declared = self._with_values()
 
     @property
@@ -341,13 +354,12 @@ class DeclaredQueries:
 
     def lacks_claims(self, name: str) -> Sequence[str]:
         """Return the claims without which a query does not exist."""
-        query = self._every.get(name)
-        return () if query is None else sorted(query.claims - self._values.keys())
+        return sorted(self._needed.get(name, frozenset[str]()) - self._values.keys())
 
     def _with_values(self) -> Mapping[str, DeclaredQuery]:
         """Return the queries but those with claims of which there is not even the absence."""
         have = self._values.keys()
-        return {name: query for name, query in self._every.items() if query.claims <= have}
+        return {name: query for name, query in self._every.items() if self._needed[name] <= have}
 
     def __len__(self) -> int:
         return len(self._declared)

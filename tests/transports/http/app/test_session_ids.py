@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.access import EVERYBODY, Caller
+from resource_server.access import EVERYBODY, Caller, Rights
 from resource_server.protocol.revisions import HANDSHAKE as REVISIONS
 from resource_server.runtime.server_key import Seal, ServerKey
 from resource_server.transports.http.app.session_ids import MAX_AGE_S, SessionIds
@@ -205,6 +205,11 @@ def test_an_id_of_another_version_of_this_server_is_worth_nothing(
     changed: dict[str, object],
 ) -> None:
     assert SessionIds(KEY).opened(_sealed(**changed), ANNA) is None
+
+
+def test_an_id_is_of_one_value_of_the_claims_that_decide() -> None:
+    assert SessionIds(KEY, lambda _: Rights(None, "{}")).opened(_sealed(), ANNA)
+    assert SessionIds(KEY, lambda _: Rights(None, '{"sub":"x"}')).opened(_sealed(), ANNA) is None
 
 
 def test_an_id_keeps_the_capabilities_of_the_client() -> None:
