@@ -21,6 +21,7 @@ from resource_server.manifest.databases.database_url import (
     DatabaseUrl,
     data_files_url,
     file_url,
+    hidden_url,
     is_database_url,
     parse_database_url,
     redacted_url,
@@ -80,7 +81,7 @@ def database_of(source: str) -> DatabaseUrl | None:
         try:
             url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
         except ValueError as error:
-            _refuse(redacted_url(source), str(error))
+            _refuse(hidden_url(source), str(error))
         if url.is_file and not url.is_pattern:
             engine = _engine_of(pathlib.Path(url.database), source)
             if engine != url.engine:

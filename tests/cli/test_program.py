@@ -97,11 +97,17 @@ def test_a_missing_source_is_one_line_and_status_2(run: Run, command: str) -> No
 @pytest.mark.parametrize("command", ["list", "check", "serve", "read", "watch", "metadata"])
 def test_an_unusable_url_is_one_line_that_does_not_repeat_it(run: Run, command: str) -> None:
     uri = ["a://b/c"] if command in ("read", "metadata") else []
-    done = run(command, "mysql://me:secret@host:port/db", *uri)
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("mysql://…: misplaced special characters")
-    assert is_one_line(done.err)
-    assert "cret" not in done.err
+    for url in (
+        "mysql://me:secret@host:port/db",
+        "mysql://me:secret",
+        "mysql://me:a@se/cr@et:x/db",
+    ):
+        done = run(command, url, *uri)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.startswith("mysql://…: misplaced special characters")
+        assert is_one_line(done.err)
+        assert "cret" not in done.err
+        assert "cr@et" not in done.err
 
 
 def test_every_problem_of_a_manifest_is_one_line(run: Run, tmp_path: Path) -> None:

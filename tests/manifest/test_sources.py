@@ -217,9 +217,9 @@ def test_a_file_that_is_not_a_database_is_refused_with_the_reason(tmp_path: path
 @for_each(
     "source",
     [
-        "postgresql+psycopg2://me:secret@host/db",
+        "postgresql+psycopg2://me:secret@host:port/db",
         "postgres://me:se/cret@host/db",
-        "oracle+oracledb://me:secret@host/db",
+        "oracle+oracledb://me:secret@host:port/db",
         "mysql+asyncmy://me:s@secret@host/db?ssl_mod=required",
         "mysql+asyncmy://me:secret@host:port/db",
         "mysql+asyncmy://me:s/secret@host/db",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from resource_server.access import Caller, acting
+from resource_server.access import EVERYTHING, Caller, acting
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
@@ -947,7 +947,7 @@ async def test_bulk_unsubscribing_ends_all_notifications() -> None:
     shelf = Shelf(**dict.fromkeys(names, "1"))
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, *names)
-        live.unsubscribe_all([(uri_of(name), recorder, None) for name in names])
+        live.unsubscribe_all([(uri_of(name), recorder, EVERYTHING) for name in names])
         async with asyncio.timeout(PATIENCE_S):
             while shelf.interest is None or shelf.interest.paths:  # noqa: ASYNC110
                 await asyncio.sleep(0)

@@ -24,6 +24,7 @@ from resource_server.cli.hosts.server_entry import ServerEntry, Shape
 from resource_server.cli.hosts.text_edit import CannotEdit
 from resource_server.manifest import sources
 from resource_server.manifest.databases.database_url import (
+    hidden_url,
     is_database_url,
     parse_database_url,
     redacted_url,
@@ -179,9 +180,7 @@ def _source(word: str) -> _Source:
         try:
             url = resolve_database_url(parse_database_url(word), pathlib.Path.cwd())
         except ValueError as error:
-            raise console.usage_error(
-                f"{printable(redacted_url(word), longest=200)}: {error}"
-            ) from None
+            raise console.usage_error(f"{hidden_url(word)}: {error}") from None
         if url.secrets:
             raise CannotEdit(f"{printable(redacted_url(word), longest=200)} {_WITHOUT_LOGIN}")
         return _Source(url.text, sources.database_name(url)[0])

@@ -151,11 +151,16 @@ def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseU
     return data_files_url(path, url.table) if url.is_pattern else file_url(url.engine, path)
 
 
+def hidden_url(text: str) -> str:
+    """Return a URL that cannot be read, without anything that may be a login."""
+    return f"{text[:4]}…" if dialect_url.is_foreign(text) else f"{text.partition('://')[0]}://…"
+
+
 def redacted_url(text: str) -> str:
     """Return an argument without the login and options of a database URL."""
     scheme, separator, rest = text.partition("://")
     if dialect_url.is_foreign(text):
-        return f"{text[:4]}…"
+        return hidden_url(text)
     if not separator:
         return text
     _, at, place = rest.rpartition("@")
