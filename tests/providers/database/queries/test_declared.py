@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.engines.contract import EngineName, Statement
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries.declared import DeclaredQueries, DeclaredQuery
 from resource_server.providers.database.queries.parameters import Parameter
@@ -19,11 +19,11 @@ def test_placeholders_are_written_in_the_style_of_each_engine() -> None:
     sql = "select a % 5, '%' from t where x = :b and y > :a or x<:b -- 100%"
     both = {"a": INTEGER, "b": Parameter()}
     given_values = {"a": "7", "b": "x"}
-    sqlite = declared(sql, both).bind(given_values).statement
+    sqlite = declared(sql, both).bind(given_values).statement[:2]
     assert sqlite == ("select a % 5, '%' from t where x = ? and y > ? or x<?", ("x", 7, "x"))
-    postgres = declared(sql, both, "postgresql").bind(given_values).statement
+    postgres = declared(sql, both, "postgresql").bind(given_values).statement[:2]
     assert postgres == ("select a % 5, '%' from t where x = $1 and y > $2 or x<$1", ("x", 7))
-    mysql = declared(sql, both, "mysql").bind(given_values).statement
+    mysql = declared(sql, both, "mysql").bind(given_values).statement[:2]
     assert mysql == ("select a %% 5, '%%' from t where x = %s and y > %s or x<%s", ("x", 7, "x"))
 
 
@@ -139,7 +139,7 @@ def test_a_default_or_null_replaces_a_missing_parameter() -> None:
 def test_a_limit_parameter_outside_the_sql_limits_the_rows() -> None:
     limit = {"limit": Parameter(type="integer", default=10, maximum=100)}
     query = declared("select 1", limit)
-    assert query.bind({})[:2] == (("select 1", ()), 10)
+    assert query.bind({})[:2] == (Statement("select 1"), 10)
     assert query.bind({"limit": "100"}).limit == 100
     for text in ("0", "-1", "101", "x"):
         with pytest.raises(InvalidParameter, match="limit"):
@@ -148,7 +148,7 @@ def test_a_limit_parameter_outside_the_sql_limits_the_rows() -> None:
 
 def test_a_limit_parameter_in_the_sql_is_bound() -> None:
     query = declared("select 1 limit :limit", {"limit": INTEGER}, rows=7)
-    assert query.bind({"limit": "0"})[:2] == (("select 1 limit ?", (0,)), 7)
+    assert query.bind({"limit": "0"})[:2] == (Statement("select 1 limit ?", (0,)), 7)
 
 
 def test_a_query_returns_one_page_of_rows_by_default() -> None:
