@@ -94,6 +94,8 @@ def recorded_statement(sql: str, engine: EngineName) -> str:
             text = f":{text}"
         elif token.kind == "name" or (token.kind == "other" and not _is_sign(text)):
             text = "?"
+        elif token.kind == "word" and (text[0].isdigit() or parts[-1:] == ["?"]):
+            text = "?"  # the rest of a number, such as 0x5EC2E7, 1_000 or 1e9
         if not (text in (" ", "?") and parts[-1:] == [text]):
             parts.append(text)
     return "".join(parts).strip()

@@ -57,6 +57,14 @@ def test_no_engine_has_a_string_that_is_recorded(engine: EngineName) -> None:
         assert LITERAL not in recorded, (text, recorded)
 
 
+@for_each("engine", _ENGINES)
+def test_no_engine_has_a_number_that_is_recorded(engine: EngineName) -> None:
+    for number in ("4711", "0x4711", "0X4711", "0b4711", "0o4711", "9_4711", "1e4711", "1.5e+4711"):
+        recorded = recorded_statement(f"select a from b where c = {number} and d = 1", engine)
+        assert "4711" not in recorded, (number, recorded)
+        assert recorded.endswith(" and d = ?"), (number, recorded)
+
+
 @given(st.text(alphabet="'\"`[]$\\-/*ab1 :;\n", max_size=40), st.sampled_from(_ENGINES))
 def test_no_statement_makes_it_fail(sql: str, engine: EngineName) -> None:
     assert isinstance(recorded_statement(sql, engine), str)
