@@ -44,8 +44,16 @@ def _matches(url: str, directory: pathlib.Path, file: pathlib.Path) -> bool:
         found = resolve_database_url(parse_database_url(url), directory)
     except ValueError:
         return False  # reported where it stands
-    if not found.is_file or not file.is_relative_to(os.path.realpath(found.folder)):
+    if not found.is_file:
+        return False
+    # Imported here: most manifests have no record.
+    from resource_server.audit.audit_file import names_of
+
+    names = names_of(file.name)
+    real = pathlib.Path(os.path.realpath(found.database))
+    if real.parent == file.parent and real.name in names:
+        return True  # a link that the URL names; none is followed where a pattern matches
+    if not file.is_relative_to(os.path.realpath(found.folder)):
         return False
     pattern = pathlib.Path(found.database).name
-    names = (file.name, f"{file.name}.1", f"{file.stem}.2{file.suffix}")
-    return any(fnmatch(name, pattern) for name in names)
+    return any(fnmatch(name, pattern) for name in (*names, f"{file.name}.1"))

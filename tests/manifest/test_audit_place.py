@@ -17,6 +17,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "logs").mkdir()
     (tmp_path / "link").symlink_to("docs")
     (tmp_path / "logs" / "x.jsonl").write_text("{}\n")
+    (tmp_path / "docs" / "record.jsonl").symlink_to("../logs/audit.jsonl")
+    (tmp_path / "docs" / "second.jsonl").symlink_to("../logs/audit.2.jsonl")
     return tmp_path
 
 
@@ -36,6 +38,10 @@ def _load(folder: Path, text: str) -> None:
         ("docs/audit.jsonl", "roots: {docs: {path: docs, exclude: ['*.jsonl']}}"),
         ("logs/audit.jsonl", "databases: {logs: {url: 'files:logs/*.jsonl'}}"),
         ("logs/audit.jsonl", "databases: {logs: {url: 'files:**/*.jsonl'}}"),
+        ("logs/audit.jsonl", "databases: {logs: {url: 'files:docs/record.jsonl'}}"),
+        ("logs/audit.jsonl", "databases: {logs: {url: 'files:docs/second.jsonl'}}"),
+        ("logs/audit.jsonl", "databases: {logs: {url: 'files:logs/audit.3.jsonl'}}"),
+        ("logs/audit.jsonl", "databases: {logs: {url: 'files:logs/audit.[4-9].jsonl'}}"),
     ],
 )
 def test_a_record_inside_a_mount_is_refused(folder: Path, file: str, mounts: str) -> None:
@@ -52,6 +58,8 @@ def test_a_record_inside_a_mount_is_refused(folder: Path, file: str, mounts: str
         ("logs/audit.jsonl", "roots: {docs: {path: docs}}"),
         ("audit.jsonl", "databases: {logs: {url: 'files:logs/*.jsonl'}}"),
         ("logs/audit.log", "databases: {logs: {url: 'files:logs/*.jsonl'}}"),
+        ("logs/audit.jsonl", "databases: {logs: {url: 'files:logs/x.jsonl'}}"),
+        ("logs/audit.jsonl", "databases: {logs: {url: 'files:docs/*.jsonl'}}"),
     ],
 )
 def test_a_record_beside_a_mount_is_allowed(folder: Path, file: str, mounts: str) -> None:
