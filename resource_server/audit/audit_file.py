@@ -23,7 +23,7 @@ _OTHERS_WRITE: Final = 0o022
 
 
 class UnusableFile(OSError):
-    """Nothing can be recorded in a file; the message says why, without its path."""
+    """Nothing can be recorded in a file. The message has the reason, and not the path."""
 
 
 class AuditFile:
@@ -192,7 +192,7 @@ class AuditFile:
         """Append lines, to a new file if this one would become too large.
 
         Raises:
-            OSError: none of them is written.
+            OSError: no line is written.
         """
         if self._size and self._size + len(lines) > self._rotate_bytes:
             self._rotate()

@@ -12,7 +12,7 @@ FIRST: Final = "0" * 64
 _LINK = re.compile(rb'\A\{"(?:[^"\\]|\\.)*".*,"prev":"([0-9a-f]{64})"\}\Z')
 
 
-def linked(entry: bytes, previous: str) -> bytes:
+def linked_line(entry: bytes, previous: str) -> bytes:
     """Return a JSON object as a line that follows another one, without its line end."""
     return b'%b,"prev":"%b"}' % (entry[:-1], previous.encode())
 
@@ -37,6 +37,6 @@ class Chain:
 
     def add(self, entry: bytes) -> bytes:
         """Return the next line, with its line end."""
-        line = linked(entry, self.last)
+        line = linked_line(entry, self.last)
         self.last = digest(line)
         return line + b"\n"

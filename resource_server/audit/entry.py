@@ -78,7 +78,7 @@ AuditLine: TypeAlias = AuditEntry | AuditEvent
 _encode = msgspec.json.Encoder().encode
 
 
-def encoded(line: AuditLine) -> bytes:
+def encoded_line(line: AuditLine) -> bytes:
     """Return a line as a JSON object of printable ASCII characters."""
     data = _encode(line)
     if data.isascii() and b"\x7f" not in data:

@@ -14,7 +14,7 @@ import msgspec
 
 from resource_server import __version__
 from resource_server.audit.chain import FIRST, Chain
-from resource_server.audit.entry import AuditEntry, AuditEvent, AuditLine, encoded, moment
+from resource_server.audit.entry import AuditEntry, AuditEvent, AuditLine, encoded_line, moment
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Sink(Protocol):
         ...
 
     def write(self, lines: bytes) -> None:
-        """Append lines; raises `OSError` if none of them is written."""
+        """Append lines. Raises `OSError` if no line is written."""
         ...
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ class Recorder:
     def _write(self, lines: Sequence[AuditLine]) -> None:
         event = self._sink.look()
         if event is not None:
-            # Kept until it is written: it is told once.
+            # Kept until it is written, since the sink tells it once.
             self._events.append(event)
             if event.event != "torn":
                 logger.warning("another program has changed the record of reads: %s", event.event)
@@ -237,7 +237,7 @@ class Recorder:
         try:
             data: list[bytes] = []
             for number, line in enumerate((*self._events, *lines), start=1):
-                data.append(self._chain.add(encoded(line)))
+                data.append(self._chain.add(encoded_line(line)))
                 if number % _TURN == 0:
                     # The event loop would wait for up to 5 ms until this thread is interrupted.
                     time.sleep(_PAUSE_S)

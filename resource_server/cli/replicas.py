@@ -40,7 +40,7 @@ async def replica_notes(manifest: Manifest, mounts: Sequence[Mount]) -> Sequence
 
 
 def record_notes(manifest: Manifest) -> Sequence[str]:
-    """Return where reads are recorded, and who sees the last of them; none without a record."""
+    """Return the place of the record of reads, and its readers. Empty without a record."""
     audit = manifest.audit
     if audit is None:
         return ()

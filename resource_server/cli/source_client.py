@@ -9,7 +9,7 @@ from resource_server.cli import addresses, console, runner, source_arguments
 from resource_server.cli.addresses import SourceArguments
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest
-from resource_server.protocol.in_process_client import ErrorReply, LocalClient, explained
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient, error_in_words
 from resource_server.protocol.server import Server
 from resource_server.serving import server_builder
 
@@ -46,7 +46,7 @@ async def _run_session(
         try:
             return await session(client, found)
         except ErrorReply as error:
-            return console.fail(await explained(server, error))
+            return console.fail(await error_in_words(server, error))
         finally:
             await server.catalog.wait_for_mistakes(_MISTAKES_S)
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _NOT_FOUND = revisions.LATEST_HANDSHAKE.resource_not_found
 _ABSENT = (_NOT_FOUND, revisions.INVALID_PARAMS)
-"""Codes of what is not there, or of an address that is none: other providers may know it."""
+"""Codes of errors for a URI that another provider may know."""
 
 
 def provider(

@@ -13,16 +13,16 @@ from resource_server import uris
 from resource_server.access import EVERYBODY, Caller, acting
 from resource_server.embedding.callers import named
 from resource_server.embedding.embedded_server import Source, SourceServers
-from resource_server.embedding.table import Table, typed_rows
+from resource_server.embedding.table import TableRows, typed_rows
 from resource_server.explorer.results import DocumentContent, Listing, ResourceMetadata
-from resource_server.protocol.in_process_client import ErrorReply, LocalClient, explained
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient, error_in_words
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 _ROWS_A_PAGE = "1000"
 
 
-class Document(msgspec.Struct, frozen=True):
+class ReadDocument(msgspec.Struct, frozen=True):
     """The contents of a document, the preferred one first."""
 
     contents: Sequence[DocumentContent]
@@ -50,7 +50,7 @@ class Document(msgspec.Struct, frozen=True):
         return self.contents[0].truncated
 
 
-class Match(msgspec.Struct, frozen=True):
+class SearchMatch(msgspec.Struct, frozen=True):
     """A resource that a search has found."""
 
     uri: str
@@ -60,17 +60,17 @@ class Match(msgspec.Struct, frozen=True):
     """How many match in all; 0 if only the name does."""
 
 
-class Matches(msgspec.Struct, frozen=True):
+class SearchMatches(msgspec.Struct, frozen=True):
     """The results of a search."""
 
-    found: Sequence[Match]
+    found: Sequence[SearchMatch]
     is_complete: bool
     """Whether everything was searched, and every match is here."""
     text: str
     """The same as a model is given it, with what was not searched."""
 
 
-class Tool(msgspec.Struct, frozen=True, rename="camel"):
+class OfferedTool(msgspec.Struct, frozen=True, rename="camel"):
     """A tool for models."""
 
     name: str
@@ -80,7 +80,7 @@ class Tool(msgspec.Struct, frozen=True, rename="camel"):
     output_schema: Mapping[str, Any] | None = None
 
 
-class ToolResult(msgspec.Struct, frozen=True, rename="camel"):
+class CallResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of a tool as a model is given it."""
 
     content: Sequence[Mapping[str, Any]]
@@ -93,13 +93,13 @@ class ToolResult(msgspec.Struct, frozen=True, rename="camel"):
         return "\n".join(str(each["text"]) for each in self.content if each["type"] == "text")
 
 
-class Change(msgspec.Struct, frozen=True):
+class ChangedResource(msgspec.Struct, frozen=True):
     """A resource that has changed since it was subscribed to, or since its last change."""
 
     uri: str
 
 
-class _Page(msgspec.Struct, frozen=True):
+class _PageOfRows(msgspec.Struct, frozen=True):
     rows: Sequence[Mapping[str, Any]]
     next: str | None = None
     more: bool = True
@@ -117,16 +117,16 @@ class _Changes:
             self._changed[message["params"]["uri"]] = None
             self._is_new.set()
 
-    def __aiter__(self) -> AsyncIterator[Change]:
+    def __aiter__(self) -> AsyncIterator[ChangedResource]:
         return self
 
-    async def __anext__(self) -> Change:
+    async def __anext__(self) -> ChangedResource:
         while not self._changed:
             self._is_new.clear()
             await self._is_new.wait()
         uri = next(iter(self._changed))
         del self._changed[uri]
-        return Change(uri)
+        return ChangedResource(uri)
 
 
 class ResourceClient:
@@ -156,7 +156,7 @@ class ResourceClient:
             try:
                 return await self._client.request(method, dict(params or {}))
             except ErrorReply as error:
-                text = await explained(self._server, error)
+                text = await error_in_words(self._server, error)
                 raise ErrorReply(error.code, text, error.data) from None
 
     async def list(
@@ -187,7 +187,7 @@ class ResourceClient:
         result = await self.request("resources/metadata", {"uri": uri})
         return msgspec.convert(result["resource"], ResourceMetadata)
 
-    async def read(self, uri: str, parameters: Mapping[str, str] | None = None) -> Document:
+    async def read(self, uri: str, parameters: Mapping[str, str] | None = None) -> ReadDocument:
         """Read a document; `parameters` are added to its URI: `{"lines": "10-40"}`.
 
         Raises:
@@ -195,11 +195,11 @@ class ResourceClient:
         """
         address = _with(uri, parameters or {})
         result = await self.request("resources/read", {"uri": address})
-        return Document(msgspec.convert(result["contents"], tuple[DocumentContent, ...]))
+        return ReadDocument(msgspec.convert(result["contents"], tuple[DocumentContent, ...]))
 
     async def read_table(
         self, uri: str, parameters: Mapping[str, str] | None = None, *, limit: int | None = None
-    ) -> Table:
+    ) -> TableRows:
         """Read the rows of a table, a page of one, a summary or a query, page after page.
 
         Without a `limit`, here or in the URI, these are all rows.
@@ -227,12 +227,12 @@ class ResourceClient:
             address = page.next if page.more else None
         is_complete = address is None and (limit is None or len(rows) <= limit)
         kept, columns = typed_rows(rows[:limit], names, schema)
-        return Table(kept, columns, is_complete)
+        return TableRows(kept, columns, is_complete)
 
-    async def _page(self, address: str) -> _Page:
+    async def _page(self, address: str) -> _PageOfRows:
         content = (await self.read(address)).contents[0]
         try:
-            return msgspec.json.decode(content.text or "", type=_Page)
+            return msgspec.json.decode(content.text or "", type=_PageOfRows)
         except msgspec.DecodeError:
             reason = f"{content.uri} has no rows; name a table, its ~rows or a query"
             raise ValueError(reason) from None
@@ -249,7 +249,7 @@ class ResourceClient:
 
     async def search(
         self, query: str, uri: str | None = None, *, limit: int = 100, **options: Any
-    ) -> Matches:
+    ) -> SearchMatches:
         """Find names and lines of text, at or below a URI if one is given.
 
         `options` are those of the tool `search_resources`: `files`, `context`, `case` and others.
@@ -266,10 +266,10 @@ class ResourceClient:
             raise ValueError(result.text)
         found: Mapping[str, Any] = result.structured_content
         matches = [_match(found.get("base", ""), each) for each in found.get("files", ())]
-        return Matches(matches, found["complete"] and "next" not in found, result.text)
+        return SearchMatches(matches, found["complete"] and "next" not in found, result.text)
 
     @asynccontextmanager
-    async def subscribe(self, *uris: str) -> AsyncGenerator[AsyncIterator[Change]]:
+    async def subscribe(self, *uris: str) -> AsyncGenerator[AsyncIterator[ChangedResource]]:
         """Subscribe to resources while the block runs, and yield their changes as they come.
 
         Several changes of one resource before it is taken are one.
@@ -285,23 +285,23 @@ class ResourceClient:
                     await client.request("resources/subscribe", {"uri": uri})
                 yield changes
 
-    async def tools(self) -> Sequence[Tool]:
+    async def tools(self) -> Sequence[OfferedTool]:
         """Return the tools that a model is offered.
 
         Raises:
             ErrorReply: the manifest has none.
         """
         result = await self.request("tools/list")
-        return msgspec.convert(result["tools"], list[Tool])
+        return msgspec.convert(result["tools"], list[OfferedTool])
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallResult:
         """Call a tool; an error of the tool is a result with `is_error`.
 
         Raises:
             ErrorReply: there is no such tool.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        return msgspec.convert(await self.request("tools/call", params), ToolResult)
+        return msgspec.convert(await self.request("tools/call", params), CallResult)
 
 
 def _with(uri: str, parameters: Mapping[str, str]) -> str:
@@ -311,13 +311,13 @@ def _with(uri: str, parameters: Mapping[str, str]) -> str:
     return uris.with_query(base, {**uris.parse(uri).query, **parameters})
 
 
-def _match(base: str, found: str | Mapping[str, Any]) -> Match:
+def _match(base: str, found: str | Mapping[str, Any]) -> SearchMatch:
     entry: Mapping[str, Any] = {"path": found} if isinstance(found, str) else found
     path: str = entry["path"]
     # What is not below the base has its URI.
     lines = [(number, text) for number, text, *_ in entry.get("lines", ())]
     count = max(entry.get("matches", 0), len(lines))
-    return Match(path if "://" in path else f"{base}{path}", lines, count)
+    return SearchMatch(path if "://" in path else f"{base}{path}", lines, count)
 
 
 class Connecting:

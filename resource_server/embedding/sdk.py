@@ -127,7 +127,7 @@ def _caller_of_request(_: Context) -> Caller:
     return EVERYBODY if token is None else caller_of_token(token)
 
 
-class _Subscriber:
+class _SdkSubscriber:
     """The subscriptions of one connection of a handshake revision."""
 
     def __init__(self, session: ServerSession) -> None:
@@ -139,12 +139,12 @@ class _Subscriber:
         self.ready: asyncio.Future[LocalClient] = asyncio.get_running_loop().create_future()
 
 
-class _Open:
+class _OpenServer:
     """What is open in one event loop."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.subscribers: dict[int, _Subscriber] = {}
+        self.subscribers: dict[int, _SdkSubscriber] = {}
 
 
 class _Bridge:
@@ -155,8 +155,8 @@ class _Bridge:
         self._caller_of = caller_of
 
     @asynccontextmanager
-    async def _opened(self, _: ReloadingServer, server: Server) -> AsyncGenerator[_Open]:
-        opened = _Open(server)
+    async def _opened(self, _: ReloadingServer, server: Server) -> AsyncGenerator[_OpenServer]:
+        opened = _OpenServer(server)
         try:
             yield opened
         finally:
@@ -252,7 +252,7 @@ class _Bridge:
         key = id(context.session.client_params)
         subscriber = opened.subscribers.get(key)
         if subscriber is None:
-            subscriber = opened.subscribers[key] = _Subscriber(context.session)
+            subscriber = opened.subscribers[key] = _SdkSubscriber(context.session)
             caller = named(self._caller_of(context))
             subscriber.task = asyncio.create_task(self._follow(opened, key, subscriber, caller))
             if len(opened.subscribers) > MAX_SUBSCRIBERS:
@@ -277,7 +277,7 @@ class _Bridge:
         return types.EmptyResult()
 
     async def _follow(
-        self, opened: _Open, key: int, subscriber: _Subscriber, caller: Caller
+        self, opened: _OpenServer, key: int, subscriber: _SdkSubscriber, caller: Caller
     ) -> None:
         """Send what changes until the connection, or the caller's token, ends."""
         client = LocalClient(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 
-class Table(msgspec.Struct, frozen=True):
+class TableRows(msgspec.Struct, frozen=True):
     """Rows of a table or a query. A sequence of mappings, each from column to value.
 
     Values are those of JSON: dates and times are ISO 8601, decimals and bytes are text.

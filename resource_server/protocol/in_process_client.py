@@ -28,7 +28,7 @@ class ErrorReply(Exception):
         self.data = data
 
 
-async def explained(server: Server, error: ErrorReply) -> str:
+async def error_in_words(server: Server, error: ErrorReply) -> str:
     """Return an error response in words, with its URI, and what to read instead."""
     about: dict[str, Any] = error.data or {}
     text = error.message[:1].lower() + error.message[1:]

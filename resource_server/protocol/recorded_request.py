@@ -1,4 +1,4 @@
-"""One request on its way into the record of reads: what it asked for, and what became of it.
+"""One request on its way into the record of reads.
 
 Only what a provider has accepted in a read is recorded of values: a filter by a masked column, the
 key of a hidden row and a search word may be secrets, and stand in requests that are refused. The
@@ -56,12 +56,12 @@ _REFUSED = (
 )
 
 
-class _UriArgument(msgspec.Struct):
+class _RecordedUri(msgspec.Struct):
     uri: str | None = None
 
 
 _decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_uri = msgspec.json.Decoder(_UriArgument).decode
+_decode_uri = msgspec.json.Decoder(_RecordedUri).decode
 
 
 class RecordedRequest:

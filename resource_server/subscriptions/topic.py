@@ -67,7 +67,7 @@ class Topic:
         self.runner: WatchRunner | None = None
         """Watches the topic's mount; None while no mount has its URI."""
         self.listeners: dict[Listener, Caller] = {}
-        """The listeners, each with the caller who has subscribed."""
+        """The caller of each listener."""
         self._snapshot_state, self.read_digest, self.is_truncated = snapshot
         self._compare = compare
         self._timing = timing

@@ -29,7 +29,7 @@ from resource_server.cli import (
 )
 from resource_server.cli.source_client import Json
 from resource_server.protocol import revisions
-from resource_server.protocol.in_process_client import ErrorReply, LocalClient, explained
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient, error_in_words
 from resource_server.protocol.serialization import META_UNAVAILABLE
 from resource_server.runtime.timing import Timing
 from resource_server.serving.reload import ReloadingServer
@@ -88,7 +88,7 @@ async def _watch(served: ReloadingServer, given: Sequence[str], printer: EventPr
         try:
             summary = await watched.begin()
         except ErrorReply as error:
-            return console.fail(await explained(server, error))
+            return console.fail(await error_in_words(server, error))
         mounts = _mounts(server.catalog, uris)
         console.note(f"watching {summary} of {_bases_of(mounts) or 'no mount'}; Ctrl-C ends")
         if silent := _silent(mounts):

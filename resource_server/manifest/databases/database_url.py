@@ -142,7 +142,7 @@ def _query(table: str | None) -> str:
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
     """Return the URL with its file, or a server's certificates, resolved against a folder."""
     if url.is_generic:
-        return replace(url, text=dialect_url.resolved(url.text, directory))
+        return replace(url, text=dialect_url.resolved_url(url.text, directory))
     if not url.is_file:
         return replace(url, text=resolve_files(url.text, directory))
     if url.is_in_storage:

@@ -601,7 +601,7 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
             tokens = sql_tokenizer.statement(given.where, engine)
             if engine == "sqlite":
                 tokens = [token._replace(text=_certain(token)) for token in tokens]
-            condition = row_claims.parsed(tokens)
+            condition = row_claims.row_condition(tokens)
             if condition is not None and engine == "generic":
                 raise ValueError(
                     "compares a claim, and it is not known how this dialect compares texts: rows "

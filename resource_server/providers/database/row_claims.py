@@ -47,7 +47,7 @@ _TEMPORAL: Final = ("date", "time", "datetime", "uuid")
 _NUMBERS: Final = ("integer", "real", "numeric")
 
 
-class Unusable(ValueError):
+class UnusableClaim(ValueError):
     """A claim that has no value which can be compared."""
 
 
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
     """A comparison of a column with a claim."""
 
     column: str
-    """As it is written, with the name of its table if that is written."""
+    """The column as the author has written it."""
     path: Sequence[str]
     """The names in it."""
     operator: str
@@ -116,7 +116,7 @@ class RowCondition(NamedTuple):
             return NOTHING
 
 
-def parsed(tokens: Sequence[SqlToken]) -> RowCondition | None:
+def row_condition(tokens: Sequence[SqlToken]) -> RowCondition | None:
     """Return the condition of these tokens; None without claims.
 
     Raises:
@@ -217,7 +217,7 @@ class _Around(NamedTuple):
     """Places of its names, and of the dots between them."""
     operator: str
     end: int
-    """Where the comparison ends, as far as it is not the claim."""
+    """End of the comparison without the claim."""
 
 
 def _left_of(tokens: Sequence[SqlToken], before: list[int], after: list[int]) -> _Around | None:
@@ -367,12 +367,12 @@ def _compared(comparison: Comparison, value: object, column: Column, engine: Eng
     """Return a comparison in SQL.
 
     Raises:
-        Unusable: the claim has no value of the column's type.
+        UnusableClaim: the claim has no value of the column's type.
     """
     values = [value]
     if isinstance(value, list):
         if comparison.operator != "in":
-            raise Unusable
+            raise UnusableClaim
         values = cast("list[object]", value)
     if not values:
         return NOTHING
@@ -436,7 +436,7 @@ def _literal(value: object, column: Column, engine: EngineName) -> _Literal:
             words = ("0", "1") if engine == "sqlite" else ("FALSE", "TRUE")
             return _Literal(words[value])
         case bool():
-            raise Unusable
+            raise UnusableClaim
         case int() if kind in (*_NUMBERS, "any"):
             return _Literal(_integer(value))
         case float() if kind in ("real", "numeric", "any"):
@@ -447,17 +447,17 @@ def _literal(value: object, column: Column, engine: EngineName) -> _Literal:
             return _Literal(value)
         case str() if kind in ("text", "any") or (kind in _TEMPORAL and engine == "sqlite"):
             if column.values and value not in column.values:
-                raise Unusable
+                raise UnusableClaim
             return _Literal(_quoted(value, engine), value, is_text=True)
         case str() if kind in _TEMPORAL and column.key_type is not None:
             return _Literal(_quoted(_canonical(value, column.key_type), engine), value)
         case _:
-            raise Unusable
+            raise UnusableClaim
 
 
 def _integer(value: int) -> str:
     if not -_LARGEST <= value < _LARGEST:
-        raise Unusable
+        raise UnusableClaim
     # SQLite reads the smallest integer as a minus before a number that is too large.
     return str(value) if value > -_LARGEST else f"({value + 1} - 1)"
 
@@ -467,7 +467,7 @@ def _canonical(text: str, type: KeyType) -> str:
     try:
         return str(type.bind(type.parse("", text)))
     except (ValueError, LookupError, ArithmeticError):
-        raise Unusable from None
+        raise UnusableClaim from None
 
 
 def _quoted(text: str, engine: EngineName) -> str:

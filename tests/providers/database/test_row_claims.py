@@ -340,7 +340,7 @@ _TABLE = Table(
 
 @given(text=st.text(max_size=30), engine=st.sampled_from(ENGINES))
 def test_a_rendered_claim_is_one_literal(text: str, engine: EngineName) -> None:
-    condition = row_claims.parsed(sql_tokenizer.statement("owner = :claims.sub", engine))
+    condition = row_claims.row_condition(sql_tokenizer.statement("owner = :claims.sub", engine))
     assert condition is not None
     plain = condition.rendered({"sub": "x"}, _TABLE, (), engine)
     if "\0" in text:

@@ -357,7 +357,7 @@ class DeclaredQueries:
         return sorted(self._needed.get(name, frozenset[str]()) - self._values.keys())
 
     def _with_values(self) -> Mapping[str, DeclaredQuery]:
-        """Return the queries but those with claims of which there is not even the absence."""
+        """Return the queries whose claims all have a value or are known to be absent."""
         have = self._values.keys()
         return {name: query for name, query in self._every.items() if self._needed[name] <= have}
 

@@ -1,7 +1,7 @@
 """Declared queries of engines whose SQL nothing here can rewrite: they read whole tables only.
 
-Where the manifest hides or masks anything, a query names no table of which any part is hidden, and
-reads nothing but exposed tables. The manifest's author is trusted to mean no harm: views, synonyms
+Where the manifest hides or masks anything, a query names and reads only tables that are exposed
+whole. The manifest's author is trusted to mean no harm: views, synonyms
 and functions read what their owner lets them.
 """
 

@@ -98,16 +98,13 @@ class Application:
         limits = options.limits
         is_home = _everything if worker is None else worker.is_home
         self._authenticate = authenticate
-        allowed = (*hosts, *options.allowed_hosts)
-        allowlist = HostAllowlist(allowed, options.allowed_origins)
+        allowed, origins = (*hosts, *options.allowed_hosts), options.allowed_origins
+        allowlist = HostAllowlist(allowed, origins)
         # Most requests have the same headers; refusals are not remembered.
         self._allow = lru_cache(maxsize=256)(allowlist.check)
-        self._allow_remote = None
-        if is_mounted and authenticate is None:
-            # The parent may listen anywhere, and other machines can name themselves `localhost`.
-            self._allow_remote = HostAllowlist(
-                allowed, options.allowed_origins, has_own=False
-            ).check
+        # A parent may listen anywhere, and other machines can name themselves `localhost`.
+        remote = HostAllowlist(allowed, origins, has_own=False)
+        self._allow_remote = remote.check if is_mounted and authenticate is None else None
         self._rates = rate_limiter(limits, store, worker, "requests")
         self._bodies = Bodies(limits.body)
         self._streams = streams = StreamLimiter(limits.streams)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_server.transports.http.workers.worker import Worker
 
 
-class Place(Protocol):
+class ServedPlace(Protocol):
     """Where clients find the server."""
 
     @property
@@ -66,7 +66,7 @@ class ParentApplication(NamedTuple):
 def application_of(
     server: Server,
     options: Http,
-    place: Place,
+    place: ServedPlace,
     *,
     legacy: bool = False,
     logs_access: bool = False,
@@ -81,17 +81,14 @@ def application_of(
         ValueError: what `http.auth` or `http.explorer` needs is not installed.
         MissingExtra: what `http.fleet` needs is not installed.
     """
-    observers: list[RequestObserver] = [AccessLog(server)] if logs_access else []
-    if (tracing := tracing_of(server)) is not None:
-        observers.append(tracing)
+    observed: list[RequestObserver | None] = [AccessLog(server) if logs_access else None]
+    observed.append(tracing_of(server))
     store = _store(server, options, timing)
     resource: ProtectedResource | None = None
-    authenticate: Authenticate | None = None
     sign_in: PageSignIn | None = None
-    hosts = tuple(place.hosts)
-    if (parent := place if isinstance(place, ParentApplication) else None) is not None:
-        authenticate = parent.authenticate
-        hosts += (urlsplit(options.url).netloc,) if options.url else ()
+    parent = place if isinstance(place, ParentApplication) else None
+    authenticate: Authenticate | None = parent.authenticate if parent else None
+    named = (urlsplit(options.url).netloc,) if parent and options.url else ()
     if options.auth and authenticate is None:
         resource = ProtectedResource(
             options.url or place.url,
@@ -118,13 +115,13 @@ def application_of(
         options,
         authenticate=authenticate,
         resource=resource,
-        hosts=hosts,
+        hosts=(*place.hosts, *named),
         legacy=legacy,
         explorer=_explorer(server, options, place),
         sign_in=sign_in,
         is_loopback=place.is_loopback,
         is_mounted=parent is not None,
-        observers=observers,
+        observers=[each for each in observed if each is not None],
         store=store,
         worker=worker,
         timing=timing,
@@ -146,7 +143,7 @@ def _store(server: Server, options: Http, timing: Timing) -> FleetStore | None:
     return FleetStore(options.fleet.url, server.key, timing)
 
 
-def _explorer(server: Server, options: Http, place: Place) -> Explorer | None:
+def _explorer(server: Server, options: Http, place: ServedPlace) -> Explorer | None:
     """Return the explorer if the manifest asks for it, or for this machine if it is installed.
 
     Raises:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 _WORD = re.compile(r"\w+")
 
 
-class Listing(NamedTuple):
+class ListedTables(NamedTuple):
     """The tables and views of a database."""
 
     infos: tuple[TableInfo, ...] = ()
@@ -48,7 +48,7 @@ class Listing(NamedTuple):
         return {info.name: info.type for info in self.infos}
 
 
-def listing(inspector: Inspector, schemas: Sequence[str]) -> Listing:
+def listing(inspector: Inspector, schemas: Sequence[str]) -> ListedTables:
     """Return the tables and views of some schemas, or of the default one if there are none."""
     spelled: dict[TableName, str] = {}
     types: dict[TableName, TableType] = {}
@@ -70,7 +70,7 @@ def listing(inspector: Inspector, schemas: Sequence[str]) -> Listing:
         comments |= {TableName(schema, str(n)): each.get("text") for (_, n), each in told.items()}
     names = sorted(spelled, key=lambda name: ((name.schema or "").encode(), name.name.encode()))
     infos = tuple([TableInfo(name, types[name], comments.get(name) or None) for name in names])
-    return Listing(infos, spelled, tuple(left_out))
+    return ListedTables(infos, spelled, tuple(left_out))
 
 
 _LISTS: Mapping[TableType, Callable[[Inspector, str | None], Iterable[str]]] = {
@@ -103,7 +103,7 @@ def _of_schema(ask: Callable[[], Iterable[str]], schema: str | None) -> Iterable
         return ()
 
 
-def reflected(inspector: Inspector, name: TableName, found: Listing) -> Table:
+def reflected(inspector: Inspector, name: TableName, found: ListedTables) -> Table:
     """Reflect one table.
 
     Raises:
@@ -206,7 +206,7 @@ class _Reflection:
         found += [Index("", names, True) for names in self._unique() if names not in indexed]
         return tuple(found)
 
-    def foreign_keys(self, listed: Listing) -> tuple[ForeignKey, ...]:
+    def foreign_keys(self, listed: ListedTables) -> tuple[ForeignKey, ...]:
         """Return the foreign keys to tables that are served."""
         told = _optional(lambda: self._inspector.get_foreign_keys(*self._at), [])
         found: list[ForeignKey] = []
@@ -232,7 +232,7 @@ def _text(value: object) -> str | None:
 
 
 def view_reads(
-    inspector: Inspector, names: Sequence[TableName], found: Listing
+    inspector: Inspector, names: Sequence[TableName], found: ListedTables
 ) -> Mapping[TableName, ViewReads]:
     """Return what each of these views may read, by the words of its definition.
 

@@ -209,7 +209,7 @@ def database_title(url: URL) -> str:
 _SUFFIXES: Final = frozenset((".fdb", ".gdb", ".db", ".sqlite", ".sqlite3", ".duckdb", ".ddb"))
 
 
-def resolved(text: str, directory: Path) -> str:
+def resolved_url(text: str, directory: Path) -> str:
     """Return the URL of a file with its path relative to a folder made absolute."""
     url = parse_url(text)
     if url.get_backend_name() != "sqlite" or not url.database:

@@ -1,4 +1,4 @@
-"""The generic engine: any database of which a dialect of SQLAlchemy is installed.
+"""The generic engine, for databases with an installed dialect of SQLAlchemy.
 
 SQLAlchemy reflects, quotes, binds and pages in each dialect; its pool has the connections. Drivers
 block, so each statement runs in a thread. Every statement is our own SELECT or the manifest's, in a
@@ -44,7 +44,7 @@ from resource_server.providers.database.engines.generic.dialects import (
     KnownDialect,
     known,
 )
-from resource_server.providers.database.engines.generic.worker_threads import Work, WorkerThreads
+from resource_server.providers.database.engines.generic.worker_threads import StatementThreads, Work
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.runtime.causes import find
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from sqlalchemy.engine.interfaces import Dialect
 
-    from resource_server.providers.database.engines.generic.catalog import Listing
+    from resource_server.providers.database.engines.generic.catalog import ListedTables
 
 T = TypeVar("T")
 
@@ -81,14 +81,14 @@ class GenericEngine(Engine, QueryEngine):
         self._interval = interval
         self._made: sa.Engine | None = None
         self._making = threading.Lock()
-        self._threads = WorkerThreads()
+        self._threads = StatementThreads()
         self._slots = Slots(_CONCURRENT)
         self._slow_slots = Slots(_CONCURRENT_SLOW)
         self._users = 0
         """Number of openers: the whole database, and each narrowed part of it."""
         self._opened: dict[int, Any] = {}
         """The driver's connections, idle or not."""
-        self._listed: Listing | None = None
+        self._listed: ListedTables | None = None
         self._reflected: dict[TableName, tuple[Table, float]] = {}
         """Tables as last reflected, and when."""
         self._listed_at = 0.0
@@ -204,7 +204,7 @@ class GenericEngine(Engine, QueryEngine):
         }
         url = _as_read_only(url)
         try:
-            made = sa.create_engine(url, **options, json_deserializer=reading.json_value)
+            made = sa.create_engine(url, **options, json_deserializer=reading.decoded_json)
         except TypeError:
             made = sa.create_engine(url, **options)
         listen(made, "connect", self._prepare)
@@ -243,8 +243,8 @@ class GenericEngine(Engine, QueryEngine):
         await self._threads.close(_CLOSE_TIMEOUT_S)
         if made is not None:
             with suppress(DeadlineExceeded, ResourceBusy):
-                await WorkerThreads().run(lambda _: self._dispose(made), _CLOSE_TIMEOUT_S)
-        self._threads = WorkerThreads()
+                await StatementThreads().run(lambda _: self._dispose(made), _CLOSE_TIMEOUT_S)
+        self._threads = StatementThreads()
 
     def _dispose(self, made: sa.Engine) -> None:
         made.dispose()
@@ -278,7 +278,7 @@ class GenericEngine(Engine, QueryEngine):
         self._reflected[name] = table, time.monotonic()
         return table
 
-    async def _listing(self) -> Listing:
+    async def _listing(self) -> ListedTables:
         if self._listed is None or self._listed_at + self._interval <= time.monotonic():
             from resource_server.providers.database.engines.generic import catalog
 
@@ -402,7 +402,7 @@ class GenericEngine(Engine, QueryEngine):
             with self._connection(work, within) as connection:
                 # Nothing but a query of the manifest may have more rows than are read.
                 streamed = connection.execution_options(stream_results=author)
-                return reading.fetched(streamed.execute(select, values), limit)
+                return reading.fetched_rows(streamed.execute(select, values), limit)
 
         return await self._run(work, within=within, slow=slow, author=author, binds=binds)
 

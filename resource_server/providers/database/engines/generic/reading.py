@@ -67,8 +67,8 @@ class _JsonArray(list[Any]):
     text = ""
 
 
-def json_value(text: str | bytes) -> object:
-    """Return JSON as SQLAlchemy needs it in its own statements; `fetched` returns its text."""
+def decoded_json(text: str | bytes) -> object:
+    """Return JSON as SQLAlchemy needs it in its own statements; `fetched_rows` returns its text."""
     written = text if isinstance(text, str) else bytes(text).decode("utf-8", "surrogateescape")
     found: Any = json.loads(written)
     if not isinstance(found, dict | list):
@@ -82,7 +82,7 @@ def json_value(text: str | bytes) -> object:
     return made
 
 
-def fetched(result: sa.CursorResult[Any], limit: int) -> Rows:
+def fetched_rows(result: sa.CursorResult[Any], limit: int) -> Rows:
     """Return at most `limit` rows, fewer with `more` if they are very large."""
     columns = tuple(map(str, result.keys()))
     rows: list[tuple[object, ...]] = []

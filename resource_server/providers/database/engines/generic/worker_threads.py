@@ -75,7 +75,7 @@ class Work(Generic[T]):
             loop.call_soon_threadsafe(finish)
 
 
-class WorkerThreads:
+class StatementThreads:
     """Runs calls that block, each in a thread of its own."""
 
     def __init__(self, *, max_left_behind: int = MAX_LEFT_BEHIND) -> None:
@@ -89,7 +89,7 @@ class WorkerThreads:
         return bool(self._running)
 
     async def run(self, function: Callable[[Work[T]], T], within: float) -> T:
-        """Return what a function returns, which is told of its `Work`.
+        """Return the result of a function of its `Work`.
 
         Raises:
             DeadlineExceeded: it takes longer than `within` seconds, and is left behind.

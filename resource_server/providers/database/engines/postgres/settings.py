@@ -26,7 +26,7 @@ from resource_server.providers.database.engines.reflection import Table, TableIn
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
 
-    from resource_server.providers.database.engines.postgres.engine import PostgresEngine
+    from resource_server.providers.database.engines.server_base import ServerEngine
 
 _BYPASSES: Final = (
     "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
@@ -56,7 +56,7 @@ def settings_of(statement: Statement) -> Sequence[tuple[str, str]]:
 class EngineWithSettings(Engine, QueryEngine):
     """The engine of a database, whose statements run under the settings of a caller."""
 
-    def __init__(self, whole: PostgresEngine, settings: Mapping[str, str]) -> None:
+    def __init__(self, whole: ServerEngine, settings: Mapping[str, str]) -> None:
         self._whole = whole
         self._settings = tuple(settings.items())
 
