@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.protocol.in_process_client import ErrorReply, LocalClient, explained
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient, error_in_words
 from resource_server.protocol.server import Server
 from tests.cases import for_each
 from tests.protocol.wire import server_of
@@ -80,4 +80,4 @@ async def test_an_error_is_a_sentence_with_its_uri(
 ) -> None:
     async with Server(Catalog([])) as server:
         error = ErrorReply(-32002, "Resource not found", data)
-        assert await explained(server, error) == sentence
+        assert await error_in_words(server, error) == sentence

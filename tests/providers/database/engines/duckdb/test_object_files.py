@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Generator
@@ -270,7 +269,7 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_others_are_kept(
         assert len(list(copies.iterdir())) == 1
     finally:
         for each in (first, second):
-            each.send_signal(signal.SIGINT)
+            each.terminate()
             each.wait(PATIENCE_S)
 
 
