@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -257,7 +259,11 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_others_are_kept(
     )
     watch = [*command(), "watch", str(manifest), "a"]
     quiet = subprocess.DEVNULL
-    first, second = (subprocess.Popen(watch, stdout=quiet, stderr=quiet) for _ in range(2))
+    # A shell that starts this in the background has it ignored.
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    first, second = (
+        subprocess.Popen(watch, stdout=quiet, stderr=quiet, preexec_fn=heeds) for _ in range(2)
+    )
     try:
         block_until(lambda: len(list(copies.glob("resource-server-objects-*/*"))) == 2)
         first.kill()
@@ -269,7 +275,7 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_others_are_kept(
         assert len(list(copies.iterdir())) == 1
     finally:
         for each in (first, second):
-            each.terminate()
+            each.send_signal(signal.SIGINT)
             each.wait(PATIENCE_S)
 
 
