@@ -89,7 +89,7 @@ PROMISES = (
         ),
         ("manifest/audit_place.py", "audit/activity.py"),
         "Those callers see addresses in mounts that they may not read. A plugin may serve any "
-        "file.",
+        "file, and so may a link that somebody puts among data files later.",
     ),
     Promise(
         "hidden-changes-nothing",

@@ -35,6 +35,7 @@ _BEFORE: Final = frozenset("and or not where on having when".split())
 _AFTER: Final = frozenset("and or group order limit union then".split())
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
+_YEAR: Final = re.compile(r"[0-9]{4}")
 _LARGEST: Final = 2**63
 _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)+", re.ASCII)
 _EXACT: Final[Mapping[EngineName, tuple[str, str]]] = {
@@ -376,6 +377,9 @@ def _compared(comparison: Comparison, value: object, column: Column, engine: Eng
         values = cast("list[object]", value)
     if not values:
         return NOTHING
+    if engine in ("mysql", "mariadb") and column.type.lower().startswith("year"):
+        # It takes a number of fewer digits for a year of this century.
+        values = [each if _YEAR.fullmatch(str(each)) else None for each in values]
     literals = [_literal(each, column, engine) for each in values]
     operator = "=" if comparison.operator == "in" else comparison.operator
     written = comparison.column

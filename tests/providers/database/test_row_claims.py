@@ -167,6 +167,16 @@ async def test_integers_are_compared_as_integers(owner: Owner) -> None:
 
 
 @pytest.mark.guarantee("rows-are-the-callers")
+async def test_a_year_has_four_digits(owner: Owner) -> None:
+    if owner.engine != "mariadb":
+        pytest.skip("the type is one of MariaDB and MySQL")
+    await fill(owner, "year", (2005, 2026, None))
+    async with served(owner, **by("owner = :claims.n")) as it:
+        for claim, found in ((2005, [0]), ("2026", [1]), (5, []), ("5", []), ("26", [])):
+            assert await ids(it, n=claim) == found, repr(claim)
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
 async def test_numbers_dates_and_booleans_have_their_type(owner: Owner) -> None:
     await owner.run(
         "create table t (id integer primary key, price decimal(10, 2), yes boolean, day date)",
