@@ -132,6 +132,7 @@ async def test_a_locked_database_is_busy_until_it_is_unlocked(tmp_path: pathlib.
             fresh = SqliteEngine(path)
             with pytest.raises(ResourceBusy):
                 await fresh.open()
+            await fresh.close()
             writer.run("COMMIT")
             await fresh.open()
             await fresh.close()
