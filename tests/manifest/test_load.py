@@ -271,7 +271,7 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
         (
             "xyz: {}",
             "1:1: xyz: unknown section; known: version, server, roots, databases, providers, "
-            "tools, prompts, http",
+            "tools, prompts, http, audit",
         ),
         ("roots: [a]", "1:8: roots: expected a mapping of names, found a list"),
         ("roots: {a: .}", "1:12: roots.a: expected a mapping of options, found '.'"),

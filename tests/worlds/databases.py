@@ -138,7 +138,7 @@ class LiveDatabase:
     async def _clear_file(self) -> None:
         # Another file: connections of an earlier case may still have the old one open.
         await self.owner.close()
-        self.owner.url = _next_file(self.owner.url)
+        self.owner.url = self.owner.own_url = _next_file(self.owner.url)
         await self.owner.open()
         if self.owner.engine == "sqlite":
             await self.owner.run("PRAGMA synchronous = OFF")
