@@ -168,8 +168,7 @@ class _Worker:
         for place, connection in enumerate(self._opened.connections):
             waiting = self._own if place < OWN_THREADS else self._author
             threading.Thread(target=self._run_all, args=(connection, waiting), daemon=True).start()
-        if self._opened.statm is not None:
-            threading.Thread(target=self._watch, args=(self._opened.statm,), daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
         self._send(self._opened.answer)
         try:
             while True:
@@ -193,9 +192,12 @@ class _Worker:
     def _cancel(self, id: int) -> None:
         with self._lock:
             self._cancelled.add(id)
-            running = self._running.get(id)
-            if running is not None:
-                running[1].interrupt()
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Interrupt what runs and is cancelled. Hold the lock."""
+        for id in self._cancelled & self._running.keys():
+            self._running[id][1].interrupt()
 
     def _run_all(
         self, connection: duckdb.DuckDBPyConnection, waiting: queue.SimpleQueue[Run]
@@ -219,10 +221,15 @@ class _Worker:
             with suppress(OSError):
                 self._send(answer)
 
-    def _watch(self, statm: int) -> None:
+    def _watch(self) -> None:
         """End the process if statements take too much memory; our own ones run again."""
+        statm = self._opened.statm
         while self._is_running.wait():
             time.sleep(_WATCH_S)
+            with self._lock:
+                self._interrupt()  # DuckDB forgets an interrupt before its next statement starts
+            if statm is None:
+                continue
             resident = int(os.pread(statm, 100, 0).split()[1]) * resource.getpagesize()
             if resident <= MAX_RESIDENT:
                 continue
