@@ -184,12 +184,30 @@ class Engine(Protocol):
         """Seconds that `open` and the checks after it may take."""
         return 10.0
 
+    _users = 0
+    """Number of openers: the whole database, and each part of it for some callers."""
+
     async def open(self) -> None:
-        """Connect and check that the database can be read. `close` it even if this fails."""
+        """Connect and check that the database can be read. `close` it even if this fails.
+
+        Raises:
+            MountUnavailable: it cannot.
+        """
+        self._users += 1
+        await self._connect_and_check()
+
+    async def _connect_and_check(self) -> None:
+        """Do so, for each opener; raises as `open`."""
         ...
 
     async def close(self) -> None:
-        """Stop running statements and close all connections."""
+        """Stop running statements and close all connections, unless others use the engine."""
+        self._users = max(self._users - 1, 0)
+        if not self._users:
+            await self._close_everything()
+
+    async def _close_everything(self) -> None:
+        """Do so, for the last user."""
         ...
 
     async def tables(self) -> Sequence[TableInfo]:

@@ -170,9 +170,6 @@ class ServerEngine(Engine, QueryEngine, ABC):
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unused_timer: asyncio.TimerHandle | None = None
-        self._users = 0
-        """Number of openers: the whole database, and each narrowed part of it."""
-        self._is_closed = False
         self._commits = SharedCommits(self._watch_commits)
 
     @property
@@ -190,25 +187,15 @@ class ServerEngine(Engine, QueryEngine, ABC):
     def open_timeout_s(self) -> float:
         return max(super().open_timeout_s, self._connect_timeout_s + CATALOG_TIMEOUT_S)
 
-    async def open(self) -> None:
-        """Connect and check that the database can be read.
-
-        Raises:
-            MountUnavailable: it cannot.
-        """
-        self._users += 1
-        self._is_closed = False
+    @override
+    async def _connect_and_check(self) -> None:
         try:
             await self._run(self._probe, within=self.open_timeout_s)
         except DeadlineExceeded:
             raise self._refusal(TimeoutError()) from None
 
-    async def close(self) -> None:
-        """Stop running statements and close all connections, unless others still use the engine."""
-        self._users = max(self._users - 1, 0)
-        if self._users:
-            return
-        self._is_closed = True
+    @override
+    async def _close_everything(self) -> None:
         try:
             await self._end_statements()
             idle = [*self._pool.drain(), *self._author_pool.drain()]
@@ -465,7 +452,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         try:
             async with deadline:
                 self._deadlines.add(deadline)
-                if self._is_closed:  # a watch that ends later would open a connection again
+                if not self._users:  # a watch that ends later would open a connection again
                     raise ResourceBusy("the database is closed")
                 await _acquire_all(needed, held)
                 waiting = False

@@ -90,7 +90,6 @@ class DuckdbEngine(Engine):
         self._dialect: Dialect | None = None
         self._worker = CurrentWorker(source)
         self._caller_workers = CallerWorkers(source)
-        self._users = 0
         self._own = Slots(OWN_SLOTS)
         self._slow = Slots(SLOW_SLOTS)
         self._author = Slots(AUTHOR_SLOTS)
@@ -119,14 +118,9 @@ class DuckdbEngine(Engine):
             self._dialect = _new_dialect()
         return self._dialect
 
-    async def open(self) -> None:
-        """Open the database once.
-
-        Raises:
-            MountUnavailable: it cannot be read.
-        """
+    @override
+    async def _connect_and_check(self) -> None:
         extras.require_packages("duckdb", "DuckDB")
-        self._users += 1
         self._worker.reopen()
         try:
             await settle(self._worker.refresh())
@@ -139,14 +133,12 @@ class DuckdbEngine(Engine):
             raise MountUnavailable(f"no data file can be read as a table: {told}")
         self._worker.is_known = True
 
-    async def close(self) -> None:
-        """End the workers, unless others still use the engine."""
-        self._users = max(self._users - 1, 0)
-        if not self._users:
-            await self._caller_workers.close()
-            await self._worker.close()
-            if isinstance(self._source, FilesSource):
-                self._source.close()
+    @override
+    async def _close_everything(self) -> None:
+        await self._caller_workers.close()
+        await self._worker.close()
+        if isinstance(self._source, FilesSource):
+            self._source.close()
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all tables and views. See `Engine.tables`."""

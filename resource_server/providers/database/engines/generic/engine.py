@@ -84,8 +84,6 @@ class GenericEngine(Engine, QueryEngine):
         self._threads = StatementThreads()
         self._slots = Slots(_CONCURRENT)
         self._slow_slots = Slots(_CONCURRENT_SLOW)
-        self._users = 0
-        """Number of openers: the whole database, and each narrowed part of it."""
         self._opened: dict[int, Any] = {}
         """The driver's connections, idle or not."""
         self._listed: ListedTables | None = None
@@ -162,8 +160,7 @@ class GenericEngine(Engine, QueryEngine):
     # -- opening
 
     @override
-    async def open(self) -> None:
-        self._users += 1
+    async def _connect_and_check(self) -> None:
         try:
             await self._threads.run(self._connect_first, _OPEN_TIMEOUT_S)
         except DeadlineExceeded:
@@ -235,10 +232,7 @@ class GenericEngine(Engine, QueryEngine):
         self._opened.pop(id(connection), None)
 
     @override
-    async def close(self) -> None:
-        self._users = max(self._users - 1, 0)
-        if self._users:
-            return
+    async def _close_everything(self) -> None:
         made, self._made = self._made, None
         await self._threads.close(_CLOSE_TIMEOUT_S)
         if made is not None:

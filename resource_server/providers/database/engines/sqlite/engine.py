@@ -83,8 +83,6 @@ class SqliteEngine(Engine, PolicyEngine):
         self._retiring: dict[asyncio.Task[None], PolicyWorkers] = {}
         """Workers with an earlier policy, until their last statements end."""
         self._is_closed = False
-        self._users = 0
-        """Number of openers: the whole database, and each part of it for callers with claims."""
         self._make_workers()
 
     def _make_workers(self) -> None:
@@ -115,19 +113,16 @@ class SqliteEngine(Engine, PolicyEngine):
             self._dialect = sqlite.dialect()
         return self._dialect
 
-    async def open(self) -> None:
-        """Check that the database can be read. Other connections are opened when needed."""
-        self._users += 1
+    @override
+    async def _connect_and_check(self) -> None:
+        # Other connections are opened when needed.
         if self._is_closed:
             self._make_workers()
             self._is_closed = False
         await self._ask(self._catalog.version, _OPEN_TIMEOUT_S)
 
-    async def close(self) -> None:
-        """Stop running statements and close all connections, unless others use the engine."""
-        self._users = max(self._users - 1, 0)
-        if self._users:
-            return
+    @override
+    async def _close_everything(self) -> None:
         self._is_closed = True
         workers = [self._hot, self._slow, self._catalog_worker, *self._confined.values()]
         retiring = dict(self._retiring)
