@@ -66,8 +66,10 @@ def with_settings(engine: Engine, settings: Mapping[str, str]) -> Engine:
     """Return the engine, whose statements run under these settings of PostgreSQL, if any."""
     if not settings:
         return engine
-    from resource_server.providers.database.engines.postgres.engine import PostgresEngine
-    from resource_server.providers.database.engines.postgres.settings import EngineWithSettings
+    from resource_server.providers.database.engines.postgres.engine import (
+        EngineWithSettings,
+        PostgresEngine,
+    )
 
     assert isinstance(engine, PostgresEngine)  # noqa: S101 - options of other engines are refused
     return EngineWithSettings(engine, settings)

@@ -25,7 +25,10 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.postgres import catalog as catalog
 from resource_server.providers.database.engines.postgres import causes
-from resource_server.providers.database.engines.postgres.settings import settings_of
+from resource_server.providers.database.engines.postgres.settings import (
+    SettingStatement,
+    settings_of,
+)
 from resource_server.providers.database.engines.postgres.temporal import CODECS
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_base import (
@@ -434,6 +437,36 @@ class PostgresEngine(ServerEngine):
 
     def _message(self, error: Exception) -> str:
         return str(error.args[0]) if error.args else "no reason is given"
+
+
+class EngineWithSettings(PostgresEngine):
+    """An engine whose statements run under the settings of a caller; it shares the whole state."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, whole: PostgresEngine, settings: Mapping[str, str]) -> None:
+        object.__setattr__(self, "__dict__", vars(whole))
+        self._settings = tuple(settings.items())
+
+    def _under(self, statement: Statement) -> Statement:
+        found = SettingStatement(*statement)
+        found.settings = self._settings
+        return found
+
+    @override
+    async def run_own(
+        self, statement: Statement, *, limit: int, within: float, slow: bool = False
+    ) -> Rows:
+        own = self._under(statement)
+        return await super().run_own(own, limit=limit, within=within, slow=slow)
+
+    @override
+    async def run_authored(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        return await super().run_authored(self._under(statement), limit=limit, within=within)
+
+    @override
+    async def estimate(self, name: TableName) -> int | None:
+        return None  # it would count the rows of others
 
 
 async def _has_pooler(connection: DriverConnection) -> bool:

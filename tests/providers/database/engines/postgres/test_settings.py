@@ -148,10 +148,8 @@ async def test_no_connection_keeps_the_settings_of_a_caller(reader: _Reader) -> 
 
         await asyncio.gather(*(reads(*each) for each in enumerate(PEOPLE)))
         # A statement that sets nothing, on each connection of the pool.
-        with acting(caller(sub="bob")):
-            mount, _, _ = it.catalog.route(it.base)
-        database: Any = mount.provider
-        engine = database._provider.engine._whole
+        whole: Any = it.catalog.mounts[0].provider
+        engine = whole._provider.engine
         from resource_server.providers.database.engines.contract import Statement
 
         sql = "select coalesce(current_setting('app.user', true), ''), pg_sleep(0.05)"
