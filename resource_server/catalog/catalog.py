@@ -158,6 +158,8 @@ class Visibility:
         self._all = VisibleMounts(mounts)
         # The least recently used first.
         self._known = OrderedDict[Rights, VisibleMounts]()
+        self._rights: dict[int, tuple[Caller, Rights]] = {}
+        """The rights of callers by their identity: the requests of one token have one caller."""
 
     @property
     def is_same_for_all(self) -> bool:
@@ -176,11 +178,17 @@ class Visibility:
         """Return what decides what a caller sees."""
         if not self.claims:
             return Rights(caller.scopes)
+        if (known := self._rights.get(id(caller))) is not None:
+            return known[1]
         claims = self._own_claims if caller.scopes is None else caller.claims
         values = {name: usable_claim(claims, name) for name in self.claims}
         if caller.scopes is None:
             values = {name: value for name, value in values.items() if value is not None}
-        return Rights(caller.scopes, _encode(values).decode())
+        rights = Rights(caller.scopes, _encode(values).decode())
+        if len(self._rights) >= _MAX_KEPT:
+            self._rights.clear()
+        self._rights[id(caller)] = caller, rights
+        return rights
 
     def with_rights(self, rights: Rights) -> VisibleMounts:
         """Return the mounts that callers with these rights see."""

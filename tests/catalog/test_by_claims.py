@@ -146,6 +146,15 @@ async def test_a_catalog_without_claims_is_the_same_for_all() -> None:
         assert len(rights) == 1
 
 
+async def test_the_claims_of_one_token_are_encoded_once() -> None:
+    async with catalog_of(OfCallers()) as catalog:
+        alice, bob = caller("alice"), caller("bob")
+        rights = catalog.visibility.rights(alice)
+        assert "alice" in rights.claims
+        assert "bob" in catalog.visibility.rights(bob).claims
+        assert catalog.visibility.rights(alice) is rights
+
+
 @for_each(
     ("name", "parts"),
     {

@@ -202,6 +202,7 @@ class Policy:
         tables: options by pattern, or whether the table is exposed.
         engine: the SQL dialect of conditions.
         key: the key of the server; by default the key of the process.
+        needed: names of the claims by which the database itself hides rows of any table.
 
     Raises:
         ValueError: a pattern or condition cannot be used; names the option.
@@ -213,6 +214,7 @@ class Policy:
         engine: EngineName,
         *,
         key: ServerKey | None = None,
+        needed: frozenset[str] = frozenset(),
     ) -> None:
         self._engine: EngineName = engine
         self.key = key or process_key()
@@ -234,11 +236,9 @@ class Policy:
             *(rule.condition.claims for rule in self._rules if rule.condition)
         )
         """Names of the claims that conditions use."""
-        self.owner: Hashable = None
-        """The callers whose policy it is, by their claims."""
-        self.needed = frozenset[str]()
+        self.needed = needed
         """Names of the claims by which the database itself hides rows of any table."""
-        self._values: Mapping[str, Any] = {}
+        self.values: Mapping[str, Any] = {}
         """Values of claims; tables whose conditions use others do not exist."""
         self._decided: dict[TableName, Rule | None] = {}
         self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
@@ -249,21 +249,19 @@ class Policy:
     def with_claims(self, values: Mapping[str, Any]) -> Policy:
         """Return the policy for callers with these values of claims."""
         found = copy(self)
-        found._values = values
-        found.owner = msgspec.json.encode(values, order="sorted")
+        found.values = values
         return found
 
-    def like(self, other: Policy) -> Policy:
-        """Return the policy for the callers of another one."""
-        found = copy(self)
-        found._values, found.owner, found.needed = other._values, other.owner, other.needed
-        return found
+    @property
+    def owner(self) -> Hashable:
+        """The callers whose policy it is, by their claims."""
+        return msgspec.json.encode(self.values, order="sorted") if self.values else None
 
     def lacks_claims(self, name: TableName) -> Sequence[str]:
         """Return the claims without which a table does not exist."""
         rule = self._rule(name)
         own = frozenset[str]() if rule is None or rule.condition is None else rule.condition.claims
-        return sorted((own | self.needed) - self._values.keys())
+        return sorted((own | self.needed) - self.values.keys())
 
     def row_claims(self, name: TableName) -> Sequence[str]:
         """Return the claims that the condition of a table uses."""
@@ -434,9 +432,9 @@ class Policy:
             raise ValueError("a table that is not exposed has no view")
         rule = self._rule(table.name)
         if rule is not None and rule.condition is not None:
-            where = rule.condition.rendered(self._values, table, others, self._engine)
+            where = rule.condition.rendered(self.values, table, others, self._engine)
             options = msgspec.structs.replace(options, where=where)
-        if any(self._values.get(name) is None for name in self.needed):
+        if any(self.values.get(name) is None for name in self.needed):
             options = msgspec.structs.replace(options, where=row_claims.NOTHING)
         hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
         maskers = {

@@ -152,11 +152,10 @@ class Database:
     def __post_init__(self) -> None:
         self._is_narrowed = self._is_of_claims = False
         name = engine_name(self.url)
-        self._policy = Policy(self.tables, name)
+        self._claim_of = row_claims.claims_of_settings(self.settings, name)
+        self._policy = self._policy_of(self.tables)
         self._queries = DeclaredQueries(self.queries, name, self.limits)
         self._queries.read_by(self._policy)
-        self._claim_of = row_claims.claims_of_settings(self.settings, name)
-        self._policy.needed = frozenset(self._claim_of.values())
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
         self._needed: dict[str, frozenset[str]] = {}
         """Scopes that make a query visible: its own and those of its tables."""
@@ -314,7 +313,7 @@ class Database:
         if self._queries and not self._is_narrowed:
             # In the background: it needs the names of all tables.
             self._closing = asyncio.Event()
-            self._check = asyncio.create_task(self._check_queries(self._closing))
+            self._check = asyncio.create_task(self._of_nobody.check_queries(self._closing))
         return self
 
     async def _check_login(self) -> None:
@@ -365,16 +364,16 @@ class Database:
                 self._check.cancel()
             await self._close_engines()
 
-    async def _check_queries(self, closing: asyncio.Event) -> None:
+    async def check_queries(self, closing: asyncio.Event) -> None:
+        """Log the queries that are refused, a while after the start and until `closing`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.timing.query_check_delay_s):
                 await closing.wait()
-        queries = self._of_nobody._queries
-        for name in queries:
+        for name in self._queries:
             if closing.is_set():
                 return
             with suppress(MountUnavailable, ResourceError):
-                if await queries.refusal(name) is not None:
+                if await self._queries.refusal(name) is not None:
                     logger.warning(
                         "query %s is refused; `resource-server check` says why",
                         name,
@@ -439,7 +438,8 @@ class Database:
             if info.name in self._policy.unprotected:
                 continue  # by no rule, but since one does not hold
             if options is None:
-                found.append((path, rule))
+                lacks = self._policy.row_claims(info.name) and rule != "views"
+                found.append((path, f"{rule}.where" if lacks else rule))
             elif options.columns.hide:
                 with suppress(ResourceNotFound):
                     every = (await settle(self._engine.table(info.name))).column_names
@@ -459,7 +459,8 @@ class Database:
         least = {
             query: confinement
             for query, scopes in needed
-            if (confinement := self._confinement(self._policy_within(scopes))) is not None
+            for policy in [self._policy_of(self._tables_within(scopes))]
+            if (confinement := self._confinement(policy.with_claims(self._policy.values)))
         }
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
@@ -508,16 +509,20 @@ class Database:
         See `SupportsClaims.with_claims`.
         """
         part = copy(self)
-        part._is_narrowed, part._is_of_claims, part._check = True, True, None
-        part._policy = self._policy.with_claims(values)
-        part._queries = self._queries.with_claims(values)
+        part.show_to(values)
+        return part
+
+    def show_to(self, values: Mapping[str, Any]) -> None:
+        """Become the part for callers with these claims."""
+        self._is_of_claims, self._check = True, None
+        self._policy = self._policy.with_claims(values)
+        self._queries = self._queries.with_claims(values)
         texts = {
             name: row_claims.setting_text(claim, values.get(claim))
             for name, claim in self._claim_of.items()
         }
-        part._use(with_settings(self._engine, texts))
-        part._exposed.is_reporting = False
-        return part
+        self._use(with_settings(self._engine, texts))
+        self._report_nothing()
 
     @property
     def _of_nobody(self) -> Database:
@@ -527,12 +532,14 @@ class Database:
     def become_part_of(self, whole: Database, key: ServerKey) -> None:
         """Share key and connections of the whole database, which alone reports its problems."""
         self._policy.key = key
-        self._is_narrowed = True
         if whole.engine.name != "sqlite":
             # A SQLite connection holds the readable columns in its authorizer: it is not shared.
             self._sql_login = whole.sql_login
             self._use(whole.engine)
-        self._exposed.is_reporting = False
+        self._report_nothing()
+
+    def _report_nothing(self) -> None:
+        self._is_narrowed, self._exposed.is_reporting = True, False
 
     def _tables_within(self, scopes: frozenset[str]) -> Mapping[str, TableOptions | Literal[False]]:
         return {
@@ -542,9 +549,9 @@ class Database:
             for name, each in self.tables.items()
         }
 
-    def _policy_within(self, scopes: frozenset[str]) -> Policy:
-        found = Policy(self._tables_within(scopes), engine_name(self.url))
-        return found.like(self._policy)
+    def _policy_of(self, tables: Mapping[str, TableOptions | Literal[False]]) -> Policy:
+        needed = frozenset(self._claim_of.values())
+        return Policy(tables, engine_name(self.url), needed=needed)
 
     async def explain(self, path: Path) -> str:
         """Return the option that exposes or hides a resource. See `SupportsCheck`."""
@@ -575,6 +582,12 @@ class Database:
                 return "does not exist"
             return f"does not exist, or is hidden by {self._policy.rule(table)}.where"
         by = self._by_claims(table) if table is not None else ""
+        if table is None and self._policy.claims:
+            every = [each.name for each in await self._exposed.infos()]
+            below = [n for n in every if address_path(TableAddress(n))[: len(path)] == path]
+            names = [name.name for name in below if self._policy.row_claims(name)]
+            more = f" and {len(names) - 9} more" if len(names) > 9 else ""
+            by = f", with rows by claims in {', '.join(names[:9])}{more}" if names else ""
         return f"exposed{by}{self._required_scopes(path, table)}"
 
     def _by_claims(self, table: TableName) -> str:

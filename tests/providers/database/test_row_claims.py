@@ -267,9 +267,15 @@ async def test_a_table_by_claims_does_not_exist_without_tokens(owner: Owner) -> 
             with pytest.raises(ResourceNotFound):
                 await it.read(path)
         assert "`server.claims` has no sub" in await it.catalog.explain(f"{it.base}t")
+        assert await it.catalog.explain(it.base) == "exposed"
+        mount, _, _ = it.catalog.route(it.base)
+        ((*_, name), rule), *_ = await mount.provider.hides(limit=9)
+        assert (name, rule) == ("t", "tables.t.where")
         with acting(caller(sub="bob")):
             explained = await it.catalog.explain(f"{it.base}t")
             assert explained == "exposed, rows by sub (tables.t.where)"
+            explained = await it.catalog.explain(it.base)
+            assert explained == "exposed, with rows by claims in t"
             with pytest.raises(ResourceNotFound):
                 await it.read("t/0")
             assert json.loads(await it.text("t/1"))["owner"] == "bob"

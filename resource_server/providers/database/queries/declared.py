@@ -322,7 +322,6 @@ class DeclaredQueries:
         self.confinement: Confinement | None = None
         """Confines the queries to exposed data; without it none can be read."""
         self._every: dict[str, DeclaredQuery] = {}
-        self._values: Mapping[str, Any] = _NO_CLAIMS
         problems: list[str] = []
         for name, query in queries.items():
             try:
@@ -333,12 +332,12 @@ class DeclaredQueries:
             raise ValueError("\n".join(problems))
         self._needed = {name: query.claims for name, query in self._every.items()}
         """Claims without which a query does not exist."""
-        self._declared = self._with_values()
+        self.show_to(_NO_CLAIMS)
 
     def read_by(self, policy: Policy) -> None:
         """Hide queries of tables that do not exist, since claims are lacking."""
         self._needed = {name: query.claims_of(policy) for name, query in self._every.items()}
-        self._declared = self._with_values()
+        self.show_to(self._values)
 
     @property
     def claims(self) -> frozenset[str]:
@@ -348,18 +347,22 @@ class DeclaredQueries:
     def with_claims(self, values: Mapping[str, Any]) -> DeclaredQueries:
         """Return the queries for callers with these values of claims, not confined yet."""
         found = copy(self)
-        found.confinement, found._values = None, values
-        found._declared = found._with_values()
+        found.confinement = None
+        found.show_to(values)
         return found
+
+    def show_to(self, values: Mapping[str, Any]) -> None:
+        """Hide the queries with claims that have no value here and are not known to be absent."""
+        self._values = values
+        self._declared = {
+            name: query
+            for name, query in self._every.items()
+            if self._needed[name] <= values.keys()
+        }
 
     def lacks_claims(self, name: str) -> Sequence[str]:
         """Return the claims without which a query does not exist."""
         return sorted(self._needed.get(name, frozenset[str]()) - self._values.keys())
-
-    def _with_values(self) -> Mapping[str, DeclaredQuery]:
-        """Return the queries whose claims all have a value or are known to be absent."""
-        have = self._values.keys()
-        return {name: query for name, query in self._every.items() if self._needed[name] <= have}
 
     def __len__(self) -> int:
         return len(self._declared)
