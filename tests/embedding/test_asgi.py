@@ -109,6 +109,18 @@ async def test_a_manifest_can_be_a_mapping_whose_paths_are_those_of_the_current_
         assert await names(client, "/files/mcp") == DOCS
 
 
+async def test_metrics_without_their_package_name_the_extra_that_has_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = parent(resource_server.asgi_app(folder / "mcp-resources.yaml"))
+    async with within(app) as client:
+        assert (await client.get("/files/metrics")).status_code == 200
+        for module in ("prometheus_client", "prometheus_client.exposition"):
+            monkeypatch.setitem(sys.modules, module, None)
+        answer = await client.get("/files/metrics")
+        assert (answer.status_code, "the extra `http`" in answer.text) == (501, True)
+
+
 @pytest.mark.parametrize("manifest", ["roots: {docs: {pth: docs}}", "rots: 1", "", "roots: ["])
 def test_a_wrong_manifest_is_refused_in_the_words_of_the_command(
     folder: Path,

@@ -11,6 +11,7 @@ import msgspec
 from resource_server.access import Caller
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
+from resource_server.runtime.extras import operator_hint
 from resource_server.transports.http.app.request import HttpError, HttpRequest
 from resource_server.transports.http.app.sessions import Sessions
 from resource_server.transports.http.observability.metrics import (
@@ -124,7 +125,11 @@ class OperatorEndpoints:
         source = MetricsSource(
             self._counts(), mounts, health, indexes, is_alone=self._others is None
         )
-        data, media_type = encode_metrics(source, request.header(b"accept") or "")
+        try:
+            data, media_type = encode_metrics(source, request.header(b"accept") or "")
+        except ImportError:  # an application that is mounted in another needs no package for HTTP
+            hint = operator_hint("http")
+            raise HttpError(501, f"the metrics need another package; {hint}") from None
         await request.exchange.respond(200, data, media_type=media_type.encode())
 
     def publish(self) -> None:
