@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,23 +24,30 @@ http: {{auth: {{tokens: [
 RECENT = "activity://server/recent"
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Generator[Program]:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.txt").write_text("text\n")
-    file = tmp_path / "mcp-resources.yaml"
+@contextmanager
+def recorded(place: Path) -> Generator[Program]:
+    """Serve a document with a record of reads, whose last ones Eve may see."""
+    (place / "docs").mkdir()
+    (place / "docs" / "a.txt").write_text("text\n")
+    file = place / "mcp-resources.yaml"
     file.write_text(MANIFEST, encoding="utf-8")
     with running(file) as started:
         yield started
 
 
-def _read(program: Program, uri: str) -> None:
+@pytest.fixture
+def guarded(tmp_path: Path) -> Generator[Program]:
+    with recorded(tmp_path) as started:
+        yield started
+
+
+def read(program: Program, uri: str) -> None:
     program.ask(modern("resources/read", {"uri": uri}, authorization=f"Bearer {ADA}"))
 
 
 def test_the_table_has_the_requests_of_all_newest_first(guarded: Program) -> None:
-    _read(guarded, "file:///docs/a.txt")
-    _read(guarded, "file:///docs/none%3Cscript%3E")
+    read(guarded, "file:///docs/a.txt")
+    read(guarded, "file:///docs/none%3Cscript%3E")
     page = opened(guarded, RECENT, cookie=cookie(sign_in(guarded, EVE)))
     assert page.status == 200
     text = text_of(page)
@@ -66,7 +74,7 @@ def test_without_the_scopes_there_is_no_such_page(guarded: Program) -> None:
 
 def test_pages_lead_to_older_requests(guarded: Program) -> None:
     for _ in range(5):
-        _read(guarded, "file:///docs/a.txt")
+        read(guarded, "file:///docs/a.txt")
     eve = cookie(sign_in(guarded, EVE))
     page = opened(guarded, f"{RECENT}?limit=3", cookie=eve)
     assert len(Elements(page).named("time")) == 3
@@ -84,5 +92,5 @@ def test_the_page_follows_the_requests_of_others_and_not_its_own(guarded: Progra
         line.ask(request("GET", path=path, cookie=eve))
         assert line.event().name == "subscribed"
         opened(guarded, RECENT, cookie=eve)
-        _read(guarded, "file:///docs/a.txt")
+        read(guarded, "file:///docs/a.txt")
         assert line.event().name == "changed"

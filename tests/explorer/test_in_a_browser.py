@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.explorer.shop import make_shop
+from tests.explorer.test_activity_page import EVE, read, recorded
+from tests.transports.http.auth.test_page_sign_in import cookie, sign_in
 from tests.transports.program import Program, running
 from tests.waiting import PATIENCE_S
 
@@ -180,6 +182,20 @@ def test_a_page_connects_again_to_a_server_that_comes_back(
         _marked(page, 3, "lost")
         _set_status(tmp_path, 5, "gone")
         _marked(page, 5, "gone")
+
+
+def test_requests_of_others_appear_on_the_page_of_the_activity(
+    tmp_path: Path, opened: Callable[..., Window]
+) -> None:
+    with recorded(tmp_path) as program:
+        window = opened(program)
+        signed_in = sign_in(program, EVE, host=window.origin.removeprefix("http://"))
+        name, _, value = cookie(signed_in).partition("=")
+        window.context.add_cookies([{"name": name, "value": value, "url": window.origin}])
+        page = _live(window.open("/explore/activity:%2F%2Fserver/recent"))
+        read(program, "file:///docs/a.txt")
+        page.locator("tbody").get_by_role("link", name="file:///docs/a.txt").wait_for()
+        assert window.barriers() == []
 
 
 def test_twenty_tabs_are_all_shown_and_the_last_one_is_live(
