@@ -78,14 +78,29 @@ def asgi_app(
         ManifestError: the source cannot be served; the text is that of the command line.
         ValueError: what the options of `http` need is not installed.
     """
-    return AsgiApplication(
-        SourceServers(source, plugins=plugins, over_http=True, timing=timing),
-        caller=caller_of_scope if caller == "scope" else caller,
-        allowed_hosts=allowed_hosts,
-        legacy_sse=legacy_sse,
-        access_log=access_log,
-        timing=timing,
-    )
+    servers = SourceServers(source, plugins=plugins, over_http=True, timing=timing)
+    if servers.manifest.published_secrets:
+        # The parent may listen anywhere.
+        raise ManifestError(servers.manifest.published_secrets)
+    _require_packages(servers.manifest.http)
+    auth = servers.manifest.http.auth
+    required = frozenset(auth.scopes) if auth else frozenset[str]()
+    caller_of = caller_of_scope if caller == "scope" else caller
+    authenticate = None if caller_of is None else _ParentsCaller(caller_of, required)
+    place = ParentApplication(allowed_hosts, authenticate)
+
+    def made(served: ReloadingServer, server: Server) -> Application:
+        return application_of(
+            server,
+            served.manifest.http,
+            place,
+            legacy=legacy_sse,
+            logs_access=access_log,
+            key=served.manifest.server.secret,
+            timing=timing,
+        )
+
+    return AsgiApplication(servers, made)
 
 
 class AsgiApplication:
@@ -95,41 +110,16 @@ class AsgiApplication:
     """
 
     def __init__(
-        self,
-        servers: SourceServers,
-        *,
-        caller: CallerOf | None,
-        allowed_hosts: Sequence[str],
-        legacy_sse: bool,
-        access_log: bool,
-        timing: Timing,
+        self, servers: SourceServers, made: Callable[[ReloadingServer, Server], Application]
     ) -> None:
-        if servers.manifest.published_secrets:
-            # The parent may listen anywhere.
-            raise ManifestError(servers.manifest.published_secrets)
-        _require_packages(servers.manifest.http)
-        auth = servers.manifest.http.auth
-        required = frozenset(auth.scopes) if auth else frozenset[str]()
-        authenticate = None if caller is None else _ParentsCaller(caller, required)
-        self._place = ParentApplication(allowed_hosts, authenticate)
-        self._legacy_sse = legacy_sse
-        self._access_log = access_log
-        self._timing = timing
+        self._made = made
         self._embedded = EmbeddedServer(servers, self._opened)
         self._requests = set[asyncio.Task[None]]()
 
     @asynccontextmanager
     async def _opened(self, served: ReloadingServer, server: Server) -> AsyncGenerator[Application]:
         served.takes_samples = False
-        application = application_of(
-            server,
-            served.manifest.http,
-            self._place,
-            legacy=self._legacy_sse,
-            logs_access=self._access_log,
-            key=served.manifest.server.secret,
-            timing=self._timing,
-        )
+        application = self._made(served, server)
         # Its handlers of signals are methods of the server; it tells no application otherwise.
         parent = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
         watching = asyncio.create_task(self._end_with(parent))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import mcp_types as types
 from fastmcp.exceptions import NotFoundError, ResourceError, ToolError
@@ -16,7 +16,7 @@ from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.providers import Provider
 from fastmcp.tools import Tool, ToolResult
 from fastmcp.utilities.versions import VersionSpec
-from pydantic import AnyUrl, PrivateAttr, TypeAdapter
+from pydantic import AnyUrl, BaseModel, PrivateAttr, TypeAdapter
 
 from resource_server.access import EVERYBODY, Caller, acting
 from resource_server.embedding.callers import caller_of_token, named
@@ -177,18 +177,26 @@ def _resource_error(error: ErrorReply) -> Exception:
     return NotFoundError(text) if error.code == _NOT_FOUND else ResourceError(text)
 
 
-class SourceResource(Resource):
-    """A resource of a source, which is read by its exact URI."""
+class _OfSource(BaseModel):
+    """A part of a source, by its exact URI or name: FastMCP or a transform may change the other."""
 
     _provider: SourceProvider = PrivateAttr()
     _exact: str = PrivateAttr()
-    """The URI as it was given: FastMCP keeps a normalised one."""
+
+    def taken(self, provider: SourceProvider, exact: str) -> Self:
+        """Return it, taken from a source."""
+        self._provider, self._exact = provider, exact
+        return self
+
+
+class SourceResource(_OfSource, Resource):
+    """A resource of a source, which is read by its exact URI."""
 
     @classmethod
     def of(cls, provider: SourceProvider, found: Mapping[str, Any]) -> SourceResource:
         """Return the resource of a listing or of metadata."""
         parsed = types.Resource.model_validate(found)
-        made = cls(
+        return cls(
             uri=AnyUrl(parsed.uri),
             name=parsed.name,
             title=parsed.title,
@@ -196,9 +204,7 @@ class SourceResource(Resource):
             mime_type=parsed.mime_type or "text/plain",
             annotations=parsed.annotations,
             meta=parsed.meta,
-        )
-        made._provider, made._exact = provider, parsed.uri
-        return made
+        ).taken(provider, parsed.uri)
 
     def to_mcp_resource(self, **overrides: Any) -> types.Resource:
         """Return the resource as it is listed, with its exact URI unless a transform changed it."""
@@ -232,18 +238,14 @@ class SourceTemplate(ResourceTemplate):
         raise NotFoundError(f"Unknown resource: {uri!r}")
 
 
-class SourceTool(Tool):
+class SourceTool(_OfSource, Tool):
     """A tool of a source."""
-
-    _provider: SourceProvider = PrivateAttr()
-    _exact: str = PrivateAttr()
-    """Its name in the source: a transform may change the other one."""
 
     @classmethod
     def of(cls, provider: SourceProvider, found: Mapping[str, Any]) -> SourceTool:
         """Return the tool of a listing."""
         parsed = types.Tool.model_validate(found)
-        made = cls(
+        return cls(
             name=parsed.name,
             title=parsed.title,
             description=parsed.description,
@@ -251,9 +253,7 @@ class SourceTool(Tool):
             output_schema=parsed.output_schema,
             annotations=parsed.annotations,
             meta=parsed.meta,
-        )
-        made._provider, made._exact = provider, parsed.name
-        return made
+        ).taken(provider, parsed.name)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Call it for the caller of the current request."""
@@ -265,17 +265,14 @@ class SourceTool(Tool):
         return ToolResult.from_mcp_result(types.CallToolResult.model_validate(result))
 
 
-class SourcePrompt(Prompt):
+class SourcePrompt(_OfSource, Prompt):
     """A prompt of a source."""
-
-    _provider: SourceProvider = PrivateAttr()
-    _exact: str = PrivateAttr()
 
     @classmethod
     def of(cls, provider: SourceProvider, found: Mapping[str, Any]) -> SourcePrompt:
         """Return the prompt of a listing."""
         parsed = types.Prompt.model_validate(found)
-        made = cls(
+        return cls(
             name=parsed.name,
             title=parsed.title,
             description=parsed.description,
@@ -289,9 +286,7 @@ class SourcePrompt(Prompt):
                 for each in parsed.arguments or ()
             ],
             meta=parsed.meta,
-        )
-        made._provider, made._exact = provider, parsed.name
-        return made
+        ).taken(provider, parsed.name)
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         """Render it for the caller of the current request."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -13,7 +14,6 @@ from resource_server import uris
 from resource_server.access import EVERYBODY, Caller, acting
 from resource_server.embedding.callers import named
 from resource_server.embedding.embedded_server import Source, SourceServers
-from resource_server.embedding.table import TableRows, typed_rows
 from resource_server.explorer.results import DocumentContent, Listing, ResourceMetadata
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient, error_in_words
 from resource_server.protocol.server import Server
@@ -50,6 +50,49 @@ class ReadDocument(msgspec.Struct, frozen=True):
         return self.contents[0].truncated
 
 
+class TableRows(msgspec.Struct, frozen=True):
+    """Rows of a table or a query. A sequence of mappings, each from column to value.
+
+    Values are those of JSON: dates and times are ISO 8601, decimals and bytes are text.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[str] = ()
+    is_complete: bool = True
+    """Whether these are all rows."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return self.rows[index]
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column."""
+        return [row.get(name) for row in self.rows]
+
+    def arrow(self) -> Any:
+        """Return a `pyarrow.Table`.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+        """
+        pyarrow: Any = import_module("pyarrow")
+        return pyarrow.table({name: self.column(name) for name in self.columns})
+
+    def pandas(self) -> Any:
+        """Return a `pandas.DataFrame`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        pandas: Any = import_module("pandas")
+        return pandas.DataFrame({name: self.column(name) for name in self.columns})
+
+
 class SearchMatch(msgspec.Struct, frozen=True):
     """A resource that a search has found."""
 
@@ -70,7 +113,7 @@ class SearchMatches(msgspec.Struct, frozen=True):
     """The same as a model is given it, with what was not searched."""
 
 
-class OfferedTool(msgspec.Struct, frozen=True, rename="camel"):
+class ModelTool(msgspec.Struct, frozen=True, rename="camel"):
     """A tool for models."""
 
     name: str
@@ -132,19 +175,17 @@ class _Changes:
 class ResourceClient:
     """Reads what a source serves, as any client of one caller would. Made by `connect`."""
 
-    def __init__(self, server: Server, client: LocalClient, caller: Caller) -> None:
+    def __init__(
+        self, server: Server, client: LocalClient, caller: Caller, lifetime: AsyncExitStack
+    ) -> None:
         self._server = server
         self._client = client
         self._caller = caller
-        self._closing = AsyncExitStack()
-
-    def close_with(self, lifetime: AsyncExitStack) -> None:
-        """Take over what `close` ends."""
-        self._closing = lifetime
+        self._lifetime = lifetime
 
     async def close(self) -> None:
         """End the client and its server."""
-        await self._closing.aclose()
+        await self._lifetime.aclose()
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a request of the protocol, such as `resources/templates/list`; return its result.
@@ -226,7 +267,7 @@ class ResourceClient:
             rows += page.rows
             address = page.next if page.more else None
         is_complete = address is None and (limit is None or len(rows) <= limit)
-        kept, columns = typed_rows(rows[:limit], names, schema)
+        kept, columns = _typed_rows(rows[:limit], names, schema)
         return TableRows(kept, columns, is_complete)
 
     async def _page(self, address: str) -> _PageOfRows:
@@ -285,14 +326,14 @@ class ResourceClient:
                     await client.request("resources/subscribe", {"uri": uri})
                 yield changes
 
-    async def tools(self) -> Sequence[OfferedTool]:
+    async def tools(self) -> Sequence[ModelTool]:
         """Return the tools that a model is offered.
 
         Raises:
             ErrorReply: the manifest has none.
         """
         result = await self.request("tools/list")
-        return msgspec.convert(result["tools"], list[OfferedTool])
+        return msgspec.convert(result["tools"], list[ModelTool])
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallResult:
         """Call a tool; an error of the tool is a result with `is_error`.
@@ -318,6 +359,27 @@ def _match(base: str, found: str | Mapping[str, Any]) -> SearchMatch:
     lines = [(number, text) for number, text, *_ in entry.get("lines", ())]
     count = max(entry.get("matches", 0), len(lines))
     return SearchMatch(path if "://" in path else f"{base}{path}", lines, count)
+
+
+def _typed_rows(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], kinds: Mapping[str, str]
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
+    """Return rows with integers as such, which JSON has as text if they are large, and columns."""
+    columns = [*names] or [*dict.fromkeys(name for row in rows for name in row)]
+    integers = [name for name in columns if kinds.get(name) == "integer"]
+    if not integers:
+        return rows, columns
+    typed = [{**row, **{name: _integer(row.get(name)) for name in integers}} for row in rows]
+    return typed, columns
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            return value
+    return value
 
 
 class Connecting:
@@ -348,9 +410,7 @@ class Connecting:
             server = await lifetime.enter_async_context(served)
             with acting(self._caller):
                 local = await lifetime.enter_async_context(LocalClient(server))
-            client = ResourceClient(server, local, self._caller)
-            client.close_with(lifetime.pop_all())
-        return client
+            return ResourceClient(server, local, self._caller, lifetime.pop_all())
 
 
 def connect(

@@ -27,12 +27,15 @@ from resource_server.protocol.server import Server
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.serving.reload import ReloadingServer
 
+P = TypeVar("P")
 R = TypeVar("R", bound=BaseModel)
 
 Json: TypeAlias = dict[str, Any]
 """A message, as received."""
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
+Handler: TypeAlias = Callable[[Context, P], Awaitable[R]]
+Page: TypeAlias = types.PaginatedRequestParams | None
 
 MAX_SUBSCRIBERS = 1000
 """Maximum connections with subscriptions; the SDK tells nobody when one ends."""
@@ -43,39 +46,19 @@ _NOTIFICATIONS: TypeAdapter[Any] = TypeAdapter(types.ServerNotification)
 class Handlers(TypedDict):
     """The handlers by the names of the arguments of `mcp.server.Server`."""
 
-    on_list_resources: Callable[
-        [Context, types.PaginatedRequestParams | None], Awaitable[types.ListResourcesResult]
+    on_list_resources: Handler[Page, types.ListResourcesResult]
+    on_list_resource_templates: Handler[Page, types.ListResourceTemplatesResult]
+    on_read_resource: Handler[types.ReadResourceRequestParams, types.ReadResourceResult]
+    on_subscribe_resource: Handler[types.SubscribeRequestParams, types.EmptyResult]
+    on_unsubscribe_resource: Handler[types.UnsubscribeRequestParams, types.EmptyResult]
+    on_subscriptions_listen: Handler[
+        types.SubscriptionsListenRequestParams, types.SubscriptionsListenResult
     ]
-    on_list_resource_templates: Callable[
-        [Context, types.PaginatedRequestParams | None],
-        Awaitable[types.ListResourceTemplatesResult],
-    ]
-    on_read_resource: Callable[
-        [Context, types.ReadResourceRequestParams], Awaitable[types.ReadResourceResult]
-    ]
-    on_subscribe_resource: Callable[
-        [Context, types.SubscribeRequestParams], Awaitable[types.EmptyResult]
-    ]
-    on_unsubscribe_resource: Callable[
-        [Context, types.UnsubscribeRequestParams], Awaitable[types.EmptyResult]
-    ]
-    on_subscriptions_listen: Callable[
-        [Context, types.SubscriptionsListenRequestParams],
-        Awaitable[types.SubscriptionsListenResult],
-    ]
-    on_completion: Callable[[Context, types.CompleteRequestParams], Awaitable[types.CompleteResult]]
-    on_list_tools: NotRequired[
-        Callable[[Context, types.PaginatedRequestParams | None], Awaitable[types.ListToolsResult]]
-    ]
-    on_call_tool: NotRequired[
-        Callable[[Context, types.CallToolRequestParams], Awaitable[types.CallToolResult]]
-    ]
-    on_list_prompts: NotRequired[
-        Callable[[Context, types.PaginatedRequestParams | None], Awaitable[types.ListPromptsResult]]
-    ]
-    on_get_prompt: NotRequired[
-        Callable[[Context, types.GetPromptRequestParams], Awaitable[types.GetPromptResult]]
-    ]
+    on_completion: Handler[types.CompleteRequestParams, types.CompleteResult]
+    on_list_tools: NotRequired[Handler[Page, types.ListToolsResult]]
+    on_call_tool: NotRequired[Handler[types.CallToolRequestParams, types.CallToolResult]]
+    on_list_prompts: NotRequired[Handler[Page, types.ListPromptsResult]]
+    on_get_prompt: NotRequired[Handler[types.GetPromptRequestParams, types.GetPromptResult]]
 
 
 def handlers(
@@ -164,7 +147,7 @@ class _Bridge:
                 if each.task is not None:
                     each.task.cancel()
 
-    def answer(self, method: str, kind: type[R]) -> Callable[[Context, Any], Awaitable[R]]:
+    def answer(self, method: str, kind: type[R]) -> Handler[Any, R]:
         """Return the handler of a method, with results of a type."""
 
         async def handle(context: Context, params: BaseModel | None) -> R:
