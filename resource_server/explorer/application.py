@@ -25,11 +25,11 @@ from resource_server.explorer.addresses import (
     resource_uri,
     with_parameters,
 )
+from resource_server.explorer.document_page import raw_document
 from resource_server.explorer.hidden_page import show_hidden
 from resource_server.explorer.live_updates import LiveUpdates
 from resource_server.explorer.model_page import show_as_model
 from resource_server.explorer.page import Page, Visit, rendered
-from resource_server.explorer.raw_documents import raw_document
 from resource_server.explorer.resource_page import show_resource, show_source
 from resource_server.explorer.search_page import show_search
 from resource_server.explorer.start_page import Surveys, show_start

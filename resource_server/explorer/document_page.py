@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from anyio import to_thread
 from markupsafe import Markup
@@ -27,6 +28,7 @@ RASTERS = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "imag
 """Pictures that browsers show without running anything in them."""
 SVG = "image/svg+xml"
 PICTURES = RASTERS | {SVG}
+_SANDBOX = "sandbox; default-src 'none'"
 
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 _RANGES = ("lines", "tail", "bytes", "pages", "rows")
@@ -67,6 +69,32 @@ async def show_document(
         notice = "This document is listed, but cannot be read."
         values |= {"notice": notice, "is_readable": False}
     return page.render("document.html", **values)
+
+
+async def raw_document(page: Page) -> Response:
+    """Return the bytes of a document; only pictures are shown by a browser, and run nothing.
+
+    Raises:
+        ErrorReply: the caller cannot see it, or it cannot be read.
+    """
+    (content, *_) = await results.contents(page.client, page.uri)
+    data = content.data
+    headers = {"content-security-policy": _SANDBOX}
+    shown = media_types.from_content(data) if content.mime_type in RASTERS else content.mime_type
+    if shown in RASTERS or shown == SVG:
+        return Response(data, media_type=shown, headers=headers)
+    name = quote(uris.display(_file_name(content.name, page.uri)), safe="")
+    headers["content-disposition"] = f"attachment; filename*=UTF-8''{name}"
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+def _file_name(name: str, uri: str) -> str:
+    """Return a name for a download, with the suffix of the format asked for."""
+    asked = uris.parse(uri).query.get("format")
+    suffix = {"csv": ".csv", "markdown": ".md", "json": ".json"}.get(asked or "", "")
+    if uri.partition("?")[0].endswith("/~rows") and not suffix:
+        suffix = ".json"
+    return name if name.endswith(suffix) else f"{name}{suffix}"
 
 
 async def _shown(
