@@ -23,14 +23,14 @@ _MAX_VALUE = 200
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
-class _Part(NamedTuple):
+class _Branch(NamedTuple):
     """A collection, with the keys or numbers of its members."""
 
     brackets: str
     members: Sequence[tuple[str, _Node]]
 
 
-_Node: TypeAlias = "_Part | str"
+_Node: TypeAlias = "_Branch | str"
 
 
 class _Number(str):
@@ -71,9 +71,9 @@ def structure(text: str, media_type: str) -> Markup | None:
 def _of_json(text: str) -> _Node:
     def node(value: object) -> _Node:
         if isinstance(value, _Pairs):
-            return _Part("{}", [(name, node(each)) for name, each in value])
+            return _Branch("{}", [(name, node(each)) for name, each in value])
         if isinstance(value, list):
-            return _Part("[]", _numbered(map(node, value)))  # pyright: ignore[reportUnknownArgumentType]
+            return _Branch("[]", _numbered(map(node, value)))  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, _Number):
             return str(value)
         constants: dict[object, str] = {True: "true", False: "false", None: "null"}
@@ -95,7 +95,7 @@ def _of_yaml(text: str) -> _Node:
     events = islice(yaml_events(text), 4 * MAX_PARTS)
     documents = [_yaml_node(next(events, None), events, 0) for event in events if _is_start(event)]
     (first, *others) = documents or [""]
-    return _Part("---", _numbered(documents)) if others else first
+    return _Branch("---", _numbered(documents)) if others else first
 
 
 def _is_start(event: yaml.Event) -> bool:
@@ -117,16 +117,16 @@ def _yaml_node(event: yaml.Event | None, events: Iterator[yaml.Event], depth: in
     else:
         raise _TooLargeError
     if isinstance(event, yaml.SequenceStartEvent):
-        return _Part("[]", _numbered(nodes))
+        return _Branch("[]", _numbered(nodes))
     names = [each if isinstance(each, str) else "?" for each in nodes[::2]]
-    return _Part("{}", list(zip(names, nodes[1::2], strict=True)))
+    return _Branch("{}", list(zip(names, nodes[1::2], strict=True)))
 
 
 def _numbered(nodes: Iterable[_Node]) -> Sequence[tuple[str, _Node]]:
     return [(str(number), node) for number, node in enumerate(nodes)]
 
 
-def _items(part: _Part, count: Iterator[int], depth: int) -> Iterator[str]:
+def _items(part: _Branch, count: Iterator[int], depth: int) -> Iterator[str]:
     if depth > _MAX_DEPTH:
         raise _TooLargeError
     for name, node in part.members:

@@ -63,11 +63,11 @@ _OF_DOCUMENTS = {
 _encode = msgspec.json.Encoder().encode
 
 
-class _Rows(msgspec.Struct):
+class _PageRows(msgspec.Struct):
     rows: list[msgspec.Raw]
 
 
-_decode_rows = msgspec.json.Decoder(_Rows).decode
+_decode_rows = msgspec.json.Decoder(_PageRows).decode
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

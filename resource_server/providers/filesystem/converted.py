@@ -94,7 +94,7 @@ class ConvertedDocuments:
         self._cache: WeightedLru[tuple[object, ...], Conversion] = WeightedLru(
             _MAX_CACHED, lambda conversion: _WEIGHT + conversion.size
         )
-        self._failures: WeightedLru[tuple[object, ...], _Failure] = WeightedLru(
+        self._failures: WeightedLru[tuple[object, ...], _KnownFailure] = WeightedLru(
             _MAX_FAILURES, lambda failure: len(failure.said)
         )
         """Why documents cannot be converted, within their time."""
@@ -282,11 +282,11 @@ class ConvertedDocuments:
             # Without a limit, or with a short one, another try may be in time.
             if is_lasting and time_s is not None and time_s >= _LONG_S:
                 until = time.monotonic() + self.timing.conversion_retry_s
-                self._failures.put((time_s, *key), _Failure(ConversionTooSlow, said, until))
+                self._failures.put((time_s, *key), _KnownFailure(ConversionTooSlow, said, until))
             raise ConversionTooSlow(said) from None
         except ConversionError as error:
             if is_lasting:
-                self._failures.put((time_s, *key), _Failure(ConversionError, str(error)))
+                self._failures.put((time_s, *key), _KnownFailure(ConversionError, str(error)))
             raise
         if is_lasting and key[0] == stamp(os.fstat(fd)):
             self._cache.put(key, found)
@@ -415,7 +415,7 @@ def with_encoding(
     return replace(resource, formats=formats, details=details), (replace(found, mime_type=type),)
 
 
-class _Failure(NamedTuple):
+class _KnownFailure(NamedTuple):
     kind: type[ConversionError]
     said: str
     until: float = math.inf

@@ -28,7 +28,7 @@ from resource_server.providers.database.engines.sql_login import (
     LoginViews,
     SqlLogin,
     size_of,
-    too_large,
+    too_costly,
 )
 
 _MAX_KEPT: Final = 256
@@ -171,7 +171,7 @@ def _refused(state: str, message: str) -> RefusedStatement:
     if state == _UNKNOWN_TYPE:
         return RefusedStatement("a parameter has no known type; write one, as in :name::text")
     if _TOO_LARGE in message:
-        return too_large()
+        return too_costly()
     if state[:2] == "22":
         # It may quote a value that the manifest's own condition met in a hidden row.
         message = _QUOTED.sub("…", message)
