@@ -38,8 +38,9 @@ GENERIC = (
     "sqlite+pysqlite",
     pytest.param("postgresql+psycopg", marks=pytest.mark.deep),
     pytest.param("mariadb+pymysql", marks=pytest.mark.deep),
+    pytest.param("firebird+firebird", marks=pytest.mark.deep),
 )
-"""The generic engine on databases that others serve, too."""
+"""The generic engine, on databases that others serve, too, and on one that nothing here knows."""
 EVERYWHERE = pytest.mark.parametrize("url", [*ENGINES, *GENERIC], indirect=True)
 
 
@@ -47,6 +48,8 @@ EVERYWHERE = pytest.mark.parametrize("url", [*ENGINES, *GENERIC], indirect=True)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a database, for tests that run on every engine."""
     engine, _, driver = request.param.partition("+")
+    if engine == "firebird":
+        return str(request.getfixturevalue("firebird_url"))
     if driver not in ("", "pysqlite"):
         pytest.importorskip(driver)
     if engine == "sqlite":

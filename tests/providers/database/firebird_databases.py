@@ -30,13 +30,16 @@ SecurityDatabase = security.db
 TempDirectories = {folder}/tmp
 """
 _DATABASES = """\
+it = {folder}/it.fdb
 security.db = {folder}/security.fdb
 {{
 RemoteAccess = false
 }}
 """
 _MAKE = """\
-from firebird.driver import create_database
+from firebird.driver import create_database, driver_config
+driver_config.db_defaults.page_size.value = 16384  # keys have at most a quarter of it
+driver_config.db_defaults.db_charset.value = "UTF8"
 with create_database("{folder}/security.fdb", user="SYSDBA", charset="UTF8") as made:
     made.execute_immediate("create user SYSDBA password 'masterkey' using plugin Srp")
     made.commit()

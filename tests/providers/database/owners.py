@@ -192,12 +192,15 @@ class DuckdbOwner(Owner):
         await super().insert(table, *rows)
 
 
-_OF_FIREBIRD = {
-    "text": "varchar(2000)",
-    "uuid": "char(36)",
-    r"decimal\(20, 4\)": "decimal(18, 4)",
-}
-"""Types of columns that it writes otherwise."""
+_DDL_OF_FIREBIRD = (
+    (r"(?<= )(?<!sub_type )text(?=[ ,)]|$)", "varchar(2000)"),
+    (r"(?<= )uuid(?=[ ,)]|$)", "char(36)"),
+    (r"decimal\(20, 4\)", "decimal(18, 4)"),
+    ("(?<=^alter table )(.*) (add|drop) column ", r"\1 \2 "),
+    # Rows that are there take the default of a new column only if it refuses NULL.
+    ("(?<=^alter table )(.* add .* default .*)", r"\1 not null"),
+)
+"""What it writes otherwise in definitions."""
 
 
 class FirebirdOwner(Owner):
@@ -213,6 +216,9 @@ class FirebirdOwner(Owner):
             password=parts.password,
             charset="UTF8",
         )
+        # It waits for a lock as long as for all else, so that a lock that is kept fails its test.
+        begin = driver.tpb(driver.Isolation.SNAPSHOT, lock_timeout=int(PATIENCE_S))
+        self._connection.default_tpb = self._connection.main_transaction.default_tpb = begin
         self._has_begun = False
 
     async def close(self) -> None:
@@ -236,13 +242,18 @@ class FirebirdOwner(Owner):
                     await self.run(f"drop {drop} {quoted}")
 
     async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        if sql in ("BEGIN", "COMMIT"):
-            self._has_begun = sql == "BEGIN"
-            self._commit()
+        if sql.lower() in ("begin", "commit", "rollback"):
+            self._has_begun = sql.lower() == "begin"
+            self._end(sql.lower() != "rollback")
             return []
+        if sql.startswith("drop table if exists "):
+            sql = sql.replace("if exists ", "")
+            name = sql.split()[-1].upper()
+            if not await self.rows("select 1 from rdb$relations where rdb$relation_name = ?", name):
+                return []
         if sql.startswith(("create table", "alter table")):
-            for declared, here in _OF_FIREBIRD.items():
-                sql = re.sub(rf"(?<= ){declared}(?=[ ,)]|$)", here, sql)
+            for declared, here in _DDL_OF_FIREBIRD:
+                sql = re.sub(declared, here, sql)
         found: list[tuple[Any, ...]] = []
         with self._connection.cursor() as cursor:
             # It inserts one row at a time.
@@ -252,16 +263,18 @@ class FirebirdOwner(Owner):
                 cursor.execute(f"{head} values ({each})" if several[1:] else sql, values)
                 found += cursor.fetchall() if cursor.description else []
         if not self._has_begun:
-            self._commit()
+            self._end(True)
         return found
 
-    def _commit(self) -> None:
+    def _end(self, is_kept: bool) -> None:
         if self._connection.main_transaction.is_active():
-            self._connection.commit()
+            self._connection.commit() if is_kept else self._connection.rollback()
 
     def quoted(self, name: str) -> str:
         # As it is without quotes, where it can be.
-        return super().quoted(name.upper() if name.islower() and name.isidentifier() else name)
+        words = importlib.import_module("sqlalchemy_firebird.fb_info30").RESERVED_WORDS
+        is_plain = name.islower() and name.isidentifier() and name not in words
+        return super().quoted(name.upper() if is_plain else name)
 
 
 _OWNERS: dict[str, type[Owner]] = {

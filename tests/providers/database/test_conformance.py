@@ -1,4 +1,4 @@
-"""Behaviour of databases on every engine: SQLite, PostgreSQL, MariaDB and DuckDB.
+"""Behaviour of databases on every engine: SQLite, PostgreSQL, MariaDB, DuckDB and the generic one.
 
 Each test creates tables as their owner and reads them through a catalog, as clients do.
 """
@@ -47,7 +47,7 @@ TEXT = {
     "duckdb": "text",
     "postgresql": "text",
     "mariadb": "varchar(700) character set utf8mb4 collate utf8mb4_nopad_bin",
-    "firebird": "varchar(400)",
+    "firebird": "varchar(700)",
 }
 BYTES = {
     "firebird": "varchar(100) character set octets",
@@ -210,10 +210,13 @@ AWKWARD_TEXTS = (
 
 
 async def test_rows_with_awkward_text_keys_are_found_at_their_address(owner: Owner) -> None:
+    keys = AWKWARD_TEXTS
+    if owner.engine == "firebird":  # spaces at the end make no other key
+        keys = tuple([key for key in keys if not key.endswith(" ")])
     await owner.run(f"create table t (k {TEXT[owner.engine]} primary key, place integer)")
-    await owner.insert("t", *((key, place) for place, key in enumerate(AWKWARD_TEXTS)))
+    await owner.insert("t", *((key, place) for place, key in enumerate(keys)))
     async with served(owner, page_size=7) as it:
-        await found_where_they_are_listed(it, "t", AWKWARD_TEXTS)
+        await found_where_they_are_listed(it, "t", keys)
 
 
 def _days(*texts: str) -> list[datetime.date]:
@@ -233,6 +236,9 @@ async def test_rows_with_typed_keys_are_found_at_their_address(owner: Owner) -> 
     for kind, (declared, keys) in KEYS.items():
         if owner.is_generic and owner.engine == "postgresql" and kind == "dates":
             keys = keys[:-1]  # the owner writes the last day as infinity, which psycopg refuses
+        if owner.engine == "firebird":
+            # Zeros at the end make no other key, and the index has the least integer at 0.
+            keys = [key for key in keys if key not in (b"\0", -(2**63))]
         declared = declared if isinstance(declared, str) else declared[owner.engine]
         made[kind] = keys
         await owner.run(f"create table {kind} (k {declared} primary key, place integer)")
@@ -271,8 +277,8 @@ async def found_where_they_are_listed(it: Served, table: str, keys: Sequence[obj
 
 
 async def test_a_key_too_long_for_a_uri_is_only_in_pages(owner: Owner) -> None:
-    if owner.engine == "mariadb":
-        pytest.skip("MariaDB has no keys of so many characters")
+    if owner.engine in ("mariadb", "firebird"):
+        pytest.skip("it has no keys of so many characters")
     await owner.run("create table t (k text primary key, place integer)")
     long = "x" * 20_000
     await owner.insert("t", ("a", 1), (long, 2), ("z", 3))
@@ -325,7 +331,8 @@ async def test_no_name_of_an_index_tells_that_a_hidden_column_is_unique(owner: O
 
 
 async def test_a_cell_is_read_in_full(owner: Owner) -> None:
-    declared = {"mariadb": "longtext"}.get(owner.engine, "text")
+    large = {"mariadb": "longtext", "firebird": "blob sub_type text"}
+    declared = large.get(owner.engine, "text")
     await owner.run(f"create table t (id integer primary key, x {declared})")
     long = "é" * 100_000
     await owner.insert("t", (1, long))
@@ -508,6 +515,22 @@ VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
         "range": ("int4range", "'[1,5)'", "[1,5)"),
         "point": ("point", "'(1,2.5)'", "(1,2.5)"),
         "bits": ("bit(3)", "B'101'", "101"),
+    },
+    "firebird": {
+        "integer": ("bigint", "9223372036854775807", str(2**63 - 1)),
+        "least": ("bigint", "-9223372036854775807 - 1", str(-(2**63))),
+        "small": ("smallint", "-7", -7),
+        "real": ("double precision", "0.1", 0.1),
+        "single": ("float", "0.1", 0.1),
+        "decimal": ("decimal(10, 2)", "1.1", "1.10"),
+        "boolean": ("boolean", "true", True),
+        "text": ("blob sub_type text", "'é😀'", "é😀"),
+        "padded": ("char(3)", "'a'", "a  "),
+        "blob": ("blob", "x'00ff'", {"$blob": "AP8=", "bytes": 2}),
+        "bytes": ("varchar(3) character set octets", "x'00ff'", {"$blob": "AP8=", "bytes": 2}),
+        "date": ("date", "'2026-11-20'", "2026-11-20"),
+        "time": ("time", "'10:00:00.5'", "10:00:00.500000"),
+        "timestamp": ("timestamp", "'2026-11-20 10:00'", "2026-11-20T10:00:00"),
     },
     "mariadb": {
         "integer": ("bigint", "9223372036854775807", str(2**63 - 1)),
@@ -1319,14 +1342,20 @@ async def test_a_restored_row_is_notified(owner: Owner) -> None:
 async def test_a_row_whose_key_changes_its_case_is_notified(owner: Owner) -> None:
     if owner.engine == "duckdb":
         pytest.skip("columns with a collation are no keys of DuckDB tables")
-    collation = {"sqlite": "nocase", "postgresql": "anycase", "mariadb": "utf8mb4_general_ci"}
+    collation = {
+        "sqlite": "nocase",
+        "postgresql": "anycase",
+        "mariadb": "utf8mb4_general_ci",
+        "firebird": "unicode_ci",
+    }
     if owner.engine == "postgresql":
         await owner.run(
             "create collation anycase (provider = icu, locale = 'und-u-ks-level2',"
             " deterministic = false)"
         )
     await owner.run(
-        f"create table t (k varchar(9) collate {collation[owner.engine]} primary key, x integer)",
+        f"create table t (k varchar(9) collate {collation[owner.engine]}, x integer,"
+        " primary key (k))",
         "insert into t values ('ada', 0)",
     )
     async with subscribed(owner, "t/ada") as client:

@@ -15,10 +15,10 @@ from sqlalchemy.sql import quoted_name
 from typing_extensions import override
 
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.addressing.key_types import Integers, KeyType, Texts
+from resource_server.providers.database.addressing.key_types import Binary, KeyType, Texts
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.generic.dialects import known
-from resource_server.providers.database.engines.generic.key_types import bound_type
+from resource_server.providers.database.engines.generic.key_types import LimitedTexts, bound_type
 from resource_server.providers.database.engines.reflection import Table, WordIndex
 from resource_server.providers.database.reading.like_patterns import LIKE_ESCAPE
 from resource_server.providers.database.reading.selection import EVERYTHING, Order, Selection
@@ -128,15 +128,22 @@ class CoreStatements(Statements):
     @override
     def _bytewise(self, name: str) -> list[sa.ColumnElement[Any]]:
         column, type = self._column(name), self._types.get(name)
+        dialect = self._dialect.name.partition(".")[0]
+        # Firebird pads texts and bytes to compare them.
+        length: list[Any] = [sa.func.octet_length(column)] if dialect == "firebird" else []
+        if isinstance(type, Binary):
+            return length
         if not isinstance(type, Texts) or self._facts.text_order != "letters":
             return []
-        match self._dialect.name:
-            case "postgresql":
+        match dialect, type:
+            case "postgresql", _:
                 return [sa.collate(sa.cast(column, sa.Text), "C")]
-            case "sqlite":
+            case "sqlite", _:
                 return [sa.func.typeof(column), sa.collate(column, "BINARY")]
-            case "mssql":
+            case "mssql", _:
                 return [sa.cast(column, sa.VARBINARY)]
+            case "firebird", LimitedTexts(length=int(most)):
+                return [sa.cast(column, sa.VARBINARY(min(4 * most, 32765))), *length]
             case _:
                 return [sa.cast(column, sa.BINARY)]
 
@@ -147,8 +154,8 @@ class CoreStatements(Statements):
     @override
     def _aggregate(self, aggregate: Aggregate) -> sa.ColumnElement[Any]:
         column = self._column(aggregate.column)
-        is_whole = isinstance(self._types.get(aggregate.column), Integers)
-        if aggregate.function == "avg" and is_whole and self._facts.averages_whole:
+        type = self._types.get(aggregate.column)
+        if aggregate.function == "avg" and isinstance(type, self._facts.averages_cut):
             return sa.func.avg(sa.cast(column, sa.DOUBLE_PRECISION))
         return getattr(sa.func, aggregate.function)(column)
 

@@ -198,7 +198,10 @@ class _Reflection:
                 str(each["name"] or ""),
                 tuple([None if name is None else str(name) for name in each["column_names"]]),
                 bool(each["unique"]),
-                any(name.endswith("_where") for name in each.get("dialect_options", ())),
+                any(
+                    name.endswith("_where") and condition is not None
+                    for name, condition in each.get("dialect_options", {}).items()
+                ),
             )
             for each in told
         ]

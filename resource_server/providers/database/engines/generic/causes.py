@@ -34,6 +34,7 @@ STATEMENT: Final[Causes] = {
     "57014": causes.STOPPED,
     "57P": causes.RESET,
     "25006": causes.WRITES,
+    "HY104": causes.UNFIT,  # of Firebird: more digits than it has
     "HYT00": causes.STOPPED,
     "HY008": causes.STOPPED,
     "InterfaceError": causes.RESET,

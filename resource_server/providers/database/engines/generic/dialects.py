@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from resource_server.providers.database.addressing.key_types import Decimals, Integers, KeyType
+
 Status: TypeAlias = Literal["tested", "untried"]
 
 NULLS_FIRST: Final = (True, False)
@@ -34,8 +36,8 @@ class KnownDialect(NamedTuple):
     """Whether texts and bytes of any length are compared and sorted by their whole value."""
     text_order: Literal["bytes", "letters", "unknown"] = "unknown"
     """Whether texts that differ are never equal in an order; `letters`: a cast to bytes helps."""
-    averages_whole: bool = False
-    """Whether the average of integers is an integer."""
+    averages_cut: tuple[type[KeyType], ...] = ()
+    """The key types whose averages have no more digits than their values."""
 
 
 DIALECTS: Final[Mapping[str, KnownDialect]] = {
@@ -46,7 +48,8 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         is_read_only=True,  # by the parameters of its transactions
         enforces_keys=True,
         nulls=NULLS_FIRST,
-        averages_whole=True,
+        text_order="letters",
+        averages_cut=(Integers, Decimals),
     ),
     "postgresql": KnownDialect(
         "PostgreSQL",
@@ -104,7 +107,7 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         enforces_keys=True,
         nulls=NULLS_FIRST,
         text_order="letters",
-        averages_whole=True,
+        averages_cut=(Integers,),
     ),
     "oracle": KnownDialect(
         "Oracle",
@@ -137,10 +140,14 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         text_order="bytes",
     ),
     "db2": KnownDialect(
-        "Db2", {"ibm_db": "ibm-db-sa"}, enforces_keys=True, nulls=NULLS_LAST, averages_whole=True
+        "Db2",
+        {"ibm_db": "ibm-db-sa"},
+        enforces_keys=True,
+        nulls=NULLS_LAST,
+        averages_cut=(Integers,),
     ),
     "hana": KnownDialect("SAP HANA", {"hdbcli": "sqlalchemy-hana"}, enforces_keys=True),
-    "teradatasql": KnownDialect("Teradata", {"": "teradatasqlalchemy"}, averages_whole=True),
+    "teradatasql": KnownDialect("Teradata", {"": "teradatasqlalchemy"}, averages_cut=(Integers,)),
     "exa": KnownDialect("Exasol", {"websocket": "sqlalchemy-exasol"}),
     "crate": KnownDialect("CrateDB", {"": "sqlalchemy-cratedb"}, enforces_keys=True),
 }

@@ -199,7 +199,7 @@ class GenericEngine(Engine, QueryEngine):
             "max_overflow": -1,  # the threads bound them
             "pool_pre_ping": True,
         }
-        url = _as_read_only(url)
+        url = _as_opened(url)
         try:
             made = sa.create_engine(url, **options, json_deserializer=reading.decoded_json)
         except TypeError:
@@ -486,11 +486,17 @@ class GenericEngine(Engine, QueryEngine):
         return words
 
 
-def _as_read_only(url: sa.URL) -> sa.URL:
-    """Return the URL that opens a file read-only, and never creates one."""
+def _as_opened(url: sa.URL) -> sa.URL:
+    """Return the URL that opens the right database: a file read-only, and never created."""
+    database = url.database or ""
+    if url.get_backend_name() == "firebird":
+        query = {"charset": "UTF8", **url.query}
+        if url.host:  # the dialect keeps one host for all databases of the same path
+            host = f"[{url.host}]" if ":" in url.host else url.host
+            database = f"inet://{host}:{url.port or 3050}/{database}"
+        return url.create(url.drivername, url.username, url.password, None, None, database, query)
     if url.get_backend_name() != "sqlite":
         return url
-    database = url.database or ""
     if not Path(database).is_file():
         raise url_problem("no such file; databases are opened, never created")
     from urllib.parse import quote

@@ -5,14 +5,17 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, cast
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.engine.interfaces import BindTyping, Dialect
+from sqlalchemy.sql.visitors import replacement_traverse
 
 from resource_server.providers.database.engines.contract import Rows, Statement, TruncatedValue
+from resource_server.providers.database.engines.generic.key_types import sized
+from resource_server.providers.database.engines.single_precision import shortest
 
 _BATCH: Final = 100
 """Rows that are fetched at a time."""
@@ -41,7 +44,8 @@ def text_of(sql: str) -> sa.TextClause:
 def executable(statement: Statement, dialect: Dialect) -> tuple[Any, Mapping[str, Any]]:
     """Return what SQLAlchemy executes, and the values of its parameters."""
     if statement.core is not None:
-        return statement.core
+        select, given = statement.core
+        return _with_sizes(select, given, dialect), given
     values: dict[str, Any] = {}
     types: list[sa.BindParameter[Any]] = []
     for place, value in enumerate(statement.parameters, 1):
@@ -51,8 +55,24 @@ def executable(statement: Statement, dialect: Dialect) -> tuple[Any, Mapping[str
             continue
         values[name] = value
         if not isinstance(value, str | int | float | None) or isinstance(value, bool):
-            types.append(sa.bindparam(name, value))  # of the type of the value
+            bound: sa.BindParameter[Any] = sa.bindparam(name, value)  # of the type of the value
+            types.append(sa.bindparam(name, type_=sized(bound.type, value, dialect)))
     return text_of(statement.sql).bindparams(*types), values
+
+
+def _with_sizes(select: Any, values: Mapping[str, Any], dialect: Dialect) -> Any:
+    """Return a statement whose parameters are as large as their values, where that matters."""
+    if dialect.bind_typing is not BindTyping.RENDER_CASTS:
+        return select
+
+    def replacement(element: Any, **_: Any) -> Any:
+        if isinstance(element, sa.BindParameter) and element.key in values:
+            bound = cast("sa.BindParameter[Any]", element)
+            value = values[bound.key]
+            return sa.bindparam(bound.key, type_=sized(bound.type, value, dialect))
+        return None
+
+    return cast("object", replacement_traverse(select, {}, replacement))
 
 
 class _JsonObject(dict[str, Any]):
@@ -85,6 +105,8 @@ def decoded_json(text: str | bytes) -> object:
 def fetched_rows(result: sa.CursorResult[Any], limit: int) -> Rows:
     """Return at most `limit` rows, fewer with `more` if they are very large."""
     columns = tuple(map(str, result.keys()))
+    described: Sequence[Any] = result.cursor.description if result.cursor is not None else ()
+    singles = [n for n, each in enumerate(described or ()) if each[1] is float and each[3] == 4]
     rows: list[tuple[object, ...]] = []
     size = 0
     while len(rows) <= limit and size <= _MAX_BYTES:
@@ -93,11 +115,20 @@ def fetched_rows(result: sa.CursorResult[Any], limit: int) -> Rows:
             result.close()
             return Rows(columns, rows)
         for row in batch:
-            values = tuple(map(_plain, row))
+            values = tuple(map(_plain, _with_singles(row, singles) if singles else row))
             size += sum(len(each) for each in values if isinstance(each, str | bytes))
             rows.append(values)
     result.close()
     return Rows(columns, rows[:limit], more=True)
+
+
+def _with_singles(row: Iterable[Any], singles: Sequence[int]) -> Sequence[Any]:
+    """Return a row whose driver returns numbers of 32 bits as the nearest of 64."""
+    found = [*row]
+    for place in singles:
+        if type(found[place]) is float:
+            found[place] = shortest(found[place])
+    return found
 
 
 def _plain(value: Any) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import struct
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from resource_server.providers.database.engines.server_base import (
     ServerEngine,
 )
 from resource_server.providers.database.engines.server_url import with_service
+from resource_server.providers.database.engines.single_precision import shortest
 from resource_server.runtime import extras
 
 _log = logging.getLogger(__name__)
@@ -504,22 +504,7 @@ def _encode_single(value: Any) -> bytes:
 
 
 def _decode_single(data: bytes) -> float:
-    """Return the number as PostgreSQL writes a `float4`: 0.1, not the nearest double.
-
-    It has the fewest digits that are nearer to this single than to the next ones.
-    """
-    (value,) = _single.unpack(data)
-    if not math.isfinite(value):
-        return value
-    half = math.ulp(value) * 2**28 if abs(value) >= 2**-126 else 2**-150
-    # Each has six digits at least, but those next to zero.
-    for digits in range(6 if half > 2**-150 else 1, 9):
-        shown = float(f"{value:.{digits}g}")
-        distance = shown - value
-        # Below a power of two, singles are twice as close.
-        if abs(distance) < half and (distance * value > 0 or _single.pack(shown) == data):
-            return shown
-    return float(f"{value:.9g}")
+    return shortest(*_single.unpack(data))
 
 
 def _encode_lsn(value: Any) -> bytes:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -177,6 +179,72 @@ async def test_names_of_firebird_are_found_in_every_spelling(firebird: Owner) ->
         for place, name in enumerate(names):
             path = tables[name].uri.removeprefix(it.base)
             assert await it.json(f"{path}/1") == {"id": 1, name: place}
+
+
+async def test_numbers_of_firebird_are_compared_by_all_their_digits(firebird: Owner) -> None:
+    await firebird.run(
+        "create table n (k numeric(18, 6) primary key, x numeric(9, 2))",
+        "insert into n values (0.000001, 1.25)",
+        "insert into n values (123456789012.345678, 2)",
+    )
+    queries = {
+        "above": Query(
+            sql="select x from n where k > :least order by k",
+            parameters={"least": Parameter(type="number")},
+        )
+    }
+    async with served(firebird, queries=queries) as it:
+        assert await it.rows("n") == ["n/0.000001", "n/123456789012.345678"]
+        assert (await it.json("n/0.000001"))["x"] == "1.25"
+        for filters, count in (
+            ("where.k=0.000001", 1),
+            ("where.k.gt=0.0000009", 2),
+            ("where.k.lt=0.0000011", 1),
+            ("where.x=1.2500001", 0),
+            ("where.x=1.250000000000000000000", 1),
+        ):
+            assert len((await it.json(f"n/~rows?{filters}"))["rows"]) == count, filters
+        assert await it.query("above?least=0.000001") == [{"x": "2.00"}]
+        for number in ("123456789012.345678901", "99999999999999999999"):
+            with pytest.raises(InvalidParameter, match="value"):
+                await it.read(f"n/~rows?where.k.lt={number}")
+        summary = await it.json("n/~summary?avg=x")
+        assert summary["rows"][0]["avg.x"] == 1.625
+
+
+async def test_keys_of_firebird_are_found_by_their_index(firebird: Owner) -> None:
+    await firebird.run(
+        "create table t (k varchar(200) primary key)",
+        "create table b (k varchar(9) character set octets primary key)",
+        "insert into t values ('a')",
+        "insert into b values (x'00ff')",
+    )
+    row_by_row = (
+        "select sum(r.mon$record_seq_reads) from mon$table_stats t join mon$record_stats r"
+        " on r.mon$stat_id = t.mon$record_stat_id"
+        " where t.mon$stat_group = 0 and t.mon$table_name in ('T', 'B')"
+    )
+    async with served(firebird) as it:
+        before = await firebird.rows(row_by_row)
+        assert await it.json("t/a") == {"k": "a"}
+        assert (await it.json("b/~bAP8"))["k"]["bytes"] == 2
+        assert (await it.json("t/~rows?where.k.ge=a"))["rows"] == [{"k": "a"}]
+        assert await firebird.rows(row_by_row) == before
+
+
+async def test_databases_of_the_same_name_on_two_servers_are_two(firebird: Owner) -> None:
+    from tests.providers.database.firebird_databases import empty_firebird_database
+
+    found: list[list[str]] = []
+    with empty_firebird_database() as other:
+        async with owner_of(other) as owner:
+            await owner.run(*SHOP, "update customers set name = 'Ü'")
+        for url in (firebird.url, other, firebird.url):
+            named = urlunsplit(urlsplit(url)._replace(path="/it", query=""))
+            async with Database(named) as provider, Database(other):
+                read = await provider.read(("customers", "1"), {})
+                found.append([json.loads(each.data)["name"] for each in read])
+    assert found == [["Ada"], ["Ü"], ["Ada"]]
 
 
 async def test_a_large_blob_of_firebird_is_whole_in_its_cell(firebird: Owner) -> None:
