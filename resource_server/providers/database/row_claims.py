@@ -351,7 +351,7 @@ def _column(
             f"'{column.name}' is no integer: only integers are compared with claims on this "
             "engine, whose literals and collations are not known"
         )
-    if _literal_kind(column.kind) is None:
+    if _literal_kind(column.kind) is None or column.type.lower().startswith("set("):
         raise ValueError(f"'{column.name}' of type '{column.type}' cannot be compared with a claim")
     if comparison.operator not in _EQUAL and _literal_kind(column.kind) == "text":
         raise ValueError(f"'{column.name}' is text, which is compared with a claim by = or in")
@@ -412,6 +412,7 @@ def _same_text(column: str, texts: Sequence[_Literal], of: Column, engine: Engin
     The first comparison is for an index.
     """
     plain = [each.sql for each in texts]
+    is_exact = engine == "duckdb" or (bool(of.values) and engine == "postgresql")
     match engine:
         case "sqlite":
             same = f"CAST({column} AS TEXT) COLLATE BINARY"  # its affinity may be that of numbers
@@ -423,8 +424,10 @@ def _same_text(column: str, texts: Sequence[_Literal], of: Column, engine: Engin
         case _:  # MariaDB and MySQL; the generic engine compares no texts
             same = f"CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
             plain = [_hex(each.text) for each in texts]
+            # A column of another character set fails beside a character that it cannot have.
+            is_exact = not all(each.text.isascii() for each in texts)
     exact = _any(same, "=", plain)
-    if engine == "duckdb" or (of.values and engine == "postgresql"):
+    if is_exact:
         return exact
     return f"({_any(column, '=', [each.sql for each in texts])} AND {exact})"
 

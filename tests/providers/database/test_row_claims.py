@@ -167,6 +167,26 @@ async def test_integers_are_compared_as_integers(owner: Owner) -> None:
 
 
 @pytest.mark.guarantee("rows-are-the-callers")
+async def test_a_column_that_cannot_have_a_character_has_no_row_with_it(owner: Owner) -> None:
+    if owner.engine != "mariadb":
+        pytest.skip("columns have character sets in MariaDB and MySQL")
+    await fill(owner, "varchar(60) character set latin1", ("alice", "josé", "?"))
+    async with served(owner, **by("owner = :claims.sub")) as it:
+        for text, found in (("alice", [0]), ("josé", [1]), ("jose", []), ("😀", []), ("?", [2])):
+            assert await ids(it, sub=text) == found
+
+
+async def test_a_set_is_not_compared_with_a_claim(owner: Owner) -> None:
+    if owner.engine != "mariadb":
+        pytest.skip("the type is one of MariaDB and MySQL")
+    await fill(owner, "set('alice', 'bob')", ("alice", "alice,bob"))
+    async with served(owner, **by("owner = :claims.sub")) as it:
+        with pytest.raises(ResourceNotFound):
+            await ids(it, sub="alice")
+
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
 async def test_a_year_has_four_digits(owner: Owner) -> None:
     if owner.engine != "mariadb":
         pytest.skip("the type is one of MariaDB and MySQL")
