@@ -66,10 +66,11 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def runner() -> Generator[asyncio.Runner]:
+    others = set(connection_threads())
     with asyncio.Runner() as runner:
         yield runner
         # Threads of connections may answer a little after they were closed.
-        for thread in connection_threads():
+        for thread in set(connection_threads()) - others:
             thread.join(PATIENCE_S)
 
 

@@ -296,9 +296,11 @@ class Mount:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for narrowed in (*self._narrowed.values(), *self._by_claims.values()):
-            if narrowed is not None:
-                await narrowed.close()
+        with suppress(TimeoutError):  # what a request has begun to enter is left by it
+            async with asyncio.timeout(self._timing.mount_close_s), self._starting:
+                pass
+        parts = (*self._narrowed.values(), *self._by_claims.values())
+        await asyncio.gather(*(part.close() for part in parts if part is not None))
         if self._closing:
             await asyncio.wait(self._closing)
         if is_entered:

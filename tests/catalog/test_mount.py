@@ -100,9 +100,19 @@ async def test_closing_a_mount_while_it_starts_exits_its_provider() -> None:
     starting = asyncio.create_task(mount.start())
     await asyncio.sleep(0)
     await mount.close()
+    assert (provider.entered, provider.left, mount.problem) == (1, 1, "closed")
     with pytest.raises(ResourceBusy):
         await starting
-    assert (provider.entered, provider.left, mount.problem) == (1, 1, "closed")
+
+
+async def test_closing_a_mount_ends_while_a_request_hangs_in_its_start() -> None:
+    mount = mounted(Stuck(), timing=Timing(mount_close_s=0.01))
+    starting = asyncio.create_task(mount.start())
+    await asyncio.sleep(0)
+    await mount.close()
+    assert not starting.done()
+    starting.cancel()
+    await asyncio.wait((starting,))
 
 
 async def test_a_provider_needs_no_context_manager() -> None:

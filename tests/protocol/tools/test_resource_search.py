@@ -451,13 +451,15 @@ async def test_the_structured_content_is_little_longer_than_the_text(tmp_path: P
     database = Database(url=f"sqlite:///{tmp_path / 'people.db'}")
     folder = Filesystem(ROOT / "resource_server")
     for provider, queries in ((database, ("oslo", "ann", "1")), (folder, ("def page", "*.py"))):
-        wire = Wire(await server_of(provider, timing=PATIENT), REVISION)
-        for query in queries:
-            result = await called(wire, "search_resources", REVISION, query=query)
-            encoded = json.dumps(
-                result["structuredContent"], ensure_ascii=False, separators=(",", ":")
-            )
-            assert len(encoded) <= 1.3 * len(words(result)), query
+        server = await server_of(provider, timing=PATIENT)
+        async with server.catalog:
+            for query in queries:
+                wire = Wire(server, REVISION)
+                result = await called(wire, "search_resources", REVISION, query=query)
+                encoded = json.dumps(
+                    result["structuredContent"], ensure_ascii=False, separators=(",", ":")
+                )
+                assert len(encoded) <= 1.3 * len(words(result)), query
 
 
 @for_each("budget", [1, 300, 2_000, 25_000, 10_000_000])
