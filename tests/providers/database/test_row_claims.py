@@ -185,7 +185,6 @@ async def test_a_set_is_not_compared_with_a_claim(owner: Owner) -> None:
             await ids(it, sub="alice")
 
 
-
 @pytest.mark.guarantee("rows-are-the-callers")
 async def test_a_year_has_four_digits(owner: Owner) -> None:
     if owner.engine != "mariadb":
