@@ -56,6 +56,8 @@ class SharedSession:
         """Whether the store may know of changes that are unknown here."""
         self.unrecorded_level: LoggingLevel | None = None
         """The level of log messages that the store does not know of yet."""
+        self._is_unrecorded = False
+        """Whether it began while the store could not record that, and is not recorded yet."""
         self._fleet = fleet
         self._own = session.connection.subscriptions
         self._seen: tuple[str | None, int] | None = None
@@ -90,6 +92,7 @@ class SharedSession:
 
     async def _record_subscription(self, uri: str) -> None:
         async with self._lock:
+            await _recorded(self.begin_late())
             number = await _recorded(self._fleet.store.subscribe(self.key, [uri]))
             self._recorded.add(uri)
             if self._seen is not None and self._seen[1] == number - 1:
@@ -129,7 +132,21 @@ class SharedSession:
         Raises:
             StoreUnavailable: it is not recorded.
         """
+        self._is_unrecorded = True
         self._seen = (await self._fleet.store.begin(self.key), 0)
+        self._is_unrecorded = False
+
+    async def begin_late(self) -> None:
+        """Record a session whose beginning could not be recorded; otherwise do nothing.
+
+        Raises:
+            StoreUnavailable: it is not recorded.
+        """
+        if self._is_unrecorded:
+            # As a change: other servers may have subscriptions of it, or its stream.
+            await self._fleet.store.subscribe(self.key, (), is_new_record=True)
+            self._seen = None
+            self._is_unrecorded = False
 
     async def open_stream(self, *, is_resumed: bool) -> None:
         """Prepare for a client that opens the stream.
@@ -172,6 +189,7 @@ class SharedSession:
                 raise
 
     async def _sync(self, *, is_opening: bool) -> None:
+        await self.begin_late()
         state = await self._fleet.store.load(self.key)
         if state is not None and state.is_ended:
             self._fleet.end(self.session)
@@ -382,7 +400,7 @@ class SharedSessions:
             self._unrecorded.clear()
             refused = 0
             for shared in list(self._begins):
-                if await self._is_recorded(shared.begin()):
+                if await self._is_recorded(shared.begin_late()):
                     self._begins.pop(shared, None)
                 else:
                     refused += 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import signal
+import sqlite3
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,9 @@ from tests.transports.http.fleet.fleets import (
     switching,
 )
 from tests.transports.program import (
+    GATE,
+    GATES,
+    OPEN,
     Program,
     RawConnection,
     Session,
@@ -88,7 +93,7 @@ def next_updates(stream: RawConnection, last: str) -> set[str]:
     seen = set[str]()
     while last not in seen:
         event = stream.event()
-        if event.json["method"] == "notifications/resources/updated":
+        if event.data and event.json["method"] == "notifications/resources/updated":
             seen.add(event.json["params"]["uri"])
     return seen
 
@@ -202,6 +207,33 @@ def test_a_resource_that_vanished_meanwhile_is_notified_once(
         updated(stream, A)
         write(tmp_path, "a", "again")
         updated(stream, A)
+
+
+def test_a_stream_that_comes_while_subscriptions_are_taken_misses_nothing_that_is_gone(
+    store: Redis, tmp_path: Path
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    gates = f'providers: {{gates: {{use: {GATES}, uri: "test://gates/"}}}}\n'
+    rare = {"fleet_sync_s": PATIENCE_S}
+    with fleet(tmp_path, store, more=gates, timing=rare) as (here, there):
+        here.read(f"{OPEN}slow")
+        there.session()
+        block_until(lambda: store.ask("PUBSUB", "CHANNELS", "*:to:*"))  # it listens
+        session = here.session()
+        subscribe(session, A, B)
+        (tmp_path / "project" / "a.md").unlink()
+        with at(there, session).stream() as dead, there.line() as line:
+            updated(dead, A, B)
+            subscribe(session, f"{GATE}slow?part=1")
+            there.waiting("slow")  # to take this subscription, after what became of the other
+            line.send(session.request("GET"))
+            there.has_read(line)
+            there.read(f"{OPEN}slow")
+            assert line.answer().status == 200
+            seen = next_updates(line, B)
+            write(tmp_path, "b", "two")
+            assert A in seen | next_updates(line, B)
 
 
 def test_a_response_reaches_the_server_that_asked(store: Redis, tmp_path: Path) -> None:
@@ -493,6 +525,46 @@ def test_a_session_that_began_without_the_store_has_its_stream_anywhere(tmp_path
             updated(stream, B)
 
 
+@for_each("home", [True, False])
+def test_a_session_that_began_without_the_store_is_recorded_before_anything_of_it(
+    tmp_path: Path, *, home: bool
+) -> None:
+    for name in "ab":
+        write(tmp_path, name, "one")
+    rare = {"fleet_save_s": PATIENCE_S}
+    with redis_server(tmp_path) as store, fleet(tmp_path, store, timing=rare) as (here, there):
+        store.stop()
+        session = here.session()
+        store.start()
+        if home:
+            other = here.session()
+            block_until(lambda: told_again(other))
+        else:
+            block_until(lambda: told_again(session))
+        asked = session if home else at(there, session)
+        assert asked.program.ask(asked.request("GET")).status == 200
+        with asked.stream() as stream:
+            subscribe(session, A)
+            updated(stream, A)
+
+
+def test_a_session_whose_beginning_is_lost_with_its_server_is_read_and_has_no_stream(
+    store: Redis, tmp_path: Path
+) -> None:
+    write(tmp_path, "a", "one")
+    with (
+        stalling(store) as (url, stall),
+        server(tmp_path, url, timing={"fleet_call_s": 0.3}) as here,
+        server(tmp_path, store.url) as there,
+    ):
+        stall(True)
+        session = here.session()
+        here.end(signal.SIGKILL)
+        refused = there.ask(at(there, session).request("GET"))
+        assert (refused.status, b"begin a new one" in refused.body) == (404, True)
+        assert at(there, session).post(read(A)).status == 200
+
+
 def test_a_value_that_somebody_else_wrote_harms_only_its_session(
     servers: Sequence[Program], store: Redis, tmp_path: Path
 ) -> None:
@@ -534,15 +606,25 @@ def test_a_foreign_message_on_a_channel_is_ignored(
 def test_the_store_holds_no_contents_tokens_or_arguments(store: Redis, tmp_path: Path) -> None:
     store.ask("FLUSHALL")
     write(tmp_path, "a", "the contents of a document")
-    http = f", auth: {{tokens: [{{token: {TOKEN}, subject: anna}}]}}"
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as made:
+        made.execute("create table orders (id integer primary key, team text)")
+    claims = "{team: a-team-in-a-claim, odd: [another-claim]}"
+    http = f", auth: {{tokens: [{{token: {TOKEN}, subject: anna, claims: {claims}}}]}}"
+    http += ", limits: {rate: 0.1}"
+    tables = "tables: {orders: {where: 'team = :claims.team'}}"
+    more = f"databases: {{shop: {{url: 'sqlite:///shop.db', {tables}}}}}\n"
+    rows = "sqlite://shop/orders/~rows"
     said = {"authorization": f"Bearer {TOKEN}"}
-    with server(tmp_path, store.url, http=http) as program:
+    with server(tmp_path, store.url, http=http, more=more) as program:
         begun = program.ask(request("POST", initialize("2025-11-25"), **said))
         session = Session(program, begun.headers["mcp-session-id"], "2025-11-25")
         find = {"name": "search_resources", "arguments": {"query": "sought"}}
-        asked = message("resources/subscribe", {"uri": A}), message("tools/call", find)
-        assert [session.post(each, **said).status for each in (read(A), *asked)] == [200] * 3
-    commands = {b"set": "SMEMBERS", b"hash": "HGETALL"}
+        asked = [message("resources/subscribe", {"uri": each}) for each in (A, rows)]
+        asked += [message("tools/call", find), read(A), read(rows)]
+        for each in asked:
+            assert "result" in session.post(each, **said).json
+        block_until(lambda: any(":rate:" in name for name in store.names()))
+    commands = {b"set": "SMEMBERS", b"hash": "HGETALL", b"string": "GET"}
     kinds = {name: store.ask("TYPE", name) for name in store.names()}
     kept = [
         repr((name, store.ask(commands[kind], name)))
@@ -551,5 +633,7 @@ def test_the_store_holds_no_contents_tokens_or_arguments(store: Redis, tmp_path:
     ]
     assert all(store.ask("TTL", name) > 0 for name in kinds)
     assert A in "".join(kept)
-    for secret in ("contents of", TOKEN, "anna", "sought", session.id, session.id[:24]):
+    assert rows in "".join(kept)
+    hidden = ("contents of", TOKEN, "anna", "sought", "a-team-in", "another-claim", session.id)
+    for secret in (*hidden, session.id[:24]):
         assert secret not in "".join(kept)
