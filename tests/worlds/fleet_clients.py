@@ -38,8 +38,10 @@ class Gone(Exception):
 class EventStream:
     """A response that is a stream of events."""
 
-    def __init__(self, reader: asyncio.StreamReader, status: int) -> None:
+    def __init__(self, reader: asyncio.StreamReader, status: int, refusal: bytes) -> None:
         self.status = status
+        self.refusal = refusal
+        """The body, if it is no stream."""
         self._reader = reader
 
     async def event(self) -> tuple[str, dict[str, Any] | None]:
@@ -184,6 +186,8 @@ class FleetClient(Subscriber):
                 )
                 writer.write(request.encoded(""))
                 head = await reader.readuntil(b"\r\n\r\n")
+                status = int(head.split()[1])
+                refusal = b"" if status == 200 else await reader.read(1 << 16)
         except BaseException as error:
             if writer is not None:
                 writer.transport.abort()
@@ -194,7 +198,7 @@ class FleetClient(Subscriber):
             raise Gone from None
         self.world.tally.count("streams")
         try:
-            yield EventStream(reader, int(head.split()[1]))
+            yield EventStream(reader, status, refusal)
         finally:
             if self._is_deaf:
                 self._deaf.append(writer)
@@ -250,12 +254,13 @@ class SessionClient(FleetClient):
 
     @override
     async def begin(self) -> None:
-        self._losses = self.world.losses
-        self._ends = None if self.world.is_calm else self.world.ends
+        self._losses, was_calm, ends = self.world.losses, self.world.is_calm, self.world.ends
         can: dict[str, Any] = {"elicitation": {}}
         params = {"protocolVersion": self.revision, "capabilities": can, "clientInfo": CLIENT}
         body = grammar.encoded(self.message("initialize", params))
         response = await self.world.ask(Request("POST", "/mcp", (*_HEADERS, _AUTHORIZED), body))
+        # A fault of the store that came meanwhile may have left it unrecorded.
+        self._ends = None if was_calm and self.world.is_calm else ends
         self._session, self._last_event = response.headers["mcp-session-id"], ""
         self.world.secrets.add(self._session)
         await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -270,7 +275,7 @@ class SessionClient(FleetClient):
             if stream.status in (404, 503):
                 async with self._changing:
                     if session == self._session:
-                        await self._refused(stream.status, replica)
+                        await self._refused(stream, replica)
                 return
             if stream.status != 200:
                 raise Violation(f"{request!r}: {stream.status}")
@@ -289,13 +294,15 @@ class SessionClient(FleetClient):
         async with self._changing:
             await super().drop_stream(is_deaf=is_deaf)
 
-    async def _refused(self, status: int, replica: Replica) -> None:
+    async def _refused(self, stream: EventStream, replica: Replica) -> None:
         """Begin a new session where the subscriptions of this one may be lost."""
+        status = stream.status
         if status == 503 and replica.is_ending:
             return
         was_recorded = self._ends is None or (self.world.is_calm and self._ends == self.world.ends)
         if status == 503 or (was_recorded and self.world.losses == self._losses):
-            raise Violation(f"a stream was refused with {status}; session {self._session}")
+            why = f"{status}, {stream.refusal!r}; session {self._session}"
+            raise Violation(f"a stream was refused with {why}")
         self.world.tally.count("sessions lost with the store")
         await self.begin()
         for uri in list(self.known):

@@ -344,6 +344,7 @@ class FleetWorld:
         if self._is_store_away or process is None:
             return
         self.tally.count("faults of the store")
+        self._calm_since = time.monotonic()
 
         async def come_back() -> None:
             if how == "stop":
