@@ -191,16 +191,17 @@ class ObjectTree:
             self._documents[key] = time.monotonic() + _KIND_S
             self._collections.pop(f"{key}/", None)
 
-    def walk(self, top: Path, start: Path) -> Iterator[WalkedPage]:
+    def walk(
+        self, top: Path, start: Path = (), *, is_collection: bool = False
+    ) -> Iterator[WalkedPage]:
         """Yield what is below a collection in pages of one request each, in the order of keys.
 
-        Goes on after `start`, unless it is empty. A collection comes before what is below it.
+        Goes on after `start`, unless it is empty, where that was as an object or as a collection.
+        A collection comes before what is below it.
         """
         prefix = self.keys.below(top)
-        token, after, above = None, "", start or top
-        if start:
-            after = self.keys.key(start)
-            after = f"{after}/" if self.is_collection(start) else after
+        token, above = None, start or top
+        after = self.keys.key(start) + "/" * is_collection if start else ""
         while True:
             page = self.bucket.page(prefix, limit=MAX_KEYS, after=after, token=token, is_deep=True)
             token = page.token

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from resource_server.buckets.bucket import MAX_KEYS
@@ -14,11 +14,13 @@ from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.providers.object_storage.object_tree import BucketEntry, ObjectTree
 from resource_server.search.name_match import NameQuery
-from resource_server.search.top_k import INVALID, TopK
+from resource_server.search.top_k import INVALID, TopK, to_path
 
 _MAX_PAGES = 20
 """Maximum requests of one page of a search, or of a survey: 20,000 keys."""
 _SHOWN = 3
+_COLLECTION = "/"
+"""Begins a place at a collection: objects with names such as `a-b` lie between `a` and `a/`."""
 
 
 def search_names(
@@ -39,8 +41,11 @@ def search_names(
     if request.where == "text":
         raise InvalidParameter("the text of objects is searched by reading each")
     query = NameQuery.of(request)
-    top_k = TopK[Resource](query.key, after, limit, has_windows=False)
+    place = (after or "").removeprefix(_COLLECTION)
+    top_k = TopK[Resource](query.key, place, limit, has_windows=False)
     start = top_k.start
+    # By their kinds when they were passed, which may be others by the next page.
+    collections = {start} if place != (after or "") else set[Path]()
     if start and start[: len(below.path)] != below.path:
         raise InvalidParameter(INVALID)
     looked_at = 0
@@ -52,8 +57,11 @@ def search_names(
             top_k.add(below.path, rank, lambda: below)
         looked_at = 1
     else:
-        for number, page in enumerate(tree.walk(below.path, start), 1):
+        walk = tree.walk(below.path, start, is_collection=start in collections)
+        for number, page in enumerate(walk, 1):
             for entry in page.entries:
+                if entry.stored is None:
+                    collections.add(entry.path)
                 rank = query.rank(entry.path)
                 if rank is not None:
                     top_k.add(entry.path, rank, lambda entry=entry: resource(entry))
@@ -68,12 +76,19 @@ def search_names(
     found, following, beyond = top_k.page(None if is_whole else last)
     return SearchPage(
         hits=[Hit(each) for each in found],
-        next=following,
+        next=_marked(following, collections),
         looked_at=0 if top_k.is_continued else looked_at,
         total=looked_at if is_whole and after is None else None,
         beyond=beyond,
         is_counted=is_whole,
     )
+
+
+def _marked(place: str | None, collections: Collection[Path]) -> str | None:
+    """Return the place of the next page with its kind."""
+    if place is None or to_path(place.partition("\0")[0]) not in collections:
+        return place
+    return _COLLECTION + place
 
 
 class ListingState(NamedTuple):
@@ -89,7 +104,7 @@ class ListingState(NamedTuple):
 def listing_state(tree: ObjectTree, give_up: Deadline) -> ListingState:
     """Return what is listed of the first keys."""
     digest, number, newest = hashlib.blake2b(digest_size=16), 0, 0.0
-    for number, page in enumerate(tree.walk((), ()), 1):
+    for number, page in enumerate(tree.walk(()), 1):
         for path, stored in page.entries:
             digest.update("/".join((*path, "" if stored is None else ".")).encode())
             newest = max(newest, 0.0 if stored is None else stored.modified)
@@ -105,7 +120,7 @@ def problems(tree: ObjectTree) -> Sequence[tuple[str, str]]:
     shadowed: list[Path] = []
     looked_at = undecodable = 0
     is_whole = False
-    for number, page in enumerate(tree.walk((), ()), 1):
+    for number, page in enumerate(tree.walk(()), 1):
         odd += [key for key in page.seen if _is_odd(tree, key)]
         shadowed += page.shadowed
         undecodable += page.undecodable
@@ -136,7 +151,7 @@ def _is_odd(tree: ObjectTree, key: str) -> bool:
 def hidden(tree: ObjectTree, limit: int) -> Sequence[tuple[Path, str]]:
     """Return hidden paths among the first keys, each with its rule; see `SupportsCheck.hides`."""
     found: dict[Path, str] = {}
-    for number, page in enumerate(tree.walk((), ()), 1):
+    for number, page in enumerate(tree.walk(()), 1):
         for key in page.seen:
             path = tree.keys.path(key.removesuffix("/"))
             for depth in range(1, len(path or ()) + 1):

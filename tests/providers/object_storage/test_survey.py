@@ -19,11 +19,17 @@ pytestmark = pytest.mark.anyio
 
 
 async def found(
-    provider: ObjectStorage, text: str, *, below: Path = (), limit: int = 100, time_s: float = 10
+    provider: ObjectStorage,
+    text: str,
+    *,
+    below: Path = (),
+    after: str | None = None,
+    limit: int = 100,
+    time_s: float = 10,
 ) -> list[str]:
     """Return the paths of all hits by name, page after page."""
     paths: list[str] = []
-    after: str | None = None
+    places: list[str | None] = []
     while True:
         page = await provider.search(
             SearchRequest(text=text, where="names"),
@@ -36,6 +42,24 @@ async def found(
         after = page.next
         if after is None:
             return paths
+        assert after not in places, places
+        places.append(after)
+
+
+async def passed(provider: ObjectStorage, last: str) -> str | None:
+    """Search key by key until a hit; return where the next page goes on."""
+    after: str | None = None
+    while True:
+        page = await provider.search(
+            SearchRequest(text="report", where="names"),
+            below=(),
+            after=after,
+            limit=1,
+            deadline=time.monotonic(),
+        )
+        after = page.next
+        if ["/".join(hit.resource.path) for hit in page.hits] == [last]:
+            return after
 
 
 async def test_a_search_finds_names_of_objects_and_collections(storage: Storage) -> None:
@@ -83,6 +107,39 @@ async def test_a_page_of_a_search_asks_for_so_many_pages_of_keys_at_most(storage
             )
             assert (list(hurried.hits), hurried.looked_at) == ([], 1100)
             assert hurried.next is not None
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_search_misses_nothing_where_an_object_becomes_a_collection(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+) -> None:
+    monkeypatch.setattr(object_tree, "MAX_KEYS", 1)
+    bucket = storage.bucket(dict.fromkeys(["report", "report-1", "report.md", "z"], "x"))
+    async with storage.provider(bucket) as provider:
+        after = await passed(provider, "report")
+        storage.put(bucket, "report/report", "x")
+        if not stays:
+            storage.delete(bucket, "report")
+        assert await found(provider, "report", limit=1, time_s=-1) != []  # it learns the kind
+        rest = await found(provider, "report", after=after, limit=1, time_s=-1)
+        assert [each for each in rest if each != "report"] == [
+            "report-1",
+            "report.md",
+            "report/report",
+        ]
+
+
+async def test_a_search_repeats_nothing_where_a_collection_becomes_an_object(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_tree, "MAX_KEYS", 1)
+    keys = ["report-1", "report.md", "report/x", "reports", "z"]
+    bucket = storage.bucket(dict.fromkeys(keys, "x"))
+    async with storage.provider(bucket) as provider:
+        after = await passed(provider, "report")
+        storage.delete(bucket, "report/x")
+        storage.put(bucket, "report", "x")
+        assert await found(provider, "report", after=after, limit=1, time_s=-1) == ["reports"]
 
 
 @pytest.mark.guarantee("secrets-stay-hidden")
