@@ -49,13 +49,19 @@ def manifest(where: str = "where: 'owner = :claims.sub'") -> str:
     return _MANIFEST.replace("{WHERE}", f"{{{where}}}") + _AUTH
 
 
-@contextmanager
-def serving(place: Path, where: str = "where: 'owner = :claims.sub'") -> Generator[Program]:
+def make_database(place: Path) -> None:
+    """Write orders of Alice and Bob, and marks of nobody."""
     rows = [(n, "bob" if n % 3 else "alice", f"note{n} of apple") for n in range(12)]
     with closing(sqlite3.connect(place / "shop.db")) as made:
         made.execute("create table orders (id integer primary key, owner text, note text)")
+        made.execute("create table marks (id integer primary key)")
         made.executemany("insert into orders values (?, ?, ?)", rows)
         made.commit()
+
+
+@contextmanager
+def serving(place: Path, where: str = "where: 'owner = :claims.sub'") -> Generator[Program]:
+    make_database(place)
     (place / "mcp-resources.yaml").write_text(manifest(where))
     with running(place / "mcp-resources.yaml") as started:
         yield started
