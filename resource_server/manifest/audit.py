@@ -28,8 +28,8 @@ class AuditFileOptions(Struct, frozen=True, kw_only=True):
     """What becomes of requests while no line can be written, as on a full disk: they are answered,
     and the record later says how many have no line, or they are refused."""
     access: Access = OPEN
-    """Scopes required to read the last 1,000 requests, `activity://server/`, which does not exist
-    without."""
+    """Scopes required to read the last 1,000 requests of the process (one worker's, with
+    `--workers`), `activity://server/`, which does not exist without."""
 
     option_checks: ClassVar[OptionChecks] = {"rotate": lambda size: _check_size(size)}
 
