@@ -154,9 +154,9 @@ def stage_values(
     stage = _Stage(database, table)
     kinds: list[set[str]] = []
     for chunk in _chunks(rows, 1):
-        width = max(map(len, chunk))
-        kinds += [set[str]() for _ in range(len(kinds), width)]
         columns: list[tuple[Any, ...]] = list(itertools.zip_longest(*chunk))
+        columns = columns or [(None,) * len(chunk)]  # such as objects without names
+        kinds += [set[str]() for _ in range(len(kinds), len(columns))]
         for at, column in enumerate(columns):
             kinds[at] |= {_KINDS.get(each, "text") for each in _types(column, null)}
         texts = [[spelt_text(value, null) for value in column] for column in columns]

@@ -237,6 +237,14 @@ async def test_json_lines_have_every_member_and_the_types_of_all_lines(tmp_path:
         assert int(second["big"]) == 12345678901234567890
 
 
+async def test_objects_without_members_are_rows(tmp_path: Path) -> None:
+    make(tmp_path, {"none.jsonl": "{}\n{}\n", "late.jsonl": "{}\n" * 1500 + '{"a": 5}\n'})
+    async with served(f"files:{tmp_path}/*") as view:
+        assert await rows(view, "none") == [{"column1": None}] * 2
+        assert (await view.json("late/~summary"))["rows"] == [{"count": 1501}]
+        assert await view.json("late/1501") == {"a": 5}
+
+
 async def test_what_is_unusual_in_a_file_is_told_with_its_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
