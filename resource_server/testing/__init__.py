@@ -133,6 +133,7 @@ async def check_provider(
         calls.broken("an ability has all of its methods", each)
     restrictions = await access_rules.known_restrictions(calls)
     claims = await access_rules.known_claims(calls)
+    _mount(calls)
     offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)
@@ -209,10 +210,14 @@ async def _check_rules(
     return tree, await change_rules.check_watch(calls, tree.resources, within_s)
 
 
-async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
-    """Enter the provider's lifetime, if any; return whether there is one."""
+def _mount(calls: Calls) -> None:
     if isinstance(calls.provider, SupportsMount):
         calls.provider.mounted(_link, process_key())
+
+
+async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
+    """Enter the provider's lifetime, if any; return whether there is one."""
+    _mount(calls)
     provider = cast("object", calls.provider)
     if isinstance(provider, AbstractAsyncContextManager):
         await lifetime.enter_async_context(
@@ -227,7 +232,7 @@ async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
 
 
 def _link(path: Path, query: Mapping[str, str] | None = None) -> str:
-    uri = uris.join("test://checked/", path)
+    uri = uris.join("check://mount/", path)
     return uris.with_query(uri, query) if query else uri
 
 
