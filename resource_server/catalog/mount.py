@@ -201,8 +201,7 @@ class Mount:
             if len(self._by_claims) <= _MAX_BY_CLAIMS:
                 return
             key, mount = self._by_claims.popitem(last=False)
-            if mount is not None and mount.is_unused:
-                mount._is_closed = True
+            if mount is not None and mount.retire():
                 task = asyncio.get_running_loop().create_task(mount.close())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
@@ -214,11 +213,12 @@ class Mount:
         self._used_at = time.monotonic()
         return not self._is_closed
 
-    @property
-    def is_unused(self) -> bool:
-        """Whether no request can be in flight, and nobody follows its changes."""
+    def retire(self) -> bool:
+        """Take no callers any more if no request can be in flight, and nobody follows changes."""
         unused_s = time.monotonic() - self._used_at
-        return not self.is_watched and unused_s > self.provider.call_s + _UNUSED_S
+        is_unused = not self.is_watched and unused_s > self.provider.call_s + _UNUSED_S
+        self._is_closed = self._is_closed or is_unused
+        return is_unused
 
     @property
     def is_serving(self) -> bool:

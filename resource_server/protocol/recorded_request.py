@@ -64,51 +64,27 @@ _decode_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_uri = msgspec.json.Decoder(_RecordedUri).decode
 
 
-class RecordedRequest:
+class RecordedRequest(msgspec.Struct, eq=False):
     """A request whose outcome is recorded once.
 
     `implementation` is what the client has called itself in `initialize`.
     """
 
-    __slots__ = (
-        "_accepted",
-        "_address",
-        "_begun",
-        "_called",
-        "_decision",
-        "_implementation",
-        "_is_recorded",
-        "_message",
-        "_rows",
-        "_server",
-        "_sql",
-        "_subscribed",
-        "_time",
-        "_version",
-    )
-
-    def __init__(
-        self,
-        server: Server,
-        message: JsonRpcMessage,
-        implementation: params.Implementation | None,
-        address: str | None,
-    ) -> None:
-        self._server = server
-        self._message = message
-        self._implementation = implementation
-        self._address = address
-        self._time = time.time()
-        self._begun = time.perf_counter()
-        self._is_recorded = False
-        self._decision: Decision | None = None
-        self._accepted: tuple[str, Mapping[str, str]] | None = None
-        """The canonical URI that was read, and its parameters."""
-        self._version: str | None = None
-        self._rows: int | None = None
-        self._called: Mount | None = None
-        self._sql: str | None = None
-        self._subscribed: Sequence[str] = ()
+    server: Server
+    message: JsonRpcMessage
+    implementation: params.Implementation | None
+    address: str | None
+    _time: float = msgspec.field(default_factory=time.time)
+    _begun: float = msgspec.field(default_factory=time.perf_counter)
+    _is_recorded: bool = False
+    _decision: Decision | None = None
+    _accepted: tuple[str, Mapping[str, str]] | None = None
+    """The canonical URI that was read, and its parameters."""
+    _version: str | None = None
+    _rows: int | None = None
+    _called: Mount | None = None
+    _sql: str | None = None
+    _subscribed: Sequence[str] = ()
 
     # -- what happens on the way
 
@@ -172,7 +148,7 @@ class RecordedRequest:
         self._record("cancelled", 0, None)
 
     def _record(self, decision: Decision, size: int, code: int | None) -> None:
-        recorder = self._server.recorder
+        recorder = self.server.recorder
         if self._is_recorded or recorder is None:
             return
         self._is_recorded = True
@@ -181,7 +157,7 @@ class RecordedRequest:
         subject, name = access.current().subject, self._name(code)
         first = self._subscribed[:MAX_URIS]
         several = tuple([self._recorded(each, is_served=True)[1] for each in first])
-        method = self._message.method
+        method = self.message.method
         entry = AuditEntry(
             time=moment(self._time),
             subject=None if subject is None else bounded(subject, _MAX_SUBJECT),
@@ -205,13 +181,13 @@ class RecordedRequest:
         recorder.record(entry, is_shown=not is_own)
 
     def _client(self) -> AuditClient:
-        decoded = self._message.decoded_params
+        decoded = self.message.decoded_params
         meta = None if decoded is None else decoded.meta
-        named = (None if meta is None else meta.client_info) or self._implementation
+        named = (None if meta is None else meta.client_info) or self.implementation
         if named is None:
-            return AuditClient(address=self._address)
+            return AuditClient(address=self.address)
         name, version = bounded(named.name, _MAX_NAME), bounded(named.version, _MAX_NAME)
-        return AuditClient(name, version, self._address)
+        return AuditClient(name, version, self.address)
 
     # -- addresses
 
@@ -223,29 +199,29 @@ class RecordedRequest:
         if given is None:
             return self._called, None
         mount, recorded = self._recorded(given, is_served=is_served)
-        is_template = isinstance(self._message.decoded_params, params.CompleteParams)
+        is_template = isinstance(self.message.decoded_params, params.CompleteParams)
         return mount, bounded(given, _MAX_URI) if is_template and is_served else recorded
 
     def _name(self, code: int | None) -> str | None:
         """Return the name of the tool or prompt; None if there is none of that name."""
-        decoded = self._message.decoded_params
+        decoded = self.message.decoded_params
         if isinstance(decoded, params.CallToolParams):
             return None if code == revisions.INVALID_PARAMS else decoded.name
         named = decoded.ref if isinstance(decoded, params.CompleteParams) else decoded
         if isinstance(named, params.GetPromptParams | params.PromptReference):
-            return named.name if named.name in self._server.prompts else None
+            return named.name if named.name in self.server.prompts else None
         return None
 
     def _given_uri(self) -> str | None:
         """Return the URI that the request names, if it names one."""
-        decoded = self._message.decoded_params
+        decoded = self.message.decoded_params
         if isinstance(decoded, params.CompleteParams):
             return decoded.ref.uri if isinstance(decoded.ref, params.TemplateReference) else None
         if isinstance(decoded, params.CallToolParams):
             with suppress(*UNPARSABLE):
                 return _decode_uri(decoded.arguments).uri
             return None
-        uri = self._message.param("uri")
+        uri = self.message.param("uri")
         return uri if isinstance(uri, str) else None
 
     def _recorded(
@@ -256,7 +232,7 @@ class RecordedRequest:
         Without `query`, nothing has accepted the values of its parameters.
         """
         try:
-            mount, path, given = self._server.catalog.route(uri)
+            mount, path, given = self.server.catalog.route(uri)
         except ResourceServerError:
             return None, _unknown(uri)
         accepted = query if query is not None else dict.fromkeys(given, LEFT_OUT)

@@ -57,8 +57,8 @@ class TopK(Generic[T]):
         self.count = 0
         """Number of items that were added and not shown before."""
         self._matches = 0
-        self._first: list[_Candidate[T]] = []
-        self._best: list[_Candidate[T]] = []
+        self._first: list[_Ranked[T]] = []
+        self._best: list[_Ranked[T]] = []
         self._worst: Any = None
         """No item with a greater key is among the best."""
 
@@ -99,7 +99,7 @@ class TopK(Generic[T]):
         is_best = self._worst is None or key < self._worst
         if not is_first and not is_best:
             return True
-        found = _Candidate(key, path, rank, make(), matches)
+        found = _Ranked(key, path, rank, make(), matches)
         if is_first:
             self._first.append(found)
         if is_best:
@@ -142,7 +142,7 @@ class TopK(Generic[T]):
         return [item.item for item in found], following, beyond
 
 
-class _Candidate(Generic[T]):
+class _Ranked(Generic[T]):
     __slots__ = ("item", "key", "matches", "path", "rank")
 
     def __init__(self, key: Any, path: Path, rank: int, item: T, matches: int) -> None:
@@ -161,5 +161,5 @@ def to_path(text: str) -> Path:
     return path
 
 
-def _sort_key(found: _Candidate[Any]) -> Any:
+def _sort_key(found: _Ranked[Any]) -> Any:
     return found.key

@@ -189,7 +189,7 @@ def rewriter_for(
                 DuckdbRewriter as Rewriter,
             )
         case "generic":
-            from resource_server.providers.database.queries.whole_tables import (
+            from resource_server.providers.database.queries.policy_rewrite import (
                 WholeTables as Rewriter,
             )
         case "postgresql":

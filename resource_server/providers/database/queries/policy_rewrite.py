@@ -10,18 +10,28 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
+
+from typing_extensions import override
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, Statement
 from resource_server.providers.database.engines.reflection import TableName, quoted
 from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQuery
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 
 _CATALOG_S: Final = 5.0
 """Timeout of a catalog query for names."""
 _MANY: Final = 1_000_000
+_SOURCES: Final = frozenset(("from", "join"))
+_CLAUSES: Final = frozenset(
+    """
+    select where group having order window on using union except intersect limit fetch offset
+    """.split()
+)
 
 
 class Rewritten(NamedTuple):
@@ -125,6 +135,55 @@ class QueryRewriter(ABC):
         # otherwise run one first, on hidden rows, and its errors would reveal their values.
         barrier = f"LIMIT {2**64 - 1}" if engine in ("mysql", "mariadb") else "OFFSET 0"
         return f"{body} WHERE ({where}\n) {barrier}"
+
+
+class WholeTables(QueryRewriter):
+    """Refuses the queries that may read what is hidden, and changes none.
+
+    For engines whose SQL nothing here can rewrite. Where the manifest hides or masks anything, a
+    query names and reads only tables that are exposed whole. The manifest's author is trusted to
+    mean no harm: views, synonyms and functions read what their owner lets them.
+    """
+
+    @override
+    async def _write(self, query: DeclaredQuery) -> Rewritten:
+        tables = [info.name for info in await self._engine.tables()]
+        tokens = sql_tokenizer.statement(query.text, self._engine.name)
+        self._check_names(tokens, tables)
+        self._check_sources(tokens, tables)
+        return Rewritten(query.sql, query.order)
+
+    def _check_names(
+        self, tokens: Sequence[sql_tokenizer.SqlToken], tables: Sequence[TableName]
+    ) -> None:
+        """Refuse a query that has the name of a restricted table anywhere."""
+        names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
+        for table in filter(self._policy.restricts, tables):
+            if table.name.casefold() in names:
+                is_hidden = self._policy.of(table) is None
+                raise ValueError(
+                    f"reads {table.name}, which is {'' if is_hidden else 'partly '}hidden "
+                    f"({self._policy.rule(table)}); queries of this engine read whole tables only: "
+                    "let a view of the database show the rest"
+                )
+
+    def _check_sources(
+        self, tokens: Sequence[sql_tokenizer.SqlToken], tables: Sequence[TableName]
+    ) -> None:
+        """Refuse a query that reads something else than exposed tables and its own subqueries."""
+        known = {table.name.casefold() for table in tables if self._policy.of(table) is not None}
+        found = sql_tokenizer.references(tokens, self._engine.name)
+        words = [each.text.lower() for each in tokens if each.kind != "space"]
+        known |= {name for name, word in pairwise(words) if word == "as"}
+        is_source = False
+        for each in found:
+            word = each.parts[0].lower()
+            is_table = each.before in _SOURCES or (is_source and each.before == ",")
+            is_known = each.parts[-1].casefold() in known or word in ("lateral", "select")
+            if is_table and not is_known:
+                raise no_table(each.parts)
+            if word in _CLAUSES or word in _SOURCES:
+                is_source = word in _SOURCES
 
 
 def no_table(path: Sequence[str]) -> ValueError:
