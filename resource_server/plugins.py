@@ -85,7 +85,7 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
         if named is None:
             return _installed_class(reference)
         file, class_name = named.groups()
-        return _file_class(directory / file, class_name, file)
+        return _only_class(_module(directory / file, file), class_name, file)
 
     return find_class
 
@@ -99,10 +99,6 @@ def _installed_class(name: str) -> type:
     if isinstance(found, type):
         return _checked(found, entry.value)
     raise ValueError(f"provider '{name}' ({entry.value}) is not a class")
-
-
-def _file_class(path: pathlib.Path, class_name: str | None, named: str) -> type:
-    return _only_class(_module(path, named), class_name, named)
 
 
 def _module(path: pathlib.Path, named: str) -> ModuleType:

@@ -96,7 +96,8 @@ class Activity:
         older = list(islice((pair for pair in recent if pair[0] < before), limit + 1))
         page, truncated = older[:limit], None
         if len(older) > limit:
-            following = {"before": str(page[-1][0]), **_kept(query)}
+            following = {"before": str(page[-1][0])}
+            following |= {"limit": query["limit"]} if "limit" in query else {}
             truncated = Truncation("limit", "rows", next=following)
         rows = b",".join(_encode(entry) for _, entry in page)
         return (Content('{"rows":[' + rows.decode() + "]}", truncated=truncated, rows=len(page)),)
@@ -120,10 +121,6 @@ def _number(query: Mapping[str, str], name: str, default: int) -> int:
     if not _NUMBER.fullmatch(text):
         raise InvalidParameter(f"{name}: expected a number")
     return int(text)
-
-
-def _kept(query: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: value for name, value in query.items() if name == "limit"}
 
 
 _: type[Provider] = Activity

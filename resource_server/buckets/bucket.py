@@ -176,14 +176,16 @@ class Bucket:
         is_encoded = found.get("EncodingType") == "url"
         entries: list[tuple[str, StoredObject | None]] = []
         try:
-            named = [(each["Key"], _listed(each)) for each in found.get("Contents", ())]
+            named = [
+                (each["Key"], _stored(each, each.get("Size"))) for each in found.get("Contents", ())
+            ]
             named += [(each["Prefix"], None) for each in found.get("CommonPrefixes", ())]
             token = found["NextContinuationToken"] if found["IsTruncated"] else None
         except KeyError:  # a page for people, or nothing: no empty bucket, and no end of a listing
             raise failures.unlike_s3() from None
         last = b""
         for written, stored in named:
-            key = _decoded(written) if is_encoded else written.encode()
+            key = unquote_to_bytes(written.replace("+", " ")) if is_encoded else written.encode()
             last = max(last, key)
             with suppress(UnicodeDecodeError):
                 entries.append((key.decode(), stored))
@@ -271,14 +273,6 @@ class Bucket:
 
     def _explained(self, error: Exception, action: str, *, is_object: bool) -> Exception:
         return failures.storage_error(error, self.location.bucket, action, is_object=is_object)
-
-
-def _decoded(written: str) -> bytes:
-    return unquote_to_bytes(written.replace("+", " "))
-
-
-def _listed(found: Mapping[str, Any]) -> StoredObject:
-    return _stored(found, found.get("Size"))
 
 
 def _headed(found: Mapping[str, Any]) -> StoredObject:

@@ -448,7 +448,7 @@ class _PageSearch:
                 break  # the text beside names that are left is searched, too
         if last.step == "most" and self._has_two_words and self._hits:
             self._notes.insert(0, _ONE_OF_TWO)
-        self._hits.sort(key=_tier)
+        self._hits.sort(key=lambda hit: hit.tier)
         total = last.total if last.rest is None else None
         state.steps[:] = [
             step
@@ -746,10 +746,6 @@ class _PageSearch:
 
     def _count(self, count: int) -> None:
         self._looked_at += count
-
-
-def _tier(hit: SearchHit) -> int:
-    return hit.tier
 
 
 def _matches_of(hit: Hit) -> tuple[int, bool]:

@@ -152,11 +152,8 @@ class Mount:
             return self
         held = self.inner_access & scopes
         if held not in self._narrowed:
-            self._narrowed[held] = self._narrow(held)
+            self._narrowed[held] = self._part(lambda: self.provider.narrowed(held))
         return self._narrowed[held]
-
-    def _narrow(self, scopes: frozenset[str]) -> Mount | None:
-        return self._part(lambda: self.provider.narrowed(scopes))
 
     def _part(self, make: Callable[[], Provider], *, is_by_claims: bool = False) -> Mount | None:
         """Return the mount of a narrowed provider; None if there is none, since it fails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -111,7 +111,8 @@ async def _shown(
     if is_whole and found.mime_type in PICTURES:
         shown = {"picture": uri}
     elif is_whole and (converted := found.format("markdown")):
-        return await _markdown(page, with_parameters(converted.uri, _ranges(query)))
+        ranges = {name: query[name] for name in _RANGES if name in query}
+        return await _markdown(page, with_parameters(converted.uri, ranges))
     elif media_types.is_text(found.mime_type):
         return await _text(page, uri, found, as_source=as_source)
     try:
@@ -121,10 +122,6 @@ async def _shown(
         if error.code in results.CLOSED:
             raise
     return shown
-
-
-def _ranges(query: Mapping[str, str]) -> Mapping[str, str | None]:
-    return {name: query[name] for name in _RANGES if name in query}
 
 
 async def _markdown(page: Page, uri: str) -> dict[str, Any]:

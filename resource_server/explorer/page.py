@@ -77,7 +77,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"bytes": bytes_text, "number": _number, "page": page_address}
+    environment.filters |= {"bytes": bytes_text, "number": "{:,}".format, "page": page_address}
     return environment
 
 
@@ -87,10 +87,6 @@ def bytes_text(count: int) -> str:
         return "1 byte" if count == 1 else f"{count} bytes"
     power = min((len(str(count)) - 1) // 3, len(_UNITS))
     return f"{count / 1000**power:.3g} {_UNITS[power - 1]}"
-
-
-def _number(count: int) -> str:
-    return f"{count:,}"
 
 
 def rendered(

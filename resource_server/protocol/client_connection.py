@@ -614,7 +614,8 @@ class ClientConnection:
             wanted = None if meta is None else meta.log_level
         if wanted is not None and _LEVELS.index(level) >= _LEVELS.index(wanted):
             body = {"level": level, "logger": "resource-server", "data": text}
-            request.notify(_notification("notifications/message", body))
+            message = {"jsonrpc": "2.0", "method": "notifications/message", "params": body}
+            request.notify(_encode(message))
 
     # -- end
 
@@ -713,7 +714,3 @@ def _requested_version(request: PendingRequest) -> str:
         return _decode_version(request.message.raw_params).protocol_version
     except UNPARSABLE:
         return ""
-
-
-def _notification(method: str, body: dict[str, Any]) -> bytes:
-    return _encode({"jsonrpc": "2.0", "method": method, "params": body})

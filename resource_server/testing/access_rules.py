@@ -41,7 +41,7 @@ async def check_narrowed(
     if now != before:
         rule = "restrictions do not change"
         calls.broken(rule, f"they were {brief(before)}, then {brief(now)}")
-    every = _scopes_of(before)
+    every = frozenset[str]().union(*before.values())
     if len(every) > MAX_SCOPES:
         rule = f"restrictions name at most {MAX_SCOPES} different scopes"
         calls.broken(rule, f"there are {len(every)}")
@@ -132,7 +132,3 @@ def _things(calls: Calls, tree: ListedTree) -> set[str]:
 
 def _list(scopes: frozenset[str]) -> str:
     return ", ".join(sorted(scopes))
-
-
-def _scopes_of(restrictions: Restrictions) -> frozenset[str]:
-    return frozenset[str]().union(*restrictions.values())

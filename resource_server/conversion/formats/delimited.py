@@ -243,7 +243,8 @@ def _unquoted(lines: Iterable[str], options: _Options) -> Iterator[list[str]]:
 
 def _csv(file: BinaryIO, size: int, first: int, request: ConversionRequest) -> RowTable:
     found = read_dialect(file, request.media_type, encoding_bytes=_COUNTED_BYTES)
-    columns = row_tables.column_names(found.names, _width(found))
+    width = max((len(found.names), *map(len, found.sample)))
+    columns = row_tables.column_names(found.names, width)
     skipped = 0
     if first > _SAMPLE_ROWS:
         skipped = _skip(file, found.encoding, first - 1, found.head, is_quoted=True)
@@ -257,10 +258,6 @@ def _csv(file: BinaryIO, size: int, first: int, request: ConversionRequest) -> R
     }
     total = functools.partial(_total, size, rows)
     return RowTable(rows, columns, types, found.note, total, skipped)
-
-
-def _width(found: Delimited) -> int:
-    return max((len(found.names), *map(len, found.sample)))
 
 
 def _lines(file: BinaryIO, encoding: str) -> Iterator[str]:

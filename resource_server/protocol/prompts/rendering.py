@@ -21,7 +21,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.manifest import prompts
-from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
+from resource_server.manifest.prompts import Prompt, PromptArgument
 from resource_server.manifest.wording import printable, quoted_value
 from resource_server.protocol import content_blocks, error_mapping, params, serialization
 from resource_server.protocol.call import Call, Result
@@ -66,7 +66,8 @@ async def get_prompt(call: Call, given: params.GetPromptParams) -> Result:
         if size > limit:
             reason = f"the messages are longer than {limit} bytes"
             raise InvalidParameter(f"{reason}; shorten the arguments, or name less to read")
-        messages += [_encoded_message(message, block) for block in blocks]
+        role = message.role.encode()
+        messages += [b'{"role":"%b","content":%b}' % (role, block) for block in blocks]
     description = b'"description":%b,' % _encode(prompt.description) if prompt.description else b""
     members = description + b'"messages":[' + b",".join(messages) + b"]"
     meta = None
@@ -226,7 +227,3 @@ def _blocks(call: Call, uri: str, reading: ReadResult) -> Sequence[bytes]:
         text = f"Some documents of {uri} are truncated above; their URIs read them whole."
         blocks.append(content_blocks.text_block(text))
     return blocks
-
-
-def _encoded_message(message: PromptMessage, block: bytes) -> bytes:
-    return b'{"role":"%b","content":%b}' % (message.role.encode(), block)

@@ -578,7 +578,7 @@ class _RowSearch:
         return f"{'columns' if len(names) > 1 else 'column'} {shown}{more}"
 
     async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
-        held = None if cursor is None else _decoded(cursor, exposed)
+        held = None if cursor is None else exposed.cursor_key(cursor)
         pace, before = await self._pace_of(exposed), self._looked_at
         # Where an earlier page has begun, matches are likely few.
         pace.is_passing = held is not None and pace.patterns is not None and pace.query is None
@@ -867,7 +867,3 @@ def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | N
     if mark not in marks:
         raise InvalidParameter(INVALID)
     return marks.index(mark), cursor or None
-
-
-def _decoded(cursor: str, exposed: ExposedTable) -> _Key:
-    return exposed.cursor_key(cursor)

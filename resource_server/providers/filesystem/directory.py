@@ -329,7 +329,7 @@ class DirectoryCache:
         )
         stamps, fresh = _NO_STAMPS, False
         if rules.gitignore:
-            names = _candidates(prefix)
+            names = IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
             if names_in_it is not None:
                 names = [name for name in names if name in names_in_it]
             if names:
@@ -445,10 +445,6 @@ def _with_listing(known: Directory, listing: DirectoryListing) -> Directory:
 def _weight(directory: Directory) -> int:
     listing = directory.listing
     return _WEIGHT if listing is None else _WEIGHT + len(listing.names)
-
-
-def _candidates(prefix: str) -> Sequence[str]:
-    return IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
 
 
 class _ScannedNames(msgspec.Struct, eq=False, gc=False):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
+import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
@@ -295,11 +296,7 @@ def json_columns(
         json_column(values, column, cell=cell)
         for values, column in zip(given, columns, strict=True)
     ]
-    return None if all(map(_is_same, forms, given)) else forms
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other
+    return None if all(map(operator.is_, forms, given)) else forms
 
 
 def json_column(values: Sequence[Any], column: Column, *, cell: int) -> Sequence[Any]:

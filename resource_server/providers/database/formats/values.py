@@ -250,14 +250,12 @@ def _nested(value: Any) -> object:
     form = _form_of(cls)
     if form is not _compound:
         return form(value, _NO_LIMIT)
-    if isinstance(value, Mapping) or _is_composite(cls):
+    if isinstance(value, Mapping) or (
+        cls.__name__ == "Record" and cls.__module__.startswith("asyncpg")
+    ):
         items = cast("Mapping[object, object]", value).items()
         return {uris.display(str(name)): _nested(item) for name, item in items}
     return [_nested(item) for item in value]
-
-
-def _is_composite(cls: type) -> bool:
-    return cls.__name__ == "Record" and cls.__module__.startswith("asyncpg")
 
 
 # -- values without a JSON form, as their database writes them

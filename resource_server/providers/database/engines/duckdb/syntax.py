@@ -63,7 +63,7 @@ def reads(parsed: object) -> Reads:
             case "SHOW_REF":
                 is_anything = True
             case "COLUMN_REF":
-                columns |= {name.lower() for name in _names(node)}
+                columns |= {str(name).lower() for name in node.get("column_names", ())}
             case "STAR" | "PIVOT":
                 is_whole = True
             case _:
@@ -160,7 +160,3 @@ def table_function(node: Mapping[str, Any]) -> str:
     function = node["function"]
     parts = (function.get("catalog"), function.get("schema"), function.get("function_name"))
     return ".".join([str(part) for part in parts if part]).lower()
-
-
-def _names(node: Mapping[str, Any]) -> Sequence[str]:
-    return [str(name) for name in node.get("column_names", ())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
@@ -211,10 +211,6 @@ def _boolean(value: Any) -> bool:
     raise ValueError("no boolean")
 
 
-def _date(value: Any) -> date:
-    return key_types.parse_date(value)
-
-
 def _time(value: Any) -> time:
     return key_types.parse_time(value)
 
@@ -244,7 +240,7 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "float8": float,
     "numeric": lambda value: Decimal(str(value)),
     "bool": _boolean,
-    "date": _date,
+    "date": key_types.parse_date,
     "time": _time,
     "timetz": _time,
     "timestamp": _local,
