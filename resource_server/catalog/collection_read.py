@@ -15,12 +15,7 @@ from resource_server import media_types, uris
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
 from resource_server.catalog.read_result import ReadItem, content_size, next_uri, text_format
-from resource_server.errors import (
-    ConversionError,
-    InvalidParameter,
-    MountUnavailable,
-    ResourceBusy,
-)
+from resource_server.errors import ConversionError, InvalidParameter, MountUnavailable, ResourceBusy
 from resource_server.provider import Content, Resource, Truncation
 from resource_server.runtime.eager import TimeLimit
 

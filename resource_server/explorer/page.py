@@ -19,12 +19,7 @@ from starlette.responses import HTMLResponse
 from resource_server import __version__, uris
 from resource_server.access import Caller
 from resource_server.catalog.mount import Mount
-from resource_server.explorer.addresses import (
-    ROOT,
-    breadcrumbs,
-    page_address,
-    resource_uri,
-)
+from resource_server.explorer.addresses import ROOT, breadcrumbs, page_address, resource_uri
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 

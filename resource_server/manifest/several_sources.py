@@ -21,11 +21,7 @@ from resource_server.manifest.audit_place import place_that_serves
 from resource_server.manifest.databases.database_url import redacted_url
 from resource_server.manifest.http import Http
 from resource_server.manifest.model import Manifest, MountSpec, Origin, ServerOptions, Tools
-from resource_server.manifest.sources import (
-    database_name_from_title,
-    name_from_title,
-    unused_name,
-)
+from resource_server.manifest.sources import database_name_from_title, name_from_title, unused_name
 from resource_server.manifest.wording import printable
 
 _Section: TypeAlias = Literal["server", "http", "tools", "audit"]

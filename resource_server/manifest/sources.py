@@ -11,11 +11,7 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from resource_server.buckets.location import (
-    SCHEME,
-    is_object_url,
-    parse_location,
-)
+from resource_server.buckets.location import SCHEME, is_object_url, parse_location
 from resource_server.errors import Diagnostic, ManifestError, MountUnavailable
 from resource_server.manifest.databases.database_url import (
     DatabaseUrl,

@@ -10,11 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.manifest.sources import mount_name
-from resource_server.providers.database.private_columns import (
-    private_columns,
-    yaml_name,
-    yaml_text,
-)
+from resource_server.providers.database.private_columns import private_columns, yaml_name, yaml_text
 from resource_server.uris import is_unicode
 
 if TYPE_CHECKING:

@@ -63,15 +63,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence, Set
 from datetime import datetime
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    runtime_checkable,
-)
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 

@@ -16,13 +16,7 @@ from resource_server.provider import MaybeAwaitable, Path
 from resource_server.provider.search import SearchRequest
 from resource_server.runtime.near_name import as_typed
 from resource_server.search import ranking
-from resource_server.search.path_glob import (
-    FileGlob,
-    alternatives,
-    is_glob,
-    name_glob,
-    path_glob,
-)
+from resource_server.search.path_glob import FileGlob, alternatives, is_glob, name_glob, path_glob
 
 EXACT, PREFIX, WORD, PART, OTHER = range(5)
 """How well a name matches, best first; `OTHER` is a hit by something other than its name."""

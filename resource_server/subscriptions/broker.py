@@ -10,15 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Coroutine,
-    Hashable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from resource_server import uris

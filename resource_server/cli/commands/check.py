@@ -24,12 +24,7 @@ from resource_server.cli import addresses, console, log_output, runner, source_a
 from resource_server.cli.http_options import access_warning
 from resource_server.cli.replicas import record_notes, record_problems, replica_notes
 from resource_server.conversion import registry
-from resource_server.errors import (
-    ConversionError,
-    ResourceBusy,
-    ResourceError,
-    ResourceNotFound,
-)
+from resource_server.errors import ConversionError, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.prompts import Prompt

@@ -9,13 +9,7 @@ from typing import NamedTuple
 import click
 
 from resource_server import uris
-from resource_server.cli import (
-    addresses,
-    console,
-    log_output,
-    source_arguments,
-    source_client,
-)
+from resource_server.cli import addresses, console, log_output, source_arguments, source_client
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_TRUNCATED, META_UNAVAILABLE

@@ -41,11 +41,7 @@ from resource_server.conversion.formats.archives import (
 from resource_server.conversion.formats.blocks import lists_of
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.conversion.formats.opendocument import Cell, OpenSheets, Sheet, open_archive
-from resource_server.conversion.formats.row_tables import (
-    chosen_columns,
-    csv_text,
-    value_text,
-)
+from resource_server.conversion.formats.row_tables import chosen_columns, csv_text, value_text
 from resource_server.conversion.formats.sheet_parts import (
     MAX_AREA,
     SheetParts,

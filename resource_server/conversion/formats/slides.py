@@ -11,13 +11,7 @@ from xml.etree.ElementTree import Element
 
 from resource_server.conversion.formats import opendocument
 from resource_server.conversion.formats.archives import Archive, below
-from resource_server.conversion.formats.blocks import (
-    Item,
-    comment_of,
-    flat,
-    html_lines,
-    lists_of,
-)
+from resource_server.conversion.formats.blocks import Item, comment_of, flat, html_lines, lists_of
 from resource_server.conversion.formats.drawings import Drawing, is_picture
 from resource_server.conversion.formats.html import markdown_of
 from resource_server.errors import ConversionError

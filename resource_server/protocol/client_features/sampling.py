@@ -14,12 +14,7 @@ from resource_server.errors import CannotElicit, ResourceServerError
 from resource_server.protocol import content_blocks
 from resource_server.protocol.client_features.client_inputs import Input
 from resource_server.protocol.revisions import Revision
-from resource_server.provider.tools import (
-    MediaBlock,
-    SamplingAnswer,
-    SamplingMessage,
-    TextBlock,
-)
+from resource_server.provider.tools import MediaBlock, SamplingAnswer, SamplingMessage, TextBlock
 
 
 class _Block(msgspec.Struct, frozen=True, rename="camel"):

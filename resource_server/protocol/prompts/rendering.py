@@ -14,12 +14,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.catalog.read_result import ReadResult
-from resource_server.errors import (
-    CannotElicit,
-    InvalidParameter,
-    ResourceError,
-    ResourceNotFound,
-)
+from resource_server.errors import CannotElicit, InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest import prompts
 from resource_server.manifest.prompts import Prompt, PromptArgument
 from resource_server.manifest.wording import printable, quoted_value

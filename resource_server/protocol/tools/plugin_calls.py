@@ -12,20 +12,12 @@ from typing_extensions import override
 from resource_server import uris
 from resource_server.catalog.mount import Mount
 from resource_server.catalog.read_result import ReadItem
-from resource_server.errors import (
-    CannotElicit,
-    ProviderFailed,
-    ResourceServerError,
-    ToolFailed,
-)
+from resource_server.errors import CannotElicit, ProviderFailed, ResourceServerError, ToolFailed
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.client_features.client_inputs import ClientInputs, Input
 from resource_server.protocol.client_features.client_roots import RootsRequest
-from resource_server.protocol.client_features.elicitation_form import (
-    Elicitation,
-    missing_arguments,
-)
+from resource_server.protocol.client_features.elicitation_form import Elicitation, missing_arguments
 from resource_server.protocol.client_features.sampling import Sampling
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools.budget import characters

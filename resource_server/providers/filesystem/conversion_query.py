@@ -10,11 +10,7 @@ import msgspec
 from resource_server import media_types
 from resource_server.conversion import registry
 from resource_server.conversion.registry import ConverterEntry, Converters
-from resource_server.documents.ranges import (
-    PARAMETERS,
-    refuse_unknown,
-    wanted_range,
-)
+from resource_server.documents.ranges import PARAMETERS, refuse_unknown, wanted_range
 from resource_server.errors import InvalidParameter
 from resource_server.provider.conversion import ConversionRequest
 from resource_server.runtime.document_range import Range, parse_interval

@@ -14,15 +14,7 @@ import math
 import os
 import stat as modes
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Sequence,
-    Sized,
-)
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,12 +24,7 @@ from msgspec.structs import replace
 from resource_server import media_types
 from resource_server.documents.encoding import PIECE_BYTES, TextEncoding, decodes_as_utf8
 from resource_server.documents.worker_threads import WorkerThreads
-from resource_server.errors import (
-    ConversionError,
-    InvalidParameter,
-    ResourceBusy,
-    ResourceNotFound,
-)
+from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest, Together
 from resource_server.providers.filesystem.converted import (

@@ -13,13 +13,7 @@ import os
 import pathlib
 import re
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Generator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -46,11 +40,7 @@ from resource_server.documents.options import (
 from resource_server.documents.path_selection import EVERYTHING, PathSelection, selection
 from resource_server.documents.ranges import wanted_range
 from resource_server.documents.worker_threads import Steps, WorkerThreads, finish
-from resource_server.errors import (
-    ResourceError,
-    ResourceNotFound,
-    ResourceUnreadable,
-)
+from resource_server.errors import ResourceError, ResourceNotFound, ResourceUnreadable
 from resource_server.provider import (
     ByteSize,
     Change,
@@ -73,11 +63,7 @@ from resource_server.providers.filesystem.exposure import explain
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.file_completion import completed_paths
-from resource_server.providers.filesystem.file_tree import (
-    DocumentLocation,
-    FileTree,
-    TreeEntry,
-)
+from resource_server.providers.filesystem.file_tree import DocumentLocation, FileTree, TreeEntry
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     SkillMode,

@@ -17,16 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 from msgspec import Struct
 
 from resource_server import media_types, uris
-from resource_server.buckets.bucket import (
-    Bucket,
-    StoredObject,
-)
+from resource_server.buckets.bucket import Bucket, StoredObject
 from resource_server.buckets.failures import Replaced
-from resource_server.buckets.location import (
-    check_endpoint,
-    is_name,
-    parse_location,
-)
+from resource_server.buckets.location import check_endpoint, is_name, parse_location
 from resource_server.buckets.transport import Deadline
 from resource_server.conversion import registry
 from resource_server.documents.encoding import canonical_encoding, decoded_content
@@ -65,12 +58,7 @@ from resource_server.providers.object_storage.keys import KeySpace
 from resource_server.providers.object_storage.object_reads import ObjectReader
 from resource_server.providers.object_storage.object_tree import BucketEntry, ObjectTree
 from resource_server.runtime.document_range import Range
-from resource_server.runtime.option_types import (
-    Duration,
-    OptionChecks,
-    Rate,
-    check_options,
-)
+from resource_server.runtime.option_types import Duration, OptionChecks, Rate, check_options
 
 if TYPE_CHECKING:
     from resource_server.providers.object_storage.conversions import ObjectConversions

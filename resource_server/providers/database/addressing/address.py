@@ -28,10 +28,7 @@ import msgspec
 from resource_server import uris
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database.addressing.segments import (
-    decode_text,
-    fits_uri,
-)
+from resource_server.providers.database.addressing.segments import decode_text, fits_uri
 from resource_server.providers.database.engines.reflection import TableName
 
 SCHEMA = "~schema"

@@ -13,14 +13,7 @@ import logging
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -28,18 +21,9 @@ from weakref import WeakSet
 
 from typing_extensions import override
 
-from resource_server.errors import (
-    DeadlineExceeded,
-    ResourceBusy,
-    ResourceServerError,
-)
+from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceServerError
 from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
-from resource_server.providers.database.engines.contract import (
-    Engine,
-    QueryEngine,
-    Rows,
-    Statement,
-)
+from resource_server.providers.database.engines.contract import Engine, QueryEngine, Rows, Statement
 from resource_server.providers.database.engines.server_url import ServerUrl, parse_server_url
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.runtime import causes

@@ -15,10 +15,7 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import Column
-from resource_server.providers.database.reading.exposed_table import (
-    ExposedTable,
-    ExposedTableCache,
-)
+from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
 from resource_server.providers.database.reading.selection import WHERE
 from resource_server.providers.database.reading.summary import AGGREGATES
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing

@@ -18,11 +18,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from resource_server import uris
-from resource_server.documents.patterns import (
-    Patterns,
-    TooComplexError,
-    bytewise,
-)
+from resource_server.documents.patterns import Patterns, TooComplexError, bytewise
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.root import Root, resource_error

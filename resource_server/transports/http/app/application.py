@@ -37,10 +37,7 @@ from resource_server.transports.http.app.request import (
 from resource_server.transports.http.app.sessions import SessionRequests, Sessions
 from resource_server.transports.http.app.stateless import StatelessRequests
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
-from resource_server.transports.http.observability.health import (
-    Authenticate,
-    OperatorEndpoints,
-)
+from resource_server.transports.http.observability.health import Authenticate, OperatorEndpoints
 from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 if TYPE_CHECKING:

@@ -14,9 +14,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from resource_server.errors import (
-    ResourceNotFound,
-)
+from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.causes import failure, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,

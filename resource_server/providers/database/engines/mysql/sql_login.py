@@ -13,10 +13,7 @@ from resource_server.providers.database.engines.contract import (
     UnfitParameter,
 )
 from resource_server.providers.database.engines.mysql import catalog, causes
-from resource_server.providers.database.engines.mysql.engine import (
-    MysqlEngine,
-    is_bindable,
-)
+from resource_server.providers.database.engines.mysql.engine import MysqlEngine, is_bindable
 from resource_server.providers.database.engines.server_base import DriverConnection
 from resource_server.providers.database.engines.sql_login import (
     DIGEST,

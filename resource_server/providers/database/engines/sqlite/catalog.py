@@ -33,10 +33,7 @@ from resource_server.providers.database.engines.reflection import (
 )
 from resource_server.providers.database.engines.sqlite import causes
 from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
-from resource_server.providers.database.engines.sqlite.key_types import (
-    Collation,
-    StoredValues,
-)
+from resource_server.providers.database.engines.sqlite.key_types import Collation, StoredValues
 from resource_server.providers.database.engines.sqlite.schema_names import (
     FULL_TEXT,
     SchemaEntry,

@@ -19,11 +19,7 @@ from resource_server.providers.database.engines.contract import (
 )
 from resource_server.providers.database.engines.reflection import folded, quoted
 from resource_server.providers.database.engines.sqlite import causes
-from resource_server.providers.database.engines.sqlite.authorizer import (
-    Authorizer,
-    Readable,
-    Role,
-)
+from resource_server.providers.database.engines.sqlite.authorizer import Authorizer, Readable, Role
 from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
     FileIdentity,

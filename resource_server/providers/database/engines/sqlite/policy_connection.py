@@ -30,10 +30,7 @@ from resource_server.providers.database.engines.contract import (
     VisibleTables,
 )
 from resource_server.providers.database.engines.reflection import folded, quoted
-from resource_server.providers.database.engines.sqlite.authorizer import (
-    EPONYMOUS,
-    FUNCTIONS,
-)
+from resource_server.providers.database.engines.sqlite.authorizer import EPONYMOUS, FUNCTIONS
 from resource_server.providers.database.engines.sqlite.connection import (
     SchemaChanged,
     SqliteConnection,
