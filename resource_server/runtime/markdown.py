@@ -60,16 +60,11 @@ def heading(text: str, level: int = 1) -> str:
     return f"{'#' * level} {shown}"
 
 
-def code(text: str, *, in_table: bool = False) -> str:
+def code(text: str) -> str:
     """Return text as inline code; line ends become spaces."""
     text = " ".join(uris.display(text).splitlines())
     if not text.strip():
         return text
-    if in_table and "|" in text:
-        if "\\" in text:
-            # Code has no escapes, but tables unescape `\|` in it first: no code can hold both.
-            return escape(text)
-        text = text.replace("|", r"\|")
     fence = _fence(text, 1)
     pad = " " if text[0] in "` " or text[-1] in "` " else ""
     return f"{fence}{pad}{text}{pad}{fence}"

@@ -78,8 +78,7 @@ class Work(Generic[T]):
 class StatementThreads:
     """Runs calls that block, each in a thread of its own."""
 
-    def __init__(self, *, max_left_behind: int = MAX_LEFT_BEHIND) -> None:
-        self._max_left_behind = max_left_behind
+    def __init__(self) -> None:
         self._running = set[Work[Any]]()
         self._left_behind = set[Work[Any]]()
 
@@ -95,9 +94,9 @@ class StatementThreads:
             DeadlineExceeded: it takes longer than `within` seconds, and is left behind.
             ResourceBusy: too many are left behind.
         """
-        if len(self._left_behind) >= self._max_left_behind:
+        if len(self._left_behind) >= MAX_LEFT_BEHIND:
             raise ResourceBusy(
-                f"the database does not answer: {self._max_left_behind} statements run on after "
+                f"the database does not answer: {MAX_LEFT_BEHIND} statements run on after "
                 "their time limits"
             )
         work = Work(function)
