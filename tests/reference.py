@@ -57,7 +57,7 @@ def _dialects() -> str:
         packages = [f"`{package}`" for package in each.drivers.values()]
         written = ", ".join(f"`{url}://`" for url in urls)
         is_one_of = each.status == "tested" and len(urls) > 1
-        state = f"tested, with {packages[0]}" if is_one_of else each.status
+        state = each.fails or (f"tested, with {packages[0]}" if is_one_of else each.status)
         lines.append(f"| {each.title} | {written} | {', '.join(packages)} | {state} |")
     return "\n".join([*lines, ""])
 

@@ -38,7 +38,13 @@ from tests.worlds.twin_databases import NoServerError
 
 _QUIET_S = 0.2
 _OWNERS = ("alice", "ALICE", "alice ", 'o\'brien \\ "x"', "bob", "\u2028%s $1 :x", "5")
-_BASES = {"postgresql": "postgresql://shop/public/", "duckdb": "duckdb://shop/main/"}
+_GENERIC = "sqlite+pysqlite"
+"""The generic engine, on SQLite."""
+_BASES = {
+    "postgresql": "postgresql://shop/public/",
+    "duckdb": "duckdb://shop/main/",
+    _GENERIC: "sqlite://shop/",
+}
 _CONDITIONS: Mapping[str, Callable[[Mapping[str, Any], str, int], bool]] = {
     "owner = :claims.sub": lambda claims, owner, _: claims.get("sub") == owner,
     "team in :claims.org.teams": lambda claims, _, team: team in claims["org"]["teams"],
@@ -156,7 +162,8 @@ class _World:
 
     def _manifest(self) -> Path:
         engine, condition = self._case.engine, self._case.condition
-        options: dict[str, Any] = {"url": self._owner.url, "uri": f"{engine}://shop/"}
+        scheme = _base(engine).partition(":")[0]
+        options: dict[str, Any] = {"url": self._owner.url, "uri": f"{scheme}://shop/"}
         options["queries"] = dict(_QUERIES)
         tables: dict[str, Any] = {"columns": {"mask": {"pin": "hash"}}}
         options["tables"] = {"members": False, "people": tables, "orders": {}}
@@ -183,7 +190,7 @@ class _World:
 
 def _schema(engine: str, condition: str) -> Sequence[str]:
     """Return statements that make the tables, with a collation that a condition must overrule."""
-    collation = {"sqlite": " collate nocase"}.get(engine, "")
+    collation = " collate nocase" if engine in ("sqlite", _GENERIC) else ""
     exact = " collate utf8mb4_nopad_bin" if engine == "mariadb" else ""
     if "members" in condition:  # their columns are compared as the database compares them
         collation = exact
@@ -253,8 +260,12 @@ async def _listening(case: Tenants, world: _World, server: Server, tally: Tally)
         return client
 
 
+def _base(engine: str) -> str:
+    return _BASES.get(engine, f"{engine}://shop/")
+
+
 def _targets(case: Tenants) -> list[str]:
-    base = _BASES.get(case.engine, f"{case.engine}://shop/")
+    base = _base(case.engine)
     return [f"{base}people/~rows", f"{base}orders/~rows?count", f"{base}people/~summary?by=team"]
 
 
@@ -268,7 +279,7 @@ async def _subscribe(client: Client, targets: Sequence[str]) -> None:
 
 
 async def _talk(case: Tenants, client: Client) -> None:
-    base = _BASES.get(case.engine, f"{case.engine}://shop/")
+    base = _base(case.engine)
     guesses = [f"{base}people/{3 * place}" for place in range(len(case.rows))]
     conversation = Conversation(
         client,
@@ -299,7 +310,11 @@ def _assert_same(one: Client, other: Client, tally: Tally) -> None:
 @st.composite
 def cases(
     draw: st.DrawFn,
-    engines: Sequence[str] = (*["sqlite"] * 4, "postgresql", "postgresql", "mariadb", "duckdb"),
+    engines: Sequence[str] = (
+        *["sqlite"] * 4,
+        *["postgresql"] * 2,
+        *("mariadb", "duckdb", _GENERIC),
+    ),
     conditions: Sequence[str] = (*_CONDITIONS, _BY_SETTINGS),
     *,
     listens: bool | None = None,
@@ -386,7 +401,7 @@ _SABOTAGED: Mapping[str, st.SearchStrategy[Tenants]] = {
     "missing claim": cases(("sqlite",), listens=False, lacks_claims=True),
     "values of a topic": cases(("sqlite",), ("owner = :claims.sub",), listens=True),
     "settings of a connection": cases(("postgresql",), (_BY_SETTINGS,), listens=False),
-    "collation": cases(("sqlite", "mariadb"), ("owner = :claims.sub",), listens=False),
+    "collation": cases(("sqlite", "mariadb", _GENERIC), ("owner = :claims.sub",), listens=False),
 }
 
 PROPERTY = Property(

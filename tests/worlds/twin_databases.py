@@ -81,7 +81,7 @@ async def new_database(engine: str, place: Path) -> AsyncGenerator[Owner]:
     Raises:
         NoServerError: no server of this engine listens.
     """
-    if engine in _FILES:
+    if engine.partition("+")[0] in _FILES:
         async with owner_of(f"{engine}:///{place}/shop.db") as owner:
             yield owner
         return

@@ -200,9 +200,10 @@ class Policy:
 
     Args:
         tables: options by pattern, or whether the table is exposed.
-        engine: the SQL dialect of conditions.
+        engine: the engine that reads conditions.
         key: the key of the server; by default the key of the process.
         needed: names of the claims by which the database itself hides rows of any table.
+        dialect: the SQL in which claims are compared; by default that of the engine.
 
     Raises:
         ValueError: a pattern or condition cannot be used; names the option.
@@ -215,8 +216,11 @@ class Policy:
         *,
         key: ServerKey | None = None,
         needed: frozenset[str] = frozenset(),
+        dialect: str | None = None,
     ) -> None:
         self._engine: EngineName = engine
+        self.dialect = dialect or engine
+        """The SQL in which claims are compared. See `row_claims`."""
         self.key = key or process_key()
         """The key of the server, from which that of hashes is derived."""
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
@@ -432,7 +436,7 @@ class Policy:
             raise ValueError("a table that is not exposed has no view")
         rule = self._rule(table.name)
         if rule is not None and rule.condition is not None:
-            where = rule.condition.rendered(self.values, table, others, self._engine)
+            where = rule.condition.rendered(self.values, table, others, self.dialect)
             options = msgspec.structs.replace(options, where=where)
         if any(self.values.get(name) is None for name in self.needed):
             options = msgspec.structs.replace(options, where=row_claims.NOTHING)
@@ -600,11 +604,6 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> Rule:
             if engine == "sqlite":
                 tokens = [token._replace(text=_certain(token)) for token in tokens]
             condition = row_claims.row_condition(tokens)
-            if condition is not None and engine == "generic":
-                raise ValueError(
-                    "compares a claim, and it is not known how this dialect compares texts: rows "
-                    "by caller need SQLite, PostgreSQL, MySQL, MariaDB or DuckDB"
-                )
             others = [token.text for token in tokens if token.kind == "parameter"]
             if any(name != row_claims.PARAMETER for name in others):
                 raise ValueError(

@@ -66,7 +66,8 @@ async def _problems(
         if refused is None and rule.condition is not None:
             read = policy.read_by_claims(name, every)
             others = [each async for each in _reflected(engine, read)]
-            refused = rule.condition.problem(await settle(engine.table(name)), others, engine.name)
+            table = await settle(engine.table(name))
+            refused = rule.condition.problem(table, others, policy.dialect)
         if refused is None and rule.compared:
             columns = [each.casefold() for each in (await settle(engine.table(name))).column_names]
             texts = [each for each in rule.compared if each.casefold() in columns]

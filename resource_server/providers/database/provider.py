@@ -52,6 +52,7 @@ from resource_server.providers.database.engines.contract import (
     SqlEngine,
 )
 from resource_server.providers.database.engines.factory import (
+    dialect_name,
     engine_name,
     make_engine,
     make_sql_login,
@@ -154,7 +155,7 @@ class Database:
         name = engine_name(self.url)
         self._claim_of = row_claims.claims_of_settings(self.settings, name)
         self._policy = self._policy_of(self.tables)
-        self._queries = DeclaredQueries(self.queries, name, self.limits)
+        self._queries = DeclaredQueries(self.queries, name, self.limits, self._policy.dialect)
         self._queries.read_by(self._policy)
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
         self._needed: dict[str, frozenset[str]] = {}
@@ -551,7 +552,8 @@ class Database:
 
     def _policy_of(self, tables: Mapping[str, TableOptions | Literal[False]]) -> Policy:
         needed = frozenset(self._claim_of.values())
-        return Policy(tables, engine_name(self.url), needed=needed)
+        dialect = dialect_name(self.url)
+        return Policy(tables, engine_name(self.url), needed=needed, dialect=dialect)
 
     async def explain(self, path: Path) -> str:
         """Return the option that exposes or hides a resource. See `SupportsCheck`."""

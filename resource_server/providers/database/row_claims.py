@@ -4,6 +4,8 @@ A condition is kept as text with comparisons in it. Each comparison of a column 
 one with a literal of the column's type. A text is equal only if it is the same text, whatever the
 collation of the column. A claim that the caller lacks, or that has no value of the type, makes the
 whole condition false.
+
+A dialect is an engine's name, or of the generic engine the name of SQLAlchemy's dialect.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import msgspec
 from resource_server.access import WHOLE, claim_name, claim_path
 from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.engines.generic.dialects import ExactText, known
 from resource_server.providers.database.engines.reflection import Column, ColumnKind, Table
 from resource_server.providers.database.queries.sql_tokenizer import SqlToken
 
@@ -38,12 +41,12 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
 _YEAR: Final = re.compile(r"[0-9]{4}")
 _LARGEST: Final = 2**63
 _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)+", re.ASCII)
-_EXACT: Final[Mapping[EngineName, tuple[str, str]]] = {
-    "sqlite": ("(", " COLLATE BINARY)"),
-    "mysql": ("CAST(", " AS BINARY)"),
-    "mariadb": ("CAST(", " AS BINARY)"),
-}
-"""What makes comparisons with a parameter exact, before and after it."""
+_WRITTEN: Final = ("sqlite", "postgresql", "mysql", "mariadb", "duckdb")
+"""Dialects in which the literals of all types are known."""
+_ELSEWHERE: Final = ("integer", "boolean", "date", "uuid")
+"""Kinds of columns whose values have one literal and one equality in other dialects, too."""
+_TAKEN_APART: Final = re.compile(r"(?<=%)(?=\()|(?<=_)(?=\[)")
+"""Inside of what SQLAlchemy would take for parameters of its own."""
 _TEMPORAL: Final = ("date", "time", "datetime", "uuid")
 _NUMBERS: Final = ("integer", "real", "numeric")
 
@@ -88,20 +91,20 @@ class RowCondition(NamedTuple):
             for piece in self.pieces
         )
 
-    def problem(self, table: Table, others: Sequence[Table], engine: EngineName) -> str | None:
+    def problem(self, table: Table, others: Sequence[Table], dialect: str) -> str | None:
         """Return why a claim cannot be compared with its column, or None.
 
         `others` are the tables that the condition names.
         """
         for each in self.comparisons:
             try:
-                _column(each, table, others, engine)
+                _column(each, table, others, dialect)
             except ValueError as error:
                 return str(error)
         return None
 
     def rendered(
-        self, values: Mapping[str, Any], table: Table, others: Sequence[Table], engine: EngineName
+        self, values: Mapping[str, Any], table: Table, others: Sequence[Table], dialect: str
     ) -> str:
         """Return the condition in SQL for a caller with these values of claims."""
         try:
@@ -109,7 +112,7 @@ class RowCondition(NamedTuple):
                 piece
                 if isinstance(piece, str)
                 else _compared(
-                    piece, values.get(piece.claim), _column(piece, table, others, engine), engine
+                    piece, values.get(piece.claim), _column(piece, table, others, dialect), dialect
                 )
                 for piece in self.pieces
             )
@@ -163,31 +166,35 @@ def names_in(tokens: Sequence[SqlToken]) -> Iterator[str]:
 
 
 def claims_joined(
-    tokens: Sequence[SqlToken], taken: Collection[str], engine: EngineName
+    tokens: Sequence[SqlToken], taken: Collection[str], dialect: str
 ) -> tuple[Sequence[SqlToken], Mapping[str, str]]:
     """Return the tokens of a query with a parameter for each claim, and the claims by parameter.
 
     The names of parameters are none of those `taken`. No collation makes other texts equal.
 
     Raises:
-        ValueError: a claim has no name.
+        ValueError: a claim has no name, or it is not known how the dialect compares texts.
     """
     joined: list[SqlToken] = []
     claims: dict[str, str] = {}
     place = 0
-    before, after = _EXACT.get(engine, ("", ""))
+    exact = known(dialect).exact
     while (found := _next_claim(tokens, place)) is not None:
         begin, end, names = found
         name = claim_name(names)
-        known = [each for each, claim in claims.items() if claim == name]
-        parameter = known[0] if known else f"claim_{len(claims)}"
+        if exact is None:
+            raise ValueError(
+                f"has :{PARAMETER}.{name}, and {_unknown_texts(dialect)}: write the condition as "
+                "`where` of a table, with a column of integers, dates, booleans or UUIDs"
+            )
+        same = [each for each, claim in claims.items() if claim == name]
+        parameter = same[0] if same else f"claim_{len(claims)}"
         while parameter in taken:
             parameter += "_"
         claims[parameter] = name
         joined += tokens[place:begin]
-        around = [SqlToken("other", before)], [SqlToken("other", after)]
-        bound = [SqlToken("parameter", parameter)]
-        joined += [*around[0], *bound, *around[1]] if before else bound
+        before, after = [[SqlToken("other", each)] * bool(each) for each in exact.parameter]
+        joined += [*before, SqlToken("parameter", parameter), *after]
         place = end
     return [*joined, *tokens[place:]], claims
 
@@ -322,9 +329,7 @@ def _null(operator: str) -> str:
 # -- columns and literals
 
 
-def _column(
-    comparison: Comparison, table: Table, others: Sequence[Table], engine: EngineName
-) -> Column:
+def _column(comparison: Comparison, table: Table, others: Sequence[Table], dialect: str) -> Column:
     """Return the column of a comparison.
 
     Raises:
@@ -346,16 +351,32 @@ def _column(
             "its table before it"
         )
     column = found[0]
-    if engine == "generic" and column.kind != "integer":
-        raise ValueError(
-            f"'{column.name}' is no integer: only integers are compared with claims on this "
-            "engine, whose literals and collations are not known"
-        )
-    if _literal_kind(column.kind) is None or column.type.lower().startswith("set("):
-        raise ValueError(f"'{column.name}' of type '{column.type}' cannot be compared with a claim")
+    _check_kind(column, dialect)
     if comparison.operator not in _EQUAL and _literal_kind(column.kind) == "text":
         raise ValueError(f"'{column.name}' is text, which is compared with a claim by = or in")
     return column
+
+
+def _check_kind(column: Column, dialect: str) -> None:
+    """Refuse a column whose values and claims are not certain to be compared exactly."""
+    if _literal_kind(column.kind) is None or column.type.lower().startswith("set("):
+        raise ValueError(f"'{column.name}' of type '{column.type}' cannot be compared with a claim")
+    if dialect in _WRITTEN or (column.kind in _ELSEWHERE and column.key_type is not None):
+        return
+    if column.kind != "text":
+        why = f"is of type '{column.type}'"
+    elif known(dialect).exact is None:
+        why = f"is text, and {_unknown_texts(dialect)}"
+    else:
+        return
+    raise ValueError(
+        f"'{column.name}' {why}; compare the claim with a column of integers, dates, booleans or "
+        "UUIDs"
+    )
+
+
+def _unknown_texts(dialect: str) -> str:
+    return f"it is not known how {known(dialect).title or dialect} compares texts"
 
 
 def _literal_kind(kind: ColumnKind) -> str | None:
@@ -364,7 +385,7 @@ def _literal_kind(kind: ColumnKind) -> str | None:
     return "temporal" if kind in _TEMPORAL else None
 
 
-def _compared(comparison: Comparison, value: object, column: Column, engine: EngineName) -> str:
+def _compared(comparison: Comparison, value: object, column: Column, dialect: str) -> str:
     """Return a comparison in SQL.
 
     Raises:
@@ -377,10 +398,10 @@ def _compared(comparison: Comparison, value: object, column: Column, engine: Eng
         values = cast("list[object]", value)
     if not values:
         return NOTHING
-    if engine in ("mysql", "mariadb") and column.type.lower().startswith("year"):
+    if dialect in ("mysql", "mariadb") and column.type.lower().startswith("year"):
         # It takes a number of fewer digits for a year of this century.
         values = [each if _YEAR.fullmatch(str(each)) else None for each in values]
-    literals = [_literal(each, column, engine) for each in values]
+    literals = [_literal(each, column, dialect) for each in values]
     operator = "=" if comparison.operator == "in" else comparison.operator
     written = comparison.column
     found: list[str] = []
@@ -389,7 +410,7 @@ def _compared(comparison: Comparison, value: object, column: Column, engine: Eng
     if numbers:
         found.append(_any(written, operator, numbers))
     if texts:
-        found.append(_same_text(written, texts, column, engine))
+        found.append(_same_text(written, texts, column, dialect))
     return f"({' OR '.join(found)})"
 
 
@@ -406,42 +427,37 @@ class _Literal(NamedTuple):
     """Whether it is compared character by character."""
 
 
-def _same_text(column: str, texts: Sequence[_Literal], of: Column, engine: EngineName) -> str:
+def _same_text(column: str, texts: Sequence[_Literal], of: Column, dialect: str) -> str:
     """Return an equality with texts that no collation, type or padding widens.
 
     The first comparison is for an index.
     """
-    plain = [each.sql for each in texts]
-    is_exact = engine == "duckdb" or (bool(of.values) and engine == "postgresql")
-    match engine:
-        case "sqlite":
-            same = f"CAST({column} AS TEXT) COLLATE BINARY"  # its affinity may be that of numbers
-        case "postgresql":
-            same = f'CAST({column} AS text) COLLATE "C"'
-        case "duckdb":
-            same = f"encode(CAST({column} AS VARCHAR))"
-            plain = [f"encode({each})" for each in plain]
-        case _:  # MariaDB and MySQL; the generic engine compares no texts
-            same = f"CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
-            plain = [_hex(each.text) for each in texts]
-            # A column of another character set fails beside a character that it cannot have.
-            is_exact = not all(each.text.isascii() for each in texts)
-    exact = _any(same, "=", plain)
-    if is_exact:
-        return exact
-    return f"({_any(column, '=', [each.sql for each in texts])} AND {exact})"
+    exact = known(dialect).exact
+    if exact is None:
+        raise UnusableClaim
+    has_padding = exact.pads and of.type.startswith(("CHAR", "NCHAR"))
+    characters = max([1, *(len(each.text) for each in texts)])
+    same = exact.column.format(
+        column=f"TRIM(TRAILING FROM {column})" if has_padding else column,
+        length=characters,
+        bytes=4 * characters + 1,
+    )
+    found = _any(same, "=", [_compared_text(each, exact) for each in texts])
+    is_plain = exact.plain == "any" or all(each.text.isascii() for each in texts)
+    if exact.plain == "none" or not is_plain or (of.values and dialect == "postgresql"):
+        return found
+    return f"({_any(column, '=', [each.sql for each in texts])} AND {found})"
 
 
-def _hex(text: str) -> str:
-    return f"x'{text.encode().hex()}'"
+def _compared_text(text: _Literal, exact: ExactText) -> str:
+    return exact.text.format(literal=text.sql, hex=text.text.encode().hex())
 
 
-def _literal(value: object, column: Column, engine: EngineName) -> _Literal:
+def _literal(value: object, column: Column, dialect: str) -> _Literal:
     kind = column.kind
     match value:
-        case bool() if kind == "boolean" or (kind == "any" and engine == "sqlite"):
-            words = ("0", "1") if engine == "sqlite" else ("FALSE", "TRUE")
-            return _Literal(words[value])
+        case bool() if kind == "boolean" or (kind == "any" and dialect == "sqlite"):
+            return _Literal(known(dialect).booleans[value])
         case bool():
             raise UnusableClaim
         case int() if kind in (*_NUMBERS, "any"):
@@ -452,12 +468,14 @@ def _literal(value: object, column: Column, engine: EngineName) -> _Literal:
             return _Literal(_integer(int(value)))
         case str() if kind in ("real", "numeric") and _NUMBER.fullmatch(value):
             return _Literal(value)
-        case str() if kind in ("text", "any") or (kind in _TEMPORAL and engine == "sqlite"):
+        case str() if kind in ("text", "any") or (kind in _TEMPORAL and dialect == "sqlite"):
             if column.values and value not in column.values:
                 raise UnusableClaim
-            return _Literal(_quoted(value, engine), value, is_text=True)
+            return _Literal(_quoted(value, dialect), value, is_text=True)
         case str() if kind in _TEMPORAL and column.key_type is not None:
-            return _Literal(_quoted(_canonical(value, column.key_type), engine), value)
+            literal = _quoted(_canonical(value, column.key_type), dialect)
+            is_cast = kind == "date" and dialect not in _WRITTEN
+            return _Literal(f"CAST({literal} AS DATE)" if is_cast else literal, value)
         case _:
             raise UnusableClaim
 
@@ -477,13 +495,15 @@ def _canonical(text: str, type: KeyType) -> str:
         raise UnusableClaim from None
 
 
-def _quoted(text: str, engine: EngineName) -> str:
-    if engine in ("mysql", "mariadb"):
-        return f"_utf8mb4 {_hex(text)}"
+def _quoted(text: str, dialect: str) -> str:
+    if dialect in ("mysql", "mariadb"):
+        return f"_utf8mb4 x'{text.encode().hex()}'"
     escaped = text.replace("'", "''")
-    if engine == "postgresql" and "\\" in text:
-        return "E'" + escaped.replace("\\", "\\\\") + "'"
-    return f"'{escaped}'"
+    begin = "'"
+    if dialect == "postgresql" and "\\" in text:
+        begin, escaped = "E'", escaped.replace("\\", "\\\\")
+    pieces = [f"{begin}{piece}'" for piece in _TAKEN_APART.split(escaped)]
+    return pieces[0] if len(pieces) == 1 else f"({' || '.join(pieces)})"
 
 
 # -- settings of PostgreSQL

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,18 +35,18 @@ def firebird_url() -> Iterator[str]:
 
 ENGINES = ("sqlite", "postgresql", "mariadb", pytest.param("duckdb", marks=pytest.mark.deep))
 """Engines of tests that run on each; each test on DuckDB starts a process of it."""
-GENERIC = (
+OTHER_DRIVERS = (
     "sqlite+pysqlite",
     pytest.param("postgresql+psycopg", marks=pytest.mark.deep),
     pytest.param("mariadb+pymysql", marks=pytest.mark.deep),
-    pytest.param("firebird+firebird", marks=pytest.mark.deep),
 )
-"""The generic engine, on databases that others serve, too, and on one that nothing here knows."""
+"""The generic engine on databases that others serve, too."""
+GENERIC = (*OTHER_DRIVERS, pytest.param("firebird+firebird", marks=pytest.mark.deep))
+"""The generic engine, on these and on a database that nothing here knows."""
 EVERYWHERE = pytest.mark.parametrize("url", [*ENGINES, *GENERIC], indirect=True)
 
 
-@pytest.fixture(params=ENGINES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a database, for tests that run on every engine."""
     engine, _, driver = request.param.partition("+")
     if engine == "firebird":
@@ -58,6 +59,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"duckdb:///{tmp_path}/it.duckdb"
     url = str(request.getfixturevalue(f"{engine.removesuffix('ql')}_url"))
     return f"{request.param}://{url.partition('://')[2]}" if driver else url
+
+
+def urls_of(*engines: Any) -> Any:
+    """Return the fixture `url` of a module whose tests run on these engines."""
+    return pytest.fixture(params=engines, name="url")(_url)
+
+
+url = urls_of(*ENGINES)
 
 
 @pytest.fixture

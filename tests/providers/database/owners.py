@@ -227,7 +227,7 @@ class FirebirdOwner(Owner):
     async def clear(self) -> None:
         for names, drop in (
             ("select rdb$relation_name from rdb$relations where rdb$view_blr is not null"
-             " and rdb$system_flag = 0", "view"),
+             " and rdb$system_flag = 0 order by rdb$relation_id desc", "view"),
             ("select rdb$constraint_name, rdb$relation_name from rdb$relation_constraints"
              " where rdb$constraint_type = 'FOREIGN KEY'", "constraint"),
             ("select rdb$relation_name from rdb$relations where rdb$view_blr is null"

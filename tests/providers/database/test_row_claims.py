@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.access import Caller, acting
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database import row_claims
 from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.engines.reflection import Column, Table, TableName
@@ -21,12 +21,18 @@ from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.testing import check_provider
 from tests.cases import for_each
+from tests.providers.database.conftest import ENGINES, GENERIC, urls_of
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import FRESH, Served, served
 
 pytestmark = pytest.mark.anyio
+url = urls_of(*ENGINES, *GENERIC)
 
-ENGINES: Sequence[EngineName] = ("sqlite", "postgresql", "mariadb", "mysql", "duckdb")
+DIALECTS: Mapping[str, EngineName] = {
+    **{name: name for name in ("sqlite", "postgresql", "mariadb", "mysql", "duckdb")},
+    "firebird": "generic",
+}
+"""The engine whose tokens the SQL of each dialect has."""
 TEXTS = (
     "alice",
     "ALICE",
@@ -62,6 +68,16 @@ TEXTS = (
     "5",
     "05",
     "5.0",
+    "1e3",
+    "1000",
+    "0x10",
+    "16",
+    "%(p_k0)s",
+    "%(p_limit)s and __[POSTCOMPILE_p_limit]",
+    "[a]{literal}",
+    "tab\t",
+    "x" * 60,
+    "x" * 59,
     "true",
     "null",
     "",
@@ -109,6 +125,58 @@ async def test_a_text_is_the_same_text_and_no_other(owner: Owner) -> None:
             assert await ids(it, sub=text) == [place], text
         for text in ("", "nobody", *(f"{text}'" for text in TEXTS)):
             assert await ids(it, sub=text) == [n for n, each in enumerate(TEXTS) if each == text]
+
+
+_CASELESS: Mapping[str, str] = {
+    "sqlite": "varchar(60) collate nocase",
+    "postgresql": "varchar(60) collate caseless",
+    "mariadb": "varchar(60) character set latin1 collate latin1_german1_ci",
+    "firebird": "varchar(60) character set utf8 collate unicode_ci_ai",
+}
+"""A column whose collation takes other texts for the same, in a character set of few letters."""
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
+async def test_neither_a_collation_nor_a_character_set_decides(owner: Owner) -> None:
+    if owner.engine == "postgresql":
+        await owner.run(
+            "create collation caseless"
+            " (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+        )
+    texts = ("älice", "ÄLICE", "alice", "Alice", "alice ", "", " ")
+    await fill(owner, _CASELESS.get(owner.engine, "varchar(60)"), texts)
+    async with served(owner, **by("owner in :claims.sub")) as it:
+        for place, text in enumerate(texts):
+            assert await ids(it, sub=text) == [place], text
+            assert await ids(it, sub=[text, "漢字", "😀"]) == [place], text
+        for text in ("漢字", "ά", "a\u0308lice", "aelice", "  "):
+            assert await ids(it, sub=text) == [], text
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
+async def test_padding_is_no_part_of_a_text(owner: Owner) -> None:
+    await fill(owner, "char(8)", ("alice", "ALICE", "al", None))
+    async with served(owner, **by("owner = :claims.sub")) as it:
+        for text, found in (
+            ("alice", [0]),
+            ("ALICE", [1]),
+            ("al", [2]),
+            *((odd, []) for odd in ("alice ", "alice   ", " alice", "", "Alice", "alice\t")),
+        ):
+            assert await ids(it, sub=text) == found, text
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
+async def test_long_texts_are_compared_to_their_end(owner: Owner) -> None:
+    large = {"mariadb": "longtext", "firebird": "blob sub_type 1"}
+    long = "é" * 4095
+    texts = (f"{long}x", f"{long}y", long, "alice", "Alice", None)
+    await fill(owner, large.get(owner.engine, "text"), texts)
+    async with served(owner, **by("owner in :claims.sub")) as it:
+        for place, text in enumerate(texts[:-1]):
+            assert await ids(it, sub=text) == [place]
+        assert await ids(it, sub=[long, "alice"]) == [2, 3]
+        assert await ids(it, sub=f"{long}xx") == []  # longer than a usable claim
 
 
 @pytest.mark.guarantee("rows-are-the-callers")
@@ -187,8 +255,8 @@ async def test_a_set_is_not_compared_with_a_claim(owner: Owner) -> None:
 
 @pytest.mark.guarantee("rows-are-the-callers")
 async def test_a_year_has_four_digits(owner: Owner) -> None:
-    if owner.engine != "mariadb":
-        pytest.skip("the type is one of MariaDB and MySQL")
+    if owner.engine != "mariadb" or owner.is_generic:
+        pytest.skip("the type is one of MariaDB and MySQL, and only shown by other drivers")
     await fill(owner, "year", (2005, 2026, None))
     async with served(owner, **by("owner = :claims.n")) as it:
         for claim, found in ((2005, [0]), ("2026", [1]), (5, []), ("5", []), ("26", [])):
@@ -198,17 +266,23 @@ async def test_a_year_has_four_digits(owner: Owner) -> None:
 @pytest.mark.guarantee("rows-are-the-callers")
 async def test_numbers_dates_and_booleans_have_their_type(owner: Owner) -> None:
     await owner.run(
-        "create table t (id integer primary key, price decimal(10, 2), yes boolean, day date)",
+        "create table t (id integer primary key, price decimal(10, 2), yes boolean, made date)",
         "insert into t values (1, 1.50, true, '2026-01-31'), (2, 2, false, '2026-02-01')",
     )
-    cases: Sequence[tuple[str, Sequence[tuple[Any, list[int]]]]] = (
-        ("price", [(1.5, [1]), ("1.50", [1]), (2, [2]), ("2.0", [2]), ("1e0", []), (True, [])]),
-        ("yes", [(True, [1]), (False, [2]), (1, []), ("true", []), ("", [])]),
-        ("day", [("2026-01-31", [1]), ("2026-02-01", [2]), ("2026-1-31", []), (20260131, [])]),
-    )
-    for column, claims in cases:
+    cases: dict[str, Sequence[tuple[Any, list[int]]]] = {
+        "price": [(1.5, [1]), ("1.50", [1]), (2, [2]), ("2.0", [2]), ("1e0", []), (True, [])],
+        "yes": [(True, [1]), (False, [2]), (1, []), ("true", []), ("", [])],
+        "made": [("2026-01-31", [1]), ("2026-02-01", [2]), ("2026-1-31", []), (20260131, [])],
+    }
+    if owner.is_generic and owner.engine == "mariadb":  # SQLAlchemy calls it an integer
+        cases["yes"] = [(1, [1]), ("0", [2]), (True, []), (False, []), ("", [])]
+    for column, claims in cases.items():
         async with served(owner, **by(f"{column} = :claims.x")) as it:
             for claim, found in claims:
+                if owner.engine == "firebird" and column == "price":
+                    with pytest.raises(ResourceNotFound):  # its literals are not exact
+                        await ids(it, x=claim)
+                    continue
                 assert await ids(it, x=claim) == found, (column, claim)
 
 
@@ -243,7 +317,31 @@ async def test_a_claim_may_be_compared_in_a_subquery(owner: Owner) -> None:
 
 
 @pytest.mark.guarantee("rows-are-the-callers")
+async def test_a_text_in_a_declared_query_is_the_same_text_and_no_other(owner: Owner) -> None:
+    exact = "varchar(60)" if owner.engine == "postgresql" else _CASELESS.get(owner.engine)
+    texts = ("alice", "ALICE", "alice ", " alice", "a'lice", "%s", ":p1", "5", "05", "1e3", "1000")
+    await fill(owner, exact or "varchar(60)", (*texts, "", None))
+    queries = {
+        "mine": Query(sql="select id from t where owner = :claims.sub order by id"),
+        "turned": Query(sql="select id from t where :claims.sub = owner order by id"),
+        "told": Query(sql="select count(*) as n from t where :claims.sub = 'x' or 1 = 1"),
+    }
+    async with served(owner, queries=queries, timing=FRESH) as it:
+        for place, text in enumerate((*texts, "", "Alice", "alice  ", "1e03", "x" * 4096)):
+            with acting(caller(sub=text)):
+                for name in ("mine", "turned"):
+                    found = [row["id"] for row in await it.query(name)]
+                    assert found == ([place] if place <= len(texts) else []), (name, text)
+                assert await it.query("told") == [{"n": len(texts) + 2}]
+        for value in (None, {"a": 1}, "x" * 4097, "a\0"):
+            with acting(caller(sub=value)):
+                assert [await it.query(name) for name in queries] == [[], [], []]
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
 async def test_a_declared_query_has_claims_that_no_client_sets(owner: Owner) -> None:
+    if owner.is_generic:
+        pytest.skip("queries of other drivers read whole tables only")
     await fill(owner, "varchar(20)", ("alice", "bob", "alice"))
     queries = {
         "mine": Query(sql="select id from t where owner = :claims.sub order by id"),
@@ -263,6 +361,16 @@ async def test_a_declared_query_has_claims_that_no_client_sets(owner: Owner) -> 
                     await it.query("mine?claim_0=alice")
         with pytest.raises(ResourceNotFound):
             await it.query("mine")  # a caller without tokens
+
+
+async def test_a_query_of_rows_by_claims_is_refused_by_other_drivers(owner: Owner) -> None:
+    if not owner.is_generic:
+        pytest.skip("the engines of their own read the rows of the caller")
+    await fill(owner, "varchar(20)", ("alice", "bob"))
+    queries = {"all": Query(sql="select id from t order by id")}
+    async with served(owner, **by("owner = :claims.sub"), queries=queries) as it:
+        with acting(caller(sub="alice")), pytest.raises(InvalidParameter, match="refuses"):
+            await it.query("all")
 
 
 async def test_a_view_of_rows_by_claims_is_hidden_without_rules_of_its_own(owner: Owner) -> None:
@@ -373,14 +481,15 @@ _TABLE = Table(
 )
 
 
-@given(text=st.text(max_size=30), engine=st.sampled_from(ENGINES))
-def test_a_rendered_claim_is_one_literal(text: str, engine: EngineName) -> None:
+@given(text=st.text(max_size=30), dialect=st.sampled_from([*DIALECTS]))
+def test_a_rendered_claim_is_one_literal(text: str, dialect: str) -> None:
+    engine = DIALECTS[dialect]
     condition = row_claims.row_condition(sql_tokenizer.statement("owner = :claims.sub", engine))
     assert condition is not None
-    plain = condition.rendered({"sub": "x"}, _TABLE, (), engine)
-    if "\0" in text:
-        return  # never a usable claim
-    other = condition.rendered({"sub": text}, _TABLE, (), engine)
+    if "\0" in text or "%(" in text or "_[" in text:
+        return  # never a usable claim, or literals that are joined
+    plain = condition.rendered({"sub": "x" if text.isascii() else "é"}, _TABLE, (), dialect)
+    other = condition.rendered({"sub": text}, _TABLE, (), dialect)
     shape = [(token.kind, token.text) for token in sql_tokenizer.statement(plain, engine)]
     found = [(token.kind, token.text) for token in sql_tokenizer.statement(other, engine)]
     assert _without_literals(shape) == _without_literals(found)
@@ -388,7 +497,11 @@ def test_a_rendered_claim_is_one_literal(text: str, engine: EngineName) -> None:
 
 def _without_literals(tokens: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     literals = ("'", '"', "E'")
-    return [("literal", "") if each[1].startswith(literals) else each for each in tokens]
+    # Firebird counts the characters of a text.
+    is_literal = [each[1].startswith(literals) or each[1].isdigit() for each in tokens]
+    return [
+        ("literal", "") if is_it else each for is_it, each in zip(is_literal, tokens, strict=True)
+    ]
 
 
 async def test_a_hidden_column_may_decide(owner: Owner) -> None:

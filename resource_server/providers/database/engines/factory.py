@@ -62,6 +62,15 @@ def engine_name(url: str) -> EngineName:
     return "generic"
 
 
+def dialect_name(url: str) -> str:
+    """Return the SQL dialect of a database URL: the engine's name, or SQLAlchemy's if generic.
+
+    Raises as `engine_name`.
+    """
+    name = engine_name(url)
+    return dialect_url.scheme_of(url)[0] if name == "generic" else name
+
+
 def with_settings(engine: Engine, settings: Mapping[str, str]) -> Engine:
     """Return the engine, whose statements run under these settings of PostgreSQL, if any."""
     if not settings:

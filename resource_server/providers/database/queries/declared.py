@@ -84,15 +84,23 @@ class DeclaredQuery:
     Args:
         name: its name in the manifest and in its URI.
         query: its options.
-        engine: the SQL dialect.
+        engine: the engine that reads it.
         limits: limits of the database.
+        dialect: the SQL in which claims are compared; by default that of the engine.
 
     Raises:
         ValueError: the declaration cannot be used; begins with the option's path below the query
             (`sql: …`), for the manifest's author.
     """
 
-    def __init__(self, name: str, query: Query, engine: EngineName, limits: ReadLimits) -> None:
+    def __init__(
+        self,
+        name: str,
+        query: Query,
+        engine: EngineName,
+        limits: ReadLimits,
+        dialect: str | None = None,
+    ) -> None:
         if not _QUERY_NAME.fullmatch(name):
             raise ValueError("the name of a query has only letters, digits and _ - . (at most 64)")
         self.name = name
@@ -102,6 +110,7 @@ class DeclaredQuery:
         self.description = query.description
         self.parameters: Mapping[str, Parameter] = query.parameters
         self._engine: EngineName = engine
+        self._dialect = dialect or engine
         self._rows = query.rows
         self._page_rows = min(query.rows or limits.rows, limits.max_rows)
         self._max_rows = min(query.rows or limits.max_rows, limits.max_rows)
@@ -110,7 +119,7 @@ class DeclaredQuery:
         try:
             tokens = sql_tokenizer.statement(query.sql, engine)
             check_select(tokens, engine)
-            tokens, self._claims = row_claims.claims_joined(tokens, query.parameters, engine)
+            tokens, self._claims = row_claims.claims_joined(tokens, query.parameters, self._dialect)
         except ValueError as error:
             raise ValueError(f"sql: {error}") from None
         self.references = sql_tokenizer.references(tokens, engine)
@@ -211,10 +220,18 @@ class DeclaredQuery:
             name: parameters.driver_value(value, self._engine) for name, value in values.items()
         }
         for name, claim in self._claims.items():
-            for_driver[name] = _claim_for_driver(claims.get(claim), self._engine)
+            for_driver[name] = self._claim_for_driver(claims.get(claim))
         lacks = any(claims.get(claim) is None for claim in self.claims)
         statement = Statement(self.sql, tuple([for_driver[name] for name in self.order]))
         return BoundQuery(statement, limit, lacks)
+
+    def _claim_for_driver(self, value: Any) -> object:
+        """Return the value of a claim as a driver binds it; a list as JSON, but on PostgreSQL."""
+        if isinstance(value, list):
+            items = cast("list[object]", value)
+            is_array = self._dialect == "postgresql"
+            return items if is_array else msgspec.json.encode(items).decode()
+        return parameters.driver_value(value, self._engine)
 
     def scopes(self, policy: Policy) -> frozenset[str]:
         """Return the scopes that it requires by the tables after FROM and JOIN.
@@ -317,7 +334,11 @@ class DeclaredQueries:
     """
 
     def __init__(
-        self, queries: Mapping[str, Query], engine: EngineName, limits: ReadLimits
+        self,
+        queries: Mapping[str, Query],
+        engine: EngineName,
+        limits: ReadLimits,
+        dialect: str | None = None,
     ) -> None:
         self.confinement: Confinement | None = None
         """Confines the queries to exposed data; without it none can be read."""
@@ -325,7 +346,7 @@ class DeclaredQueries:
         problems: list[str] = []
         for name, query in queries.items():
             try:
-                self._every[name] = DeclaredQuery(name, query, engine, limits)
+                self._every[name] = DeclaredQuery(name, query, engine, limits, dialect)
             except ValueError as error:
                 problems.append(f"queries.{echo(name)}: {error}")
         if problems:
@@ -430,14 +451,6 @@ class DeclaredQueries:
             if given.keys() <= query.parameters.keys() | _RESERVED:
                 found.update(dict.fromkeys(query.complete(variable, value)))
         return list(found)
-
-
-def _claim_for_driver(value: Any, engine: EngineName) -> object:
-    """Return the value of a claim as a driver binds it; a list as JSON, but on PostgreSQL."""
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        return items if engine == "postgresql" else msgspec.json.encode(items).decode()
-    return parameters.driver_value(value, engine)
 
 
 def _may_be_left_out(parameter: Parameter) -> bool:

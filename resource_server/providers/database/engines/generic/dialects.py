@@ -15,6 +15,22 @@ NULLS_LAST: Final = (False, True)
 """NULL is the greatest value."""
 
 
+class ExactText(NamedTuple):
+    """How texts are equal in SQL only if they are the same, whatever collation, type or padding."""
+
+    column: str
+    """A `{column}` of which at most `{length}` characters matter, in `{bytes}` bytes."""
+    text: str = "{literal}"
+    """A text that is compared with it: a `{literal}`, or its bytes as `{hex}`."""
+    parameter: tuple[str, str] = ("", "")
+    """SQL around a parameter of a query that is compared with a column."""
+    plain: Literal["any", "ascii", "none"] = "any"
+    """Which texts are compared without this first, so that an index serves. `ascii`: letters that
+    the character set of a column lacks are refused."""
+    pads: bool = False
+    """Whether CHAR has spaces at its end, which are no part of its text."""
+
+
 class KnownDialect(NamedTuple):
     """One dialect; each default is what is assumed of one that is not known."""
 
@@ -22,6 +38,8 @@ class KnownDialect(NamedTuple):
     drivers: Mapping[str, str]
     """PyPI packages by the driver part of the URL, the recommended one first."""
     status: Status = "untried"
+    fails: str = ""
+    """Why it does not run, and what does."""
     session: tuple[str, ...] = ()
     """Statements that make a session read-only, and its times UTC."""
     transaction: tuple[str, ...] = ()
@@ -38,7 +56,17 @@ class KnownDialect(NamedTuple):
     """Whether texts that differ are never equal in an order; `letters`: a cast to bytes helps."""
     averages_cut: tuple[type[KeyType], ...] = ()
     """The key types whose averages have no more digits than their values."""
+    exact: ExactText | None = None
+    """How claims of callers are compared with texts; None: not at all."""
+    booleans: tuple[str, str] = ("FALSE", "TRUE")
 
+
+_BINARY: Final = ExactText(
+    "CAST(CONVERT({column} USING utf8mb4) AS BINARY)",
+    "x'{hex}'",
+    ("CAST(", " AS BINARY)"),
+    plain="ascii",
+)
 
 DIALECTS: Final[Mapping[str, KnownDialect]] = {
     "firebird": KnownDialect(
@@ -50,6 +78,16 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         nulls=NULLS_FIRST,
         text_order="letters",
         averages_cut=(Integers, Decimals),
+        exact=ExactText(
+            # A sign at the end, since octets are compared without zeros there.
+            "CAST(CASE WHEN CHAR_LENGTH({column}) <= {length} THEN CAST({column} AS"
+            " VARCHAR({length}) CHARACTER SET UTF8) END || '|' AS"
+            " VARCHAR({bytes}) CHARACTER SET OCTETS)",
+            "x'{hex}7C'",
+            ("CAST(", " AS VARCHAR(32765) CHARACTER SET OCTETS)"),
+            plain="ascii",
+            pads=True,
+        ),
     ),
     "postgresql": KnownDialect(
         "PostgreSQL",
@@ -62,6 +100,7 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         nulls=NULLS_LAST,
         compares_large=True,
         text_order="letters",
+        exact=ExactText('CAST({column} AS text) COLLATE "C"'),
     ),
     "mysql": KnownDialect(
         "MySQL",
@@ -77,6 +116,7 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         nulls=NULLS_FIRST,
         compares_large=True,
         text_order="letters",
+        exact=_BINARY,
     ),
     "mariadb": KnownDialect(
         "MariaDB",
@@ -89,6 +129,7 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         nulls=NULLS_FIRST,
         compares_large=True,
         text_order="letters",
+        exact=_BINARY,
     ),
     "sqlite": KnownDialect(
         "SQLite",
@@ -100,6 +141,20 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         nulls=NULLS_FIRST,
         compares_large=True,
         text_order="letters",
+        # The affinity of a column may be that of numbers.
+        exact=ExactText(
+            "CAST({column} AS TEXT) COLLATE BINARY", parameter=("(", " COLLATE BINARY)")
+        ),
+        booleans=("0", "1"),
+    ),
+    "duckdb": KnownDialect(
+        "DuckDB",
+        {"duckdb_engine": "duckdb-engine"},
+        fails=(
+            "does not run: `duckdb-engine` 0.17 reflects no table by SQLAlchemy 2.1 (by 2.0 "
+            "without its key). `duckdb:///…` has [an engine of its own](#duckdb-and-data-files)"
+        ),
+        exact=ExactText("encode(CAST({column} AS VARCHAR))", "encode({literal})", plain="none"),
     ),
     "mssql": KnownDialect(
         "SQL Server",
@@ -108,6 +163,7 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         nulls=NULLS_FIRST,
         text_order="letters",
         averages_cut=(Integers,),
+        booleans=("0", "1"),
     ),
     "oracle": KnownDialect(
         "Oracle",

@@ -368,7 +368,7 @@ class GenericEngine(Engine, QueryEngine):
         def work(work: Work[None]) -> None:
             with self._connection(work, _CATALOG_TIMEOUT_S) as connection:
                 try:
-                    connection.execute(reading.text_of(sql)).close()
+                    connection.execute(reading.text_of(sql.replace(":", "\\:"))).close()
                 except Exception as error:
                     raise ValueError(f"{self._title} refuses it: {self._words(error)}") from None
 

@@ -259,12 +259,24 @@ async def test_a_large_blob_of_firebird_is_whole_in_its_cell(firebird: Owner) ->
         assert (await it.json("blobs/1"))["b"]["bytes"] == len(data)
 
 
-def test_rows_by_caller_and_sql_of_callers_are_refused_at_the_start() -> None:
-    url = "firebird+firebird://h/x"
-    with pytest.raises(ValueError, match=r"^tables.t.where: compares a claim"):
-        Database(url, tables={"t": TableOptions(where="owner = :claims.sub")})
+def test_sql_of_callers_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match=r"^sql: this engine takes no SQL of callers"):
-        Database(url, sql=True)
+        Database("firebird+firebird://h/x", sql=True)
+
+
+def test_a_claim_in_a_query_is_refused_where_it_is_not_known_how_texts_compare() -> None:
+    with pytest.raises(ValueError, match=r"^queries.mine: sql: has :claims.sub, and") as refused:
+        Database("oracle+oracledb://h/x", queries={"mine": Query(sql="select :claims.sub from t")})
+    assert str(refused.value).endswith(
+        "it is not known how Oracle compares texts: write the condition as `where` of a table, "
+        "with a column of integers, dates, booleans or UUIDs"
+    )
+
+
+async def test_a_condition_may_have_a_colon_in_a_text(firebird: Owner) -> None:
+    tables = {"orders": TableOptions(where="note <> 'at 10:30' and id < 11")}
+    async with served(firebird, tables=tables) as it:
+        assert await it.rows("orders") == ["orders/10"]
 
 
 async def test_what_cannot_be_proven_is_said_by_check(firebird: Owner) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import sqlalchemy
 
-from resource_server.errors import DeadlineExceeded, ResourceBusy
+from resource_server.access import Caller, acting
+from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceNotFound
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.generic.engine import GenericEngine
 from resource_server.providers.database.engines.generic.worker_threads import MAX_LEFT_BEHIND
@@ -95,6 +96,42 @@ async def test_keys_of_an_unknown_dialect_are_those_of_the_manifest(owner: Owner
         pages = await it.pages("fine/~rows?sort=name&limit=1")
         assert [row["id"] for page in pages for row in page] == [2, 1]
         assert (await it.json("seen/~rows"))["rows"] == [{"name": "a"}, {"name": None}]
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
+async def test_rows_by_caller_of_an_unknown_dialect_are_those_of_other_types_than_text(
+    owner: Owner,
+) -> None:
+    await owner.run(
+        "create table mine (id integer primary key, n integer, name varchar(9), yes boolean)",
+        "insert into mine values (1, 5, 'a', 1), (2, 6, 'A', 0), (3, null, null, null)",
+    )
+    cases: dict[str, dict[Any, list[int]]] = {
+        "n": {5: [1], "5": [1], 6: [2], 7: [], "5.0": [], "05": [], "": [], 5.5: []},
+        "yes": {True: [1], False: [2], "true": [], "1": []},
+    }
+    for column, claims in cases.items():
+        options = TableOptions(where=f"{column} = :claims.x", key=("id",))
+        async with served(owner, tables={"mine": options}) as it:
+            for claim, found in (*claims.items(), (None, []), ({"x": 5}, []), ("5" * 5000, [])):
+                with acting(Caller("somebody", frozenset(), claims={"x": claim})):
+                    rows = (await it.json("mine/~rows"))["rows"]
+                    assert [row["id"] for row in rows] == found, (column, claim)
+    options = TableOptions(where="name = :claims.x", key=("id",))
+    async with served(owner, tables={"mine": options, **KEYS}) as it:
+        with (
+            acting(Caller("somebody", frozenset(), claims={"x": "a"})),
+            pytest.raises(ResourceNotFound),
+        ):
+            await it.read("mine/~rows")
+        assert await it.rows("fine") == ["fine/1", "fine/2"]
+    async with Database(url=owner.url, tables={"mine": options}) as provider:
+        problems = dict(await provider.warnings(thorough=False))
+    assert problems["tables.mine.where"] == (
+        "of 'mine': 'name' is text, and it is not known how odd compares texts; compare the claim "
+        "with a column of integers, dates, booleans or UUIDs. The table is not served until this "
+        "is right"
+    )
 
 
 async def test_names_with_signs_of_sql_are_columns(owner: Owner) -> None:
