@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from typing import Any, NoReturn, cast
 
 from resource_server.errors import Interrupted
+from resource_server.runtime.eager import DRIVER_THREAD
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,8 @@ def _is_stuck(others: Set[threading.Thread]) -> bool:
     """Return whether a thread outside `others` does not end in time."""
     deadline = time.monotonic() + _THREADS_END_S
     for thread in set(threading.enumerate()) - others:
-        if not thread.daemon:
+        # The library of a driver may wait at the exit, or crash, if a statement still runs.
+        if not thread.daemon or thread.name == DRIVER_THREAD:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 return True

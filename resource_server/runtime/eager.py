@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 CANCEL_S = 2.0
 """Timeout for cancelled work to end; afterwards it is abandoned."""
+DRIVER_THREAD = "driver"
+"""Name of threads that a driver of a database may block."""
 _TURN_S = 0.001
 
 _stepping: ContextVar[bool] = ContextVar("stepping", default=False)

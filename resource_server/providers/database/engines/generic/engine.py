@@ -8,13 +8,13 @@ transaction that is rolled back; whether more keeps the session from writing dep
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import threading
 import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +32,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     ViewReads,
 )
-from resource_server.providers.database.engines.generic import causes
+from resource_server.providers.database.engines.generic import causes, firebird
 from resource_server.providers.database.engines.generic.dialect_url import (
     load_dialect,
     parse_url,
@@ -53,6 +53,7 @@ from resource_server.runtime.eager import settle
 if TYPE_CHECKING:
     import sqlalchemy as sa
     from sqlalchemy.engine.interfaces import Dialect
+    from sqlalchemy.pool import ConnectionPoolEntry
 
     from resource_server.providers.database.engines.generic.catalog import ListedTables
 
@@ -204,21 +205,21 @@ class GenericEngine(Engine, QueryEngine):
             made = sa.create_engine(url, **options, json_deserializer=reading.decoded_json)
         except TypeError:
             made = sa.create_engine(url, **options)
-        listen(made, "connect", self._prepare)
+        if name == "firebird":
+            firebird.close_what_is_lost(made)
+        listen(made, "connect", partial(self._prepare, made))
         listen(made, "close", self._forget)
         listen(made, "close_detached", self._forget)
         return made
 
-    def _prepare(self, connection: Any, _: object) -> None:
+    def _prepare(self, made: sa.Engine, connection: Any, record: ConnectionPoolEntry) -> None:
         """Make a new session read-only, where the dialect can."""
         self._opened[id(connection)] = connection
-        if hasattr(connection, "default_tpb"):
-            driver: Any = importlib.import_module("firebird.driver")
-            isolation = driver.Isolation.READ_COMMITTED_RECORD_VERSION
-            access_mode = driver.TraAccessMode.READ
-
-            begin = driver.tpb(isolation, access_mode=access_mode)
-            connection.default_tpb = connection.main_transaction.default_tpb = begin
+        stop = getattr(connection, "cancel", None) or getattr(connection, "interrupt", None)
+        if self._dialect_name == "firebird":
+            firebird.begin_read_only(connection)
+            stop = firebird.stop_of(made, connection)
+        record.info["stop"] = stop if callable(stop) else None
         if hasattr(connection, "text_factory"):  # of SQLite, whose texts may be in no encoding
             connection.text_factory = _text
         cursor = connection.cursor()
@@ -437,10 +438,8 @@ class GenericEngine(Engine, QueryEngine):
         """A connection in a read-only transaction, which another thread may stop."""
         made = self._sqlalchemy
         with made.connect() as connection:
-            driver: Any = connection.connection.dbapi_connection
-            stop = getattr(driver, "cancel", None) or getattr(driver, "interrupt", None)
             try:
-                work.stopped_by(stop if callable(stop) else None)
+                work.stopped_by(connection.info["stop"])
                 values = {"ms": max(int(within * 1000), 1), "seconds": f"{within:.3f}"}
                 for sql in self._facts.transaction:
                     connection.exec_driver_sql(sql.format_map(values))

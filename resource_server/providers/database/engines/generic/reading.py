@@ -103,8 +103,11 @@ def decoded_json(text: str | bytes) -> object:
 
 
 def fetched_rows(result: sa.CursorResult[Any], limit: int) -> Rows:
-    """Return at most `limit` rows, fewer with `more` if they are very large."""
+    """Return at most `limit` rows, fewer with `more` if they are very large; fetch none for 0."""
     columns = tuple(map(str, result.keys()))
+    if not limit:  # a query is only checked: some run as their rows are fetched
+        result.close()
+        return Rows(columns, [], more=True)
     described: Sequence[Any] = result.cursor.description if result.cursor is not None else ()
     singles = [n for n, each in enumerate(described or ()) if each[1] is float and each[3] == 4]
     rows: list[tuple[object, ...]] = []

@@ -1,7 +1,8 @@
 """Threads for drivers that block, each of which may be left behind.
 
 SQLAlchemy has no way to stop a statement. A thread that exceeds its deadline is left behind: it is
-a daemon, so it keeps nothing from ending. Only a few may be left behind at a time.
+a daemon, so it keeps nothing from ending, and its name lets the exit bypass libraries that would
+wait for it. Only a few may be left behind at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
 from resource_server.errors import DeadlineExceeded, ResourceBusy
+from resource_server.runtime.eager import DRIVER_THREAD
 
 T = TypeVar("T")
 
@@ -51,7 +53,7 @@ class Work(Generic[T]):
             self.is_left_behind = True
             stop = self._stop
         if stop is not None:
-            threading.Thread(target=_quietly, args=(stop,), daemon=True).start()
+            threading.Thread(target=_quietly, args=(stop,), name=DRIVER_THREAD, daemon=True).start()
 
     def run(self, loop: asyncio.AbstractEventLoop, ended: Callable[[Work[T]], None]) -> None:
         """Run in this thread, and tell the event loop."""
@@ -102,7 +104,9 @@ class StatementThreads:
         work = Work(function)
         self._running.add(work)
         loop = asyncio.get_running_loop()
-        threading.Thread(target=work.run, args=(loop, self._ended), daemon=True).start()
+        threading.Thread(
+            target=work.run, args=(loop, self._ended), name=DRIVER_THREAD, daemon=True
+        ).start()
         try:
             await asyncio.wait((work.finished,), timeout=within)
         finally:

@@ -14,15 +14,28 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+    ResourceNotFound,
+)
 from resource_server.manifest.databases.database_url import parse_database_url
-from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
+from resource_server.providers.database.options import (
+    ColumnOptions,
+    Query,
+    ReadLimits,
+    TableOptions,
+)
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
+from resource_server.runtime.option_types import Duration
 from tests.cases import for_each
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import FRESH, Served, served
-from tests.waiting import PATIENCE_S
+from tests.providers.database.servers import proxy_to, with_parts
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -230,6 +243,48 @@ async def test_keys_of_firebird_are_found_by_their_index(firebird: Owner) -> Non
         assert (await it.json("b/~bAP8"))["k"]["bytes"] == 2
         assert (await it.json("t/~rows?where.k.ge=a"))["rows"] == [{"k": "a"}]
         assert await firebird.rows(row_by_row) == before
+
+
+SLOW = "select count(*) from rdb$fields a, rdb$fields b, rdb$fields c, rdb$fields d"
+
+
+async def test_a_statement_of_firebird_ends_in_the_database_at_its_deadline(
+    firebird: Owner,
+) -> None:
+    limits = ReadLimits(query_timeout=Duration(0.5))
+    async with served(firebird, queries={"slow": Query(sql=SLOW)}, limits=limits) as it:
+        with pytest.raises(DeadlineExceeded):
+            await it.query("slow")
+
+        async def has_ended() -> bool:
+            running = "select 1 from mon$statements where mon$state = 1 and mon$sql_text like ?"
+            return not await firebird.rows(running, f"%{SLOW[:60]}%")
+
+        await until(has_ended)
+        assert await it.json("customers/1")
+
+
+async def test_a_lost_connection_of_firebird_is_replaced(
+    firebird: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = urlsplit(firebird.url)
+    async with proxy_to("127.0.0.1", parts.port or 0) as proxy:
+        url = with_parts(firebird.url, port=proxy.port)
+        async with Database(url, interval=Duration(0)) as provider:
+            await provider.read(("customers", "1"), {})
+            await proxy.cut()
+            with pytest.raises((ResourceBusy, DeadlineExceeded)):
+                await provider.read(("customers", "1"), {})
+            await proxy.restore()
+
+            async def is_read() -> object:
+                try:
+                    return await provider.read(("customers", "1"), {})
+                except (ResourceBusy, DeadlineExceeded):
+                    return None
+
+            await until(is_read)
+    assert "Exception" not in caplog.text
 
 
 async def test_databases_of_the_same_name_on_two_servers_are_two(firebird: Owner) -> None:

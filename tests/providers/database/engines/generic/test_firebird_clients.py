@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import TextResourceContents
 
+from tests.providers.database.engines.generic.test_engine import SLOW
 from tests.providers.database.owners import owner_of
 from tests.waiting import PATIENCE_S
 
@@ -40,6 +41,7 @@ def said(folder: Path, *words: str) -> tuple[int, str]:
         cwd=folder,
         timeout=PATIENCE_S,
     )
+    assert "Traceback" not in done.stderr
     assert "masterkey" not in done.stdout + done.stderr
     return done.returncode, done.stdout
 
@@ -60,6 +62,15 @@ async def test_the_commands_serve_a_url_of_firebird(shop: str, tmp_path: Path) -
     assert "customers" in manifest
     assert "masterkey" not in manifest
     assert "${DATABASE_URL}" in manifest
+
+
+async def test_a_command_ends_with_a_query_that_takes_too_long(shop: str, tmp_path: Path) -> None:
+    (tmp_path / "mcp-resources.yaml").write_text(
+        f"databases: {{it: {{url: '{shop}', limits: {{query_timeout: 0.5s}},"
+        f' queries: {{slow: {{sql: "{SLOW}"}}}}}}}}'
+    )
+    status, out = said(tmp_path, "read", ".", "firebird://it/~query/slow")
+    assert (status, out) == (1, "")
 
 
 async def test_the_official_client_reads_rows_of_firebird(shop: str) -> None:
