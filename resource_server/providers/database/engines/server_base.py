@@ -25,7 +25,7 @@ from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceServe
 from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
 from resource_server.providers.database.engines.contract import Engine, QueryEngine, Rows, Statement
 from resource_server.providers.database.engines.server_url import ServerUrl, parse_server_url
-from resource_server.providers.database.engines.slots import Slots
+from resource_server.providers.database.engines.slots import Slots, acquire_all, release_all
 from resource_server.runtime import causes
 from resource_server.runtime.causes import Causes
 from resource_server.runtime.eager import settle
@@ -438,7 +438,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
                 self._deadlines.add(deadline)
                 if not self._users:  # a watch that ends later would open a connection again
                     raise ResourceBusy("the database is closed")
-                await _acquire_all(needed, held)
+                await acquire_all(needed, held)
                 waiting = False
                 return await self._run_on_connection(pool, held, work, within)
         except TimeoutError as error:
@@ -525,12 +525,12 @@ class ServerEngine(Engine, QueryEngine, ABC):
                     pooled, is_retry = None, True
         except BaseException as error:
             if pooled is None:
-                _release_all(held)
+                release_all(held)
                 if is_retry and isinstance(error, Exception):
                     raise ConnectionLost from None
             elif self._is_lost(error):
                 self._drop(pooled.connection)
-                _release_all(held)
+                release_all(held)
             else:
                 stopped = isinstance(error, asyncio.CancelledError)
                 self._start(self._recover(pool, pooled.connection, held, stopped=stopped))
@@ -541,7 +541,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
             pooled.begun_s = None
             pooled.tidying = self._start(self._tidy(pool, pooled, within))
             pool.give_back(pooled)
-            _release_all(held)
+            release_all(held)
         return result
 
     async def _begun(self, pool: ConnectionPool, within: float, *, probe: bool) -> PooledConnection:
@@ -624,13 +624,13 @@ class ServerEngine(Engine, QueryEngine, ABC):
                 pool.give_back(PooledConnection(connection))
             else:
                 self._drop(connection)
-            _release_all(held)
+            release_all(held)
 
     async def _retire(self, connection: DriverConnection, held: list[Slots]) -> None:
         try:
             await self._close_politely(connection)
         finally:
-            _release_all(held)
+            release_all(held)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -642,21 +642,6 @@ class ServerEngine(Engine, QueryEngine, ABC):
 def _log_dropped() -> None:
     # Without the reason: drivers' messages hold names of users and hosts.
     _log.info("dropped a database connection that could not be cleaned up")
-
-
-async def _acquire_all(needed: Sequence[Slots], held: list[Slots]) -> None:
-    try:
-        for slots in needed:
-            await slots.acquire()
-            held.append(slots)
-    except BaseException:
-        _release_all(held)
-        raise
-
-
-def _release_all(held: list[Slots]) -> None:
-    while held:
-        held.pop().release()
 
 
 WatchCommits: TypeAlias = Callable[[], AsyncGenerator[None, None]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from resource_server.errors import ResourceBusy
 
@@ -35,3 +36,20 @@ class Slots:
     def release(self) -> None:
         """Return a slot, and wake the first waiter."""
         self._free.release()
+
+
+async def acquire_all(needed: Iterable[Slots], held: list[Slots]) -> None:
+    """Take a slot of each, or none, and note those that are taken. Raises as `Slots.acquire`."""
+    try:
+        for slots in needed:
+            await slots.acquire()
+            held.append(slots)
+    except BaseException:
+        release_all(held)
+        raise
+
+
+def release_all(held: list[Slots]) -> None:
+    """Return all slots that are noted."""
+    while held:
+        held.pop().release()

@@ -57,7 +57,7 @@ from resource_server.providers.database.engines.duckdb.messages import (
     portable,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
-from resource_server.providers.database.engines.slots import Slots
+from resource_server.providers.database.engines.slots import Slots, acquire_all, release_all
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime import extras
 from resource_server.runtime.causes import UNKNOWN, Cause
@@ -319,17 +319,17 @@ class DuckdbEngine(Engine):
     ) -> RunResult:
         """Run a statement with a timeout, which needs a task: callers may be stepped without."""
         held: list[Slots] = []
+        is_waiting = True
         try:
             async with asyncio.timeout(within):
-                for each in slots:
-                    await each.acquire()
-                    held.append(each)
+                await acquire_all(slots, held)
+                is_waiting = False
                 if policy is None:
                     answer = await self._worker.run(job)
                 else:
                     answer = await self._caller_workers.run(policy, job)
         except TimeoutError:
-            if len(held) < len(slots):
+            if is_waiting:
                 raise ResourceBusy("the database is overloaded") from None
             if policy is not None and self._caller_workers.is_copying(policy):
                 raise ResourceBusy(
@@ -337,8 +337,7 @@ class DuckdbEngine(Engine):
                 ) from None
             raise DeadlineExceeded from None
         finally:
-            for each in held:
-                each.release()
+            release_all(held)
         if isinstance(answer, RunResult):
             return answer
         raise _error(answer, job, is_caller=policy is not None)

@@ -46,7 +46,7 @@ from resource_server.providers.database.engines.generic.dialects import (
 )
 from resource_server.providers.database.engines.generic.worker_threads import StatementThreads, Work
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
-from resource_server.providers.database.engines.slots import Slots
+from resource_server.providers.database.engines.slots import Slots, acquire_all, release_all
 from resource_server.runtime.causes import find
 from resource_server.runtime.eager import settle
 
@@ -415,15 +415,9 @@ class GenericEngine(Engine, QueryEngine):
         held: list[Slots] = []
         try:
             async with asyncio.timeout(within):
-                for slots in (self._slow_slots, self._slots)[not slow :]:
-                    await slots.acquire()
-                    held.append(slots)
+                await acquire_all((self._slow_slots, self._slots)[not slow :], held)
         except TimeoutError:
-            _release(held)
             raise ResourceBusy("the database is overloaded") from None
-        except BaseException:
-            _release(held)
-            raise
         try:
             return await self._threads.run(work, max(deadline - time.monotonic(), 0.0))
         except (ResourceServerError, ValueError):
@@ -431,7 +425,7 @@ class GenericEngine(Engine, QueryEngine):
         except Exception as error:
             raise self._mapped(error, author=author, binds=binds) from None
         finally:
-            _release(held)
+            release_all(held)
 
     @contextmanager
     def _connection(self, work: Work[Any], within: float) -> Generator[sa.Connection]:
@@ -505,8 +499,3 @@ def _as_opened(url: sa.URL) -> sa.URL:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
-
-
-def _release(held: list[Slots]) -> None:
-    while held:
-        held.pop().release()
