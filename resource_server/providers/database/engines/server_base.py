@@ -154,6 +154,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unused_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._commits = SharedCommits(self._watch_commits)
 
     @property
@@ -173,6 +174,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
 
     @override
     async def _connect_and_check(self) -> None:
+        self._is_closed = False
         try:
             await self._run(self._probe, within=self.open_timeout_s)
         except DeadlineExceeded:
@@ -180,6 +182,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
 
     @override
     async def _close_everything(self) -> None:
+        self._is_closed = True
         try:
             await self._end_statements()
             idle = [*self._pool.drain(), *self._author_pool.drain()]
@@ -436,7 +439,7 @@ class ServerEngine(Engine, QueryEngine, ABC):
         try:
             async with deadline:
                 self._deadlines.add(deadline)
-                if not self._users:  # a watch that ends later would open a connection again
+                if self._is_closed:  # a watch that ends later would open a connection again
                     raise ResourceBusy("the database is closed")
                 await acquire_all(needed, held)
                 waiting = False
