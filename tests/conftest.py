@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from tests.guarantees.counts import outdated
 from tests.guarantees.promises import PROMISES
 from tests.guarantees.whole_run import WholeRun
+from tests.slow_tests import slow_tests
 
 if TYPE_CHECKING:
     from tests.providers.object_storage.storage import Storage
@@ -59,6 +60,15 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark the cases that are deep for their time alone."""
+    slow = slow_tests()
+    for item in items:
+        if item.nodeid in slow:
+            item.add_marker("deep")
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

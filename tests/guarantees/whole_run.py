@@ -37,9 +37,11 @@ class WholeRun:
         self._skipped = Counter[str]()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Let the reports of a test name its promises, also to another process."""
+        """Let the reports of a test name its promises and its mark, also to another process."""
         names = {mark.args[0] for mark in item.iter_markers("guarantee")}
         item.user_properties += [("guarantee", name) for name in sorted(names)]
+        if item.get_closest_marker("deep"):
+            item.user_properties.append(("mark", "deep"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count the test for its promises."""
