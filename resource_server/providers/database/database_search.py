@@ -765,17 +765,18 @@ class _RowSearch:
             is_full = len(self._hits) + len(found) == self._limit and not self._is_counting
             if is_full or (done and self._is_over()):
                 return done, found
-            lines = self._lines_of(columns, row[width:])
+            lines = self._lines_of(columns, row[width:], exposed.max_text)
             if lines and self._has_address(exposed, row[:width]):
                 found.append(_Match(row[:width], lines))
         return len(rows.rows), found
 
     def _lines_of(
-        self, columns: Sequence[tuple[int, str]], texts: Sequence[object]
+        self, columns: Sequence[tuple[int, str]], texts: Sequence[object], most: int
     ) -> tuple[MatchedLine, ...]:
-        """Return the columns that match, each as a line with its name."""
+        """Return the columns that match in `most` characters, each as a line with its name."""
         given = [
-            (number, name, text.encode("utf-8", "surrogateescape"))
+            # Not every dialect can truncate them.
+            (number, name, text[:most].encode("utf-8", "surrogateescape"))
             for (number, name), text in zip(columns, texts, strict=False)
             if isinstance(text, str)
         ]

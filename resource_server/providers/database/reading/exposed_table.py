@@ -108,6 +108,8 @@ class ExposedTable:
         self.view = view
         self._engine = engine
         self._limits = limits
+        self.max_text: int = limits.cell
+        """Characters of a text that a row shows, and that are searched."""
         self._is_slow = not _is_quick(view)
         self.table: Table = view.table
         self.options: TableOptions = view.options

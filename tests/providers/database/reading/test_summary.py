@@ -17,11 +17,13 @@ from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.database.reading.selection import Selection
 from resource_server.providers.database.reading.summary import Aggregate, Summary
 from tests.listeners import BASE
+from tests.providers.database.conftest import ENGINES, OTHER_DRIVERS, urls_of
 from tests.providers.database.owners import Owner
 from tests.providers.database.reading.test_selection import ORDERS
 from tests.providers.database.served import served
 
 pytestmark = pytest.mark.anyio
+url = urls_of(*ENGINES, *OTHER_DRIVERS)
 
 
 async def test_a_summary_has_counts_sums_and_extremes_of_each_group(owner: Owner) -> None:

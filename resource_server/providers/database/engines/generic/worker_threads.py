@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -94,13 +95,18 @@ class StatementThreads:
 
         Raises:
             DeadlineExceeded: it takes longer than `within` seconds, and is left behind.
-            ResourceBusy: too many are left behind.
+            ResourceBusy: too many are left behind, and none of them ends meanwhile.
         """
-        if len(self._left_behind) >= MAX_LEFT_BEHIND:
-            raise ResourceBusy(
-                f"the database does not answer: {MAX_LEFT_BEHIND} statements run on after "
-                "their time limits"
-            )
+        deadline = time.monotonic() + within
+        while len(self._left_behind) >= MAX_LEFT_BEHIND:
+            left = [work.finished for work in self._left_behind]
+            first = asyncio.FIRST_COMPLETED
+            ended, _ = await asyncio.wait(left, timeout=_until(deadline), return_when=first)
+            if not ended:
+                raise ResourceBusy(
+                    f"the database does not answer: {MAX_LEFT_BEHIND} statements run on after "
+                    "their time limits"
+                )
         work = Work(function)
         self._running.add(work)
         loop = asyncio.get_running_loop()
@@ -108,7 +114,7 @@ class StatementThreads:
             target=work.run, args=(loop, self._ended), name=DRIVER_THREAD, daemon=True
         ).start()
         try:
-            await asyncio.wait((work.finished,), timeout=within)
+            await asyncio.wait((work.finished,), timeout=_until(deadline))
         finally:
             if not work.finished.done():
                 self._leave_behind(work)
@@ -131,6 +137,10 @@ class StatementThreads:
         unfinished = [work.finished for work in self._running]
         if unfinished:
             await asyncio.wait(unfinished, timeout=within)
+
+
+def _until(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.0)
 
 
 def _quietly(stop: Callable[[], object]) -> None:

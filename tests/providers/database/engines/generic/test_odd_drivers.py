@@ -168,6 +168,20 @@ async def test_a_driver_that_blocks_keeps_nothing_else_from_working(file: Path) 
         await engine.close()
 
 
+async def test_a_statement_waits_for_one_that_was_left_behind(file: Path) -> None:
+    engine = GenericEngine(f"odd:///{file}", interval=0)
+    await engine.open()
+    for _ in range(MAX_LEFT_BEHIND):
+        with pytest.raises(DeadlineExceeded):
+            await engine.run_own(Statement("select * from blocks"), limit=1, within=0.05)
+    waiting = asyncio.create_task(engine.run_own(Statement("select 1"), limit=1, within=PATIENCE_S))
+    for _ in range(9):
+        await asyncio.sleep(0)  # it has found the eight
+    odd_dialect.BLOCKED.set()
+    assert (await waiting).rows == [(1,)]
+    await engine.close()
+
+
 async def test_parts_that_are_opened_at_once_share_one_pool(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
