@@ -225,6 +225,26 @@ async def test_numbers_of_firebird_are_compared_by_all_their_digits(firebird: Ow
         assert summary["rows"][0]["avg.x"] == 1.625
 
 
+async def test_exact_numbers_that_firebird_computes_are_no_integers(firebird: Owner) -> None:
+    await firebird.run(
+        'create table c (id bigint, "Big" bigint, x numeric(9, 2), twice computed by (x * 2),'
+        ' more computed by ("Big" + 1))',
+        'insert into c (id, "Big", x) values (1, 9, 12.30)',
+        'create view v as select id, x * 0.5 as half, "Big" * 2 as "Two" from c',
+    )
+    async with served(firebird) as it:
+        for path, types in (
+            ("c", ["BIGINT", "BIGINT", "NUMERIC(9, 2)", "NUMERIC(18, 2)", "BIGINT"]),
+            ("v", ["BIGINT", "NUMERIC(18, 3)", "BIGINT"]),
+        ):
+            schema = await it.json(f"{path}/~schema?format=json")
+            assert [each["type"] for each in schema["columns"]] == types
+        assert (await it.json("v/~rows?where.half=6.15"))["rows"] == [
+            {"id": 1, "half": "6.150", "Two": 18}
+        ]
+        assert (await it.json("c/~rows?where.twice.gt=24.59&columns=id"))["rows"] == [{"id": 1}]
+
+
 async def test_keys_of_firebird_are_found_by_their_index(firebird: Owner) -> None:
     await firebird.run(
         "create table t (k varchar(200) primary key)",
