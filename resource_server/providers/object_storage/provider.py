@@ -62,7 +62,7 @@ from resource_server.runtime.option_types import Duration, OptionChecks, Rate, c
 
 if TYPE_CHECKING:
     from resource_server.providers.object_storage.conversions import ObjectConversions
-    from resource_server.providers.object_storage.survey import ListingState
+    from resource_server.providers.object_storage.survey import ListedKeys
 
 T = TypeVar("T")
 
@@ -308,7 +308,7 @@ class ObjectStorage:
         """Return what is not served of the first keys, if asked thoroughly."""
         from resource_server.providers.object_storage import survey
 
-        return await self._run(lambda _: survey.problems(self._tree)) if thorough else ()
+        return await self._run(lambda _: survey.unserved_keys(self._tree)) if thorough else ()
 
     # -- one resource
 
@@ -477,7 +477,7 @@ class ObjectStorage:
             for path in paths:
                 yield Change(path)
 
-    async def _listing_state(self) -> ListingState | None:
+    async def _listing_state(self) -> ListedKeys | None:
         # Imported here: most listings are not followed.
         from resource_server.providers.object_storage import survey
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from resource_server.buckets.bucket import MAX_KEYS
@@ -91,7 +92,7 @@ def _marked(place: str | None, collections: Collection[Path]) -> str | None:
     return _COLLECTION + place
 
 
-class ListingState(NamedTuple):
+class ListedKeys(NamedTuple):
     """What is listed of the first keys, for comparison."""
 
     digest: bytes
@@ -101,33 +102,30 @@ class ListingState(NamedTuple):
     """When the newest object was written, in seconds since the epoch."""
 
 
-def listing_state(tree: ObjectTree, give_up: Deadline) -> ListingState:
+def listing_state(tree: ObjectTree, give_up: Deadline) -> ListedKeys:
     """Return what is listed of the first keys."""
     digest, number, newest = hashlib.blake2b(digest_size=16), 0, 0.0
-    for number, page in enumerate(tree.walk(()), 1):
+    for page in islice(tree.walk(()), _MAX_PAGES):
+        number += 1
         for path, stored in page.entries:
             digest.update("/".join((*path, "" if stored is None else ".")).encode())
             newest = max(newest, 0.0 if stored is None else stored.modified)
         give_up.check()
-        if number >= _MAX_PAGES:
-            break
-    return ListingState(digest.digest(), number, newest)
+    return ListedKeys(digest.digest(), number, newest)
 
 
-def problems(tree: ObjectTree) -> Sequence[tuple[str, str]]:
+def unserved_keys(tree: ObjectTree) -> Sequence[tuple[str, str]]:
     """Return what is not served of the first keys, and why, for the operator."""
     odd: list[str] = []
     shadowed: list[Path] = []
     looked_at = undecodable = 0
     is_whole = False
-    for number, page in enumerate(tree.walk(()), 1):
+    for page in islice(tree.walk(()), _MAX_PAGES):
         odd += [key for key in page.seen if _is_odd(tree, key)]
         shadowed += page.shadowed
         undecodable += page.undecodable
         looked_at += len(page.seen) + page.undecodable
         is_whole = page.is_last
-        if number >= _MAX_PAGES:
-            break
     found: list[str] = []
     if odd or undecodable:
         names = ", ".join(f"{key!r:.60}" for key in odd[:_SHOWN]) or "not UTF-8"
@@ -151,7 +149,7 @@ def _is_odd(tree: ObjectTree, key: str) -> bool:
 def hidden(tree: ObjectTree, limit: int) -> Sequence[tuple[Path, str]]:
     """Return hidden paths among the first keys, each with its rule; see `SupportsCheck.hides`."""
     found: dict[Path, str] = {}
-    for number, page in enumerate(tree.walk(()), 1):
+    for page in islice(tree.walk(()), _MAX_PAGES):
         for key in page.seen:
             path = tree.keys.path(key.removesuffix("/"))
             for depth in range(1, len(path or ()) + 1):
@@ -161,6 +159,6 @@ def hidden(tree: ObjectTree, limit: int) -> Sequence[tuple[Path, str]]:
                 if rule is not None:
                     found.setdefault(part, rule)
                     break
-        if len(found) >= limit or number >= _MAX_PAGES:
+        if len(found) >= limit:
             break
     return list(found.items())[:limit]
