@@ -1,4 +1,4 @@
-"""Several processes at one address: workers, and servers behind nginx; what Redis adds."""
+"""Workers, and servers behind nginx; what Redis adds to a request, and what it holds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ from typing import NamedTuple
 
 from tests.benchmarks import servers
 from tests.benchmarks.http_client import HttpClient, exchange
-from tests.benchmarks.over_http import CONNECTIONS, session_id, session_request, stateless
+from tests.benchmarks.over_http import (
+    CONNECTIONS,
+    resident_kb,
+    session_id,
+    session_request,
+    stateless,
+)
 from tests.benchmarks.table import Goal, interleaved, limit, show
 from tests.nginx import EXAMPLES, NGINX, balancing
 from tests.ports import free_port
-from tests.transports.http.fleet.fleets import SECRET, redis_server
+from tests.transports.http.fleet.fleets import SECRET, Redis, redis_server
 
 ONE, WORKERS, FLEET = "one process", "two workers", "one process, http.fleet"
 BEHIND_ONE, BEHIND_TWO = "one server behind nginx", "two servers behind nginx"
 _URI = "file:///folder/document.txt"
 _READS = 300
+_HELD = 10_000
+"""Sessions of a fleet, when it is asked what they take."""
 
 
 class Asked(NamedTuple):
@@ -54,7 +62,8 @@ def run(*, quick: bool) -> None:
         place = Path(scratch)
         store = stack.enter_context(redis_server(place))
         alone = _manifest(place / "alone", "")
-        shared = _manifest(place / "shared", f"http: {{fleet: {{url: {json.dumps(store.url)}}}}}\n")
+        http = f"fleet: {{url: {json.dumps(store.url)}}}, limits: {{sessions: 100000}}"
+        shared = _manifest(place / "shared", f"http: {{{http}}}\n")
 
         def started(folder: Path, *options: str) -> HttpClient:
             port = free_port()
@@ -69,11 +78,10 @@ def run(*, quick: bool) -> None:
         _rates("resources/read of 1 KB", stateless_reads, goals, seconds, rounds)
         reads = {name: Asked(client, _read(client)) for name, client in clients.items()}
         _rates("the same in a session", reads, goals, seconds, rounds)
-        times = interleaved({name: reads[name].median_ms for name in (FLEET, ONE)}, rounds)
-        print("\na read in a session, one at a time, median")
-        for name, value in times.items():
-            limit(name, value, None, "ms")
-        limit("what http.fleet adds", times[FLEET] - times[ONE], 0.3, "ms")
+        _added("a read in a session, one at a time, median", reads, rounds)
+        count = _HELD // 10 if quick else _HELD
+        _hold(fleet, store, count)
+        _added(f"the same beside {count:,} sessions", reads, rounds)
         if NGINX is None:
             print("\nnginx is not installed")
             return
@@ -93,6 +101,27 @@ def _rates(
 ) -> None:
     measures = {name: lambda each=each: each.rate(seconds) for name, each in asked.items()}
     show(title, "requests/s", interleaved(measures, rounds), goals)
+
+
+def _added(title: str, reads: Mapping[str, Asked], rounds: int) -> None:
+    times = interleaved({name: reads[name].median_ms for name in (FLEET, ONE)}, rounds)
+    print(f"\n{title}")
+    for name, value in times.items():
+        limit(name, value, None, "ms")
+    limit("what http.fleet adds", times[FLEET] - times[ONE], 0.3, "ms")
+
+
+def _hold(fleet: HttpClient, store: Redis, count: int) -> None:
+    """Begin sessions with one subscription each, and print what they take."""
+    before = store.ask("INFO")["used_memory"], resident_kb(fleet)
+    with fleet.connect() as connection:
+        for _ in range(count):
+            subscribing = session_request(session_id(fleet), "resources/subscribe", {"uri": _URI})
+            assert b'"result":{}' in exchange(connection, subscribing)
+    print(f"\n{count:,} sessions with a subscription each")
+    in_redis = (store.ask("INFO")["used_memory"] - before[0]) / 1024
+    limit("in Redis, a session", in_redis / count, None, "KB")
+    limit("in the server, a session", (resident_kb(fleet) - before[1]) / count, None, "KB")
 
 
 def _balancing(place: Path, one: int, two: int) -> AbstractContextManager[int]:

@@ -84,7 +84,7 @@ def _streams(folder: Path, count: int) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(HttpClient(servers.ours_http(folder, port), port))
         server.ask(stateless("resources/read", uri=uri))
-        before = _resident_kb(server)
+        before = resident_kb(server)
         listen = stateless("subscriptions/listen", notifications={"resourceSubscriptions": [uri]})
         selector = stack.enter_context(selectors.DefaultSelector())
         for _ in range(count):
@@ -92,7 +92,7 @@ def _streams(folder: Path, count: int) -> None:
             stream.sendall(listen)
             selector.register(stream, selectors.EVENT_READ)
         _until_told(selector, b"notifications/subscriptions/acknowledged", count)
-        per_stream = (_resident_kb(server) - before) / count
+        per_stream = (resident_kb(server) - before) / count
         times: list[float] = []
         for number in range(5):
             begin = time.perf_counter()
@@ -110,11 +110,11 @@ def _sessions(folder: Path, count: int) -> None:
     port = free_port()
     with HttpClient(servers.ours_http(folder, port), port) as server:
         session_id(server)
-        before = _resident_kb(server)
+        before = resident_kb(server)
         count -= 1  # there are no more than a thousand at once
         for _ in range(count):
             session_id(server)
-        limit("memory of a session", (_resident_kb(server) - before) / count, None, "KB")
+        limit("memory of a session", (resident_kb(server) - before) / count, None, "KB")
 
 
 def _until_told(selector: selectors.BaseSelector, word: bytes, count: int) -> None:
@@ -184,7 +184,8 @@ def _rate(client: HttpClient, request: bytes, seconds: float) -> Callable[[], fl
     return lambda: client.rate(request, window=CONNECTIONS, seconds=seconds)
 
 
-def _resident_kb(client: HttpClient) -> float:
+def resident_kb(client: HttpClient) -> float:
+    """Return the resident memory of a server."""
     for line in Path(f"/proc/{client.process.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return float(line.split()[1])
