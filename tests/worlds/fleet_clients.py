@@ -385,6 +385,10 @@ class SessionClient(FleetClient):
         call = self.message("tools/call", {"name": "greet", "arguments": {}})
         with suppress(Gone):
             async with self.stream(replica, self.post(call)) as stream:
+                if stream.status == 503 and replica.is_ending:
+                    return  # its worker has ended
+                if stream.status != 200:
+                    raise Violation(f"{call}: {stream.status}, {stream.refusal!r}")
                 await self._converse(stream, call["id"], session)
 
     async def _converse(self, stream: EventStream, id: int, session: str) -> None:
