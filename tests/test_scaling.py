@@ -16,4 +16,5 @@ def test_the_sum_of_the_costs_is_what_loads_cost() -> None:
     assert len(loads) == 3
     for expected, found in loads.values():
         assert expected.processor_ms == pytest.approx(found.processor_ms, rel=0.32)
-        assert expected.memory_kb == pytest.approx(found.memory_kb, rel=0.25)
+        # The first clients take 2 MB that later ones do not: a quarter of what 200 take.
+        assert expected.memory_kb == pytest.approx(found.memory_kb, rel=0.3)
