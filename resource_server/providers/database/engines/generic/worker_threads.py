@@ -48,13 +48,11 @@ class Work(Generic[T]):
                 raise LeftBehind
             self._stop = stop
 
-    def leave_behind(self) -> None:
-        """Wait no longer; stop the work in a thread of its own, since drivers may block there."""
+    def leave_behind(self) -> Callable[[], object] | None:
+        """Wait no longer; return what may stop the rest of the work, if the driver can."""
         with self._lock:
             self.is_left_behind = True
-            stop = self._stop
-        if stop is not None:
-            threading.Thread(target=_quietly, args=(stop,), name=DRIVER_THREAD, daemon=True).start()
+            return self._stop
 
     def run(self, loop: asyncio.AbstractEventLoop, ended: Callable[[Work[T]], None]) -> None:
         """Run in this thread, and tell the event loop."""
@@ -108,11 +106,7 @@ class StatementThreads:
                     "their time limits"
                 )
         work = Work(function)
-        self._running.add(work)
-        loop = asyncio.get_running_loop()
-        threading.Thread(
-            target=work.run, args=(loop, self._ended), name=DRIVER_THREAD, daemon=True
-        ).start()
+        self._start(work)
         try:
             await asyncio.wait((work.finished,), timeout=_until(deadline))
         finally:
@@ -122,9 +116,18 @@ class StatementThreads:
             raise DeadlineExceeded
         return work.finished.result()
 
+    def _start(self, work: Work[Any]) -> None:
+        self._running.add(work)
+        loop = asyncio.get_running_loop()
+        threading.Thread(
+            target=work.run, args=(loop, self._ended), name=DRIVER_THREAD, daemon=True
+        ).start()
+
     def _leave_behind(self, work: Work[Any]) -> None:
         self._left_behind.add(work)
-        work.leave_behind()
+        stop = work.leave_behind()
+        if stop is not None:  # it may block, too, and takes connections that nobody else may close
+            self._start(Work(lambda _: _quietly(stop)))
 
     def _ended(self, work: Work[Any]) -> None:
         self._running.discard(work)

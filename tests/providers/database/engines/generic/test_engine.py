@@ -268,6 +268,12 @@ async def test_keys_of_firebird_are_found_by_their_index(firebird: Owner) -> Non
 SLOW = "select count(*) from rdb$fields a, rdb$fields b, rdb$fields c, rdb$fields d"
 
 
+async def is_idle(owner: Owner) -> bool:
+    """Return whether the slow query runs no more."""
+    running = "select 1 from mon$statements where mon$state = 1 and mon$sql_text like ?"
+    return not await owner.rows(running, f"%{SLOW[:60]}%")
+
+
 async def test_a_statement_of_firebird_ends_in_the_database_at_its_deadline(
     firebird: Owner,
 ) -> None:
@@ -276,12 +282,17 @@ async def test_a_statement_of_firebird_ends_in_the_database_at_its_deadline(
         with pytest.raises(DeadlineExceeded):
             await it.query("slow")
 
-        async def has_ended() -> bool:
-            running = "select 1 from mon$statements where mon$state = 1 and mon$sql_text like ?"
-            return not await firebird.rows(running, f"%{SLOW[:60]}%")
-
-        await until(has_ended)
+        await until(lambda: is_idle(firebird))
         assert await it.json("customers/1")
+
+
+async def test_a_database_of_firebird_is_closed_while_its_statements_end(firebird: Owner) -> None:
+    for _ in range(20):  # what would be closed twice ends the process
+        async with Database(firebird.url, interval=Duration(0)) as provider:
+            reads = [provider.read(("customers", "~rows"), {}) for _ in range(3)]
+            tasks = [asyncio.ensure_future(read) for read in reads]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_a_lost_connection_of_firebird_is_replaced(
