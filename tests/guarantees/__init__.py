@@ -1,1 +1,1 @@
-"""Guarantees: the promises of README and docs/security.md, with the tests that prove each."""
+"""Guarantees: the promises of README, docs/security.md and docs/databases.md, with their tests."""

@@ -1,4 +1,4 @@
-"""The promises of README and docs/security.md: the only list of them.
+"""The promises of README, docs/security.md and docs/databases.md: the only list of them.
 
 Tests that prove one have its name as a mark, `@pytest.mark.guarantee("hidden-does-not-exist")`, and
 worlds prove those that name them here. `python -m tests.guarantees` writes docs/guarantees.md.
@@ -16,7 +16,7 @@ class Promise(NamedTuple):
 
     name: str
     sentences: tuple[str, ...]
-    """As README or docs/security.md have them, without emphasis and links."""
+    """As one of these pages has them, without emphasis and links."""
     modules: tuple[str, ...]
     """The modules or folders of the package that keep it."""
     limits: str
@@ -276,6 +276,16 @@ PROMISES = (
         ),
         ("transports/http/auth",),
         "A token that is stolen is as good as its owner until it expires; static ones do not.",
+    ),
+    Promise(
+        "other-drivers-answer-the-same",
+        (
+            "A database that has an engine of its own answers the same by another driver, but for "
+            "what the table of limits says.",
+        ),
+        ("providers/database/engines/generic", "providers/database/reading/core_statements.py"),
+        "Of the drivers, pysqlite, psycopg and PyMySQL are tested; MySQL is not, nor how long a "
+        "read takes.",
     ),
     Promise(
         "rows-are-the-callers",

@@ -28,7 +28,7 @@ from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import UNHURRIED, Served, served
 from tests.waiting import PATIENCE_S, block, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("other-drivers-answer-the-same")]
 url = urls_of(*ENGINES, *OTHER_DRIVERS)
 
 QUIET_S = 0.25

@@ -40,7 +40,11 @@ from tests.providers.database.served import FRESH, UNHURRIED, Served
 from tests.providers.database.served import served as served_as_usual
 from tests.waiting import until
 
-pytestmark = [pytest.mark.anyio, EVERYWHERE]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.guarantee("other-drivers-answer-the-same"),
+    EVERYWHERE,
+]
 
 TEXT = {
     "sqlite": "text",

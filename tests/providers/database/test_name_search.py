@@ -12,7 +12,7 @@ from tests.providers.database.conftest import ENGINES, OTHER_DRIVERS, urls_of
 from tests.providers.database.owners import Owner
 from tests.providers.database.searching import Searched, searched
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("other-drivers-answer-the-same")]
 url = urls_of(*ENGINES, *OTHER_DRIVERS)
 
 SHOP = (

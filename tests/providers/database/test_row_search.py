@@ -32,7 +32,7 @@ from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.searching import Searched, searched
 from tests.providers.database.sqlite_databases import write
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("other-drivers-answer-the-same")]
 url = urls_of(*ENGINES, *OTHER_DRIVERS)
 
 TEAS = (

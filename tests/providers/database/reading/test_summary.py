@@ -22,7 +22,7 @@ from tests.providers.database.owners import Owner
 from tests.providers.database.reading.test_selection import ORDERS
 from tests.providers.database.served import served
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("other-drivers-answer-the-same")]
 url = urls_of(*ENGINES, *OTHER_DRIVERS)
 
 

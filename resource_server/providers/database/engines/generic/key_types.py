@@ -30,6 +30,7 @@ from resource_server.providers.database.addressing.key_types import (
     Texts,
 )
 from resource_server.providers.database.engines.generic.dialects import known
+from resource_server.providers.database.engines.mysql.key_types import MysqlBooleans
 from resource_server.providers.database.engines.reflection import ColumnKind
 
 AnyType: TypeAlias = TypeEngine[Any]
@@ -146,6 +147,8 @@ def described(type: AnyType, dialect: Dialect) -> tuple[str, ColumnKind, KeyType
 def _of(type: AnyType, dialect: Dialect) -> tuple[ColumnKind, KeyType | None]:
     if type.__visit_name__ in ("BINARY", "VARBINARY"):  # some are texts by their class
         return "blob", Binary(has_text=False)
+    if type.__visit_name__ == "TINYINT" and getattr(type, "display_width", None) == 1:
+        return "boolean", MysqlBooleans(-128, 127, has_text=False)  # BOOLEAN is another name for it
     for cls, (kind, describe) in _KINDS.items():
         if isinstance(type, cls):
             return kind, describe(type, dialect)

@@ -9,6 +9,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from typing_extensions import override
+
 from resource_server import uris
 from resource_server.providers.database.addressing import key_types
 from resource_server.providers.database.addressing.key_types import (
@@ -54,7 +56,7 @@ def key_type(
         half = 2 ** (bits - 1)
         range = (0, 2 * half - 1) if "unsigned" in declared else (-half, half - 1)
         if declared.startswith("tinyint(1)"):
-            return _MysqlBooleans(*range, has_text=False)
+            return MysqlBooleans(*range, has_text=False)
         return Integers(*range, functions=NUMERIC, has_text=not is_filled)
     if data_type == "enum":
         # Position 0 is the empty text, which stands for any value that was none of them. The
@@ -95,19 +97,23 @@ def _plain(text: str) -> str:
     return "".join([each for each in letters if not unicodedata.combining(each)]).rstrip(" ")
 
 
-class _MysqlBooleans(Integers, frozen=True):
+class MysqlBooleans(Integers, frozen=True):
     """BOOLEAN, stored as `tinyint(1)`: `true`, `false`, `~i2`."""
 
+    @override
     def encode(self, value: Any) -> str:
         digits = super().encode(value)
         return {"0": "false", "1": "true"}.get(digits, f"~i{digits}")
 
+    @override
     def decode(self, segment: str) -> object:
         return KeyType.decode(self, segment)
 
+    @override
     def shown(self, text: str) -> object:
         return int(text == "true") if text in ("true", "false") else super().parse("", text)
 
+    @override
     def parse(self, tag: str, body: str) -> object:
         if tag != "":
             return super().parse(tag, body)
@@ -115,6 +121,7 @@ class _MysqlBooleans(Integers, frozen=True):
             raise ValueError
         return int(body in ("true", "1"))
 
+    @override
     def prefix_bounds(self, begun: str) -> Any:
         return KeyType.prefix_bounds(self, begun)
 

@@ -52,7 +52,15 @@ SHOP = (
     "insert into orders values (12, 3, null, '2026-02-03', '-- none')",
     "insert into orders values (13, 2, 100.00, null, 'a,b')",
 )
+FLAGS = (
+    "create table flags (id integer primary key, yes boolean)",
+    "insert into flags values (1, true), (2, false), (3, null)",
+)
 READS = (
+    *(f"flags/~rows?format={format}" for format in ("json", "columns", "csv", "markdown")),
+    *(f"flags/~rows?where.yes={value}&count" for value in ("true", "false")),
+    "flags/~summary?by=yes&sort=yes",
+    "flags/2",
     *(f"orders/~rows?{query}&format={format}" for query, format in product(
         (
             "limit=2",
@@ -95,6 +103,7 @@ GENERIC = {
 }
 
 
+@pytest.mark.guarantee("other-drivers-answer-the-same")
 @pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 async def test_answers_are_those_of_the_native_engine(url: str) -> None:
     native, _, place = url.partition("://")
@@ -105,7 +114,7 @@ async def test_answers_are_those_of_the_native_engine(url: str) -> None:
         async with owner_of(f"{scheme}://{place}") as owner:
             if scheme == native:
                 await owner.clear()
-                await owner.run(*SHOP)
+                await owner.run(*SHOP, *FLAGS)
             async with served(owner, timing=FRESH) as it:
                 found.append({path: await _read(it, path) for path in READS})
     assert found[0] == found[1]
