@@ -98,8 +98,8 @@ class CoreStatements(Statements):
         select: Callable[[], Select],
         values: Mapping[str, object],
     ) -> Statement:
-        # SQLAlchemy has a cache of its own. What is bound but limits may not fit its column.
-        bound = tuple([value for name, value in values.items() if name not in ("limit", "skip")])
+        # SQLAlchemy has a cache of its own. What is bound but our own may not fit its column.
+        bound = tuple([value for name, value in values.items() if name not in _OWN])
         named = {_NAME.format(name): value for name, value in values.items()}
         return Statement("", tuple([v for v in bound if v is not None]), (select(), named))
 
@@ -199,6 +199,7 @@ class CoreStatements(Statements):
 
 
 _NAME = "p_{}"
+_OWN = ("limit", "skip", "order_key")
 
 
 class _CoreBinder(Compiler):

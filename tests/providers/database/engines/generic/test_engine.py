@@ -20,6 +20,7 @@ from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
     ResourceNotFound,
+    ResourceUnreadable,
 )
 from resource_server.manifest.databases.database_url import parse_database_url
 from resource_server.providers.database.options import (
@@ -275,6 +276,13 @@ async def test_keys_of_firebird_are_found_by_their_index(firebird: Owner) -> Non
 
 
 SLOW = "select count(*) from rdb$fields a, rdb$fields b, rdb$fields c, rdb$fields d"
+
+
+async def test_a_view_of_firebird_that_fails_is_not_blamed_on_the_caller(firebird: Owner) -> None:
+    await firebird.run("create view v as select 1 / (id - id) as x from customers")
+    async with served(firebird) as it:
+        with pytest.raises(ResourceUnreadable, match="a value that it computes"):
+            await it.read("v/~rows")
 
 
 async def is_idle(owner: Owner) -> bool:
