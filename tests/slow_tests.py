@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 _LIST: Final = Path(__file__).with_name("slow_tests.txt")
 _CASE_S: Final = 0.3
 """Seconds of a quick case, beside those of other workers."""
-_TEST_S: Final = 3.0
+_TEST_S: Final = 1.5
 """Seconds of the quickest case of a test, above which none of its cases is quick."""
 
 

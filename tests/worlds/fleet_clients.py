@@ -29,6 +29,8 @@ _ASKS_SINCE = "2025-06-18"
 _SERVER = "io.modelcontextprotocol/serverInfo"
 _IN_USE = b"this id is in use"
 _UNREAD = "unread"
+_LATE_S = 5.0
+"""Time in which a server records a beginning for which it had no time, or a busy store."""
 
 
 class Gone(Exception):
@@ -223,6 +225,8 @@ class SessionClient(FleetClient):
         self._last_event = ""
         self._ends: int | None = None
         """How often servers had ended then; None if the store was there to record it."""
+        self._refused_since: float | None = None
+        """Since when its streams are refused; None if the last was not."""
         self._changing = asyncio.Lock()
         """Held while one session takes the place of another."""
         self.ended: list[tuple[str, int, int]] = []
@@ -279,7 +283,7 @@ class SessionClient(FleetClient):
                 return
             if stream.status != 200:
                 raise Violation(f"{request!r}: {stream.status}")
-            self.is_live = True
+            self.is_live, self._refused_since = True, None
             while True:
                 id, message = await stream.event()
                 if session != self._session:
@@ -300,10 +304,18 @@ class SessionClient(FleetClient):
         if status == 503 and replica.is_ending:
             return
         was_recorded = self._ends is None or (self.world.is_calm and self._ends == self.world.ends)
+        if status == 404 and was_recorded and self.world.losses == self._losses:
+            # A server that had no time for the store records the beginning late.
+            if self._refused_since is None:
+                self.world.tally.count("sessions recorded late, or lost")
+                self._refused_since = time.monotonic()
+            if time.monotonic() - self._refused_since < _LATE_S:
+                return
         if status == 503 or (was_recorded and self.world.losses == self._losses):
             why = f"{status}, {stream.refusal!r}; session {self._session}"
             raise Violation(f"a stream was refused with {why}")
         self.world.tally.count("sessions lost with the store")
+        self._refused_since = None
         await self.begin()
         for uri in list(self.known):
             while not await self._is_subscribed(uri):
