@@ -15,8 +15,10 @@ from resource_server.errors import MountUnavailable
 SCHEME = "s3://"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]", re.ASCII)
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 _REFUSED = tuple(
-    ipaddress.ip_network(each) for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32")
+    ipaddress.ip_network(each)
+    for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32", "100.100.100.200", "fd20:ce::254")
 )
 """Link-local addresses, and those at which clouds give credentials to machines."""
 
@@ -69,8 +71,9 @@ def check_endpoint(endpoint: str | None) -> None:
     if endpoint is None:
         return
     try:
-        parts = urlsplit(endpoint)
+        parts = urlsplit(endpoint)  # which passes over some blanks
         is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_usable = is_usable and not _BLANKS.search(endpoint)
     except ValueError:
         parts, is_usable = None, False
     if parts is None or not is_usable:
@@ -106,8 +109,9 @@ def refuse_link_local(host: str, addresses: Iterable[str]) -> None:
         mapped = getattr(parsed, "ipv4_mapped", None) or parsed
         if any(mapped in network for network in _REFUSED):
             raise MountUnavailable(
-                f"the host {host!r} of the storage service leads to a link-local address; if this "
-                "is meant, write the address itself as 'endpoint'",
+                f"the host {host!r} of the storage service leads to a link-local address, or to "
+                "one at which clouds give credentials; if this is meant, write the address "
+                "itself as 'endpoint'",
                 is_temporary=False,
             )
 

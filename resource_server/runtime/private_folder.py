@@ -32,7 +32,7 @@ def private_folder(folder: Path) -> Generator[int]:
 def folder_problem(folder: Path) -> str | None:
     """Return why nothing can be kept in a folder, if it exists; None if something can."""
     try:
-        if folder.exists():
+        if os.path.lexists(folder):
             with private_folder(folder) as at:
                 if not os.access(".", os.W_OK | os.X_OK, dir_fd=at):
                     return "it cannot be written to"

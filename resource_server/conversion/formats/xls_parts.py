@@ -159,7 +159,8 @@ class _CompoundFile:
             *found, more = _numbers(self._sector(more)) or (_END,)
             places += found
         sectors = (self._sector(place) for place in places if place < _END)
-        self._table = _numbers(b"".join(sectors))
+        # No chain is longer than the file, however often a hostile one names a table.
+        self._table = _numbers(b"".join(sectors))[: len(self._data) >> self._shift]
 
     def _sector(self, number: int) -> bytes:
         return self._data[(number + 1) << self._shift : (number + 2) << self._shift]
@@ -178,8 +179,9 @@ class _CompoundFile:
             elif entry[:64].decode("utf-16-le", "replace").partition("\0")[0].lower() in names:
                 if size >= self._smallest:
                     return self._chained(start)[:size]
-                links = _chain(start, _numbers(self._chained(self._small_table)))
                 shift = self._small_shift
+                table = _numbers(self._chained(self._small_table))[: (len(small) >> shift) + 1]
+                links = _chain(start, table)
                 return b"".join(small[at << shift : (at + 1) << shift] for at in links)[:size]
         return b""
 

@@ -30,7 +30,7 @@ _ALIASES: Final[Mapping[str, str]] = {
 """Schemes as other programs write them."""
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9_]*)(?:\+([a-z0-9_]+))?://", re.IGNORECASE)
 _JDBC: Final = re.compile(
-    r"jdbc:(?P<kind>\w+):(?:\w+:)?[@/]*(?P<host>[\w.\-]*)(?:[:/](?P<port>\d+))?"
+    r"jdbc:(?P<kind>\w+):(?:\w+:)?(?:[^;?]*@)?[@/]*(?P<host>[\w.\-]*)(?:[:/](?P<port>\d+))?"
     r"(?:[:/](?P<database>[^;?:@]*))?[;?:]?(?P<options>.*)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -93,11 +93,13 @@ def foreign_advice(text: str) -> str:
     if match is None or kind == "sqlite":
         file = text.partition(":sqlite:")[2].partition("?")[0]
         return f"a JDBC URL; write {'sqlite:///' + file if file else 'the URL of SQLAlchemy'}"
+    scheme = _JDBC_KINDS.get(kind, kind)
+    if "@" in match["options"]:  # perhaps a password with '?' or ';' is before it
+        return f"a JDBC URL; write {scheme}://USER:PASSWORD@HOST/DATABASE"
     named = _JDBC_DATABASE.search(match["options"])
     database = named[1] if named else match["database"] or "DATABASE"
     port = f":{match['port']}" if match["port"] else ""
     end = f"?service_name={database}" if kind == "oracle" else f"/{database}"
-    scheme = _JDBC_KINDS.get(kind, kind)
     return f"a JDBC URL; write {scheme}://USER:PASSWORD@{match['host'] or 'HOST'}{port}{end}"
 
 

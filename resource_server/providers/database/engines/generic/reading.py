@@ -90,7 +90,10 @@ class _JsonArray(list[Any]):
 def decoded_json(text: str | bytes) -> object:
     """Return JSON as SQLAlchemy needs it in its own statements; `fetched_rows` returns its text."""
     written = text if isinstance(text, str) else bytes(text).decode("utf-8", "surrogateescape")
-    found: Any = json.loads(written)
+    try:
+        found: Any = json.loads(written)
+    except (ValueError, RecursionError):  # SQLite stores any text, others numbers of any length
+        return written
     if not isinstance(found, dict | list):
         return written
     made = (
@@ -140,7 +143,10 @@ def _plain(value: Any) -> object:
     if cls is str or cls is bytes:
         return value if len(value) <= _MAX_VALUE else TruncatedValue(value[:_KEPT], len(value))
     if cls is datetime.datetime:
-        return value if value.tzinfo is None else value.astimezone(datetime.UTC)
+        try:
+            return value if value.tzinfo is None else value.astimezone(datetime.UTC)
+        except OverflowError:  # next to the first year and the last
+            return value.isoformat()
     if cls in _PLAIN:
         return value
     if cls is _JsonObject or cls is _JsonArray:
@@ -157,8 +163,10 @@ def _plain_of(value: Any) -> object:
         if isinstance(length, int) and length > _MAX_VALUE:
             return TruncatedValue(value.read(_KEPT), length)
         return _plain(value.read())
-    if hasattr(value, "dtype") and callable(getattr(value, "item", None)):  # of numpy
-        return _plain(value.item())
+    if hasattr(value, "dtype") and callable(getattr(value, "tolist", None)):  # of numpy
+        found = value.tolist()
+        if type(found) is not type(value):  # as that of a long double is
+            return _plain(found)
     base = next((each for each in _BASES if isinstance(value, cast("type", each))), str)
     try:
         return _plain(base(value))
