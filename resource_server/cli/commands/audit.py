@@ -40,13 +40,13 @@ def command(action: str, files: Sequence[Path], as_json: bool) -> int:
 def _print(verdict: Verdict) -> None:
     """Print one line for a record, then what it tells of itself."""
     number = "1 file" if len(verdict.files) == 1 else f"{len(verdict.files)} files"
-    lines = "1 line follows" if verdict.lines == 1 else f"{verdict.lines:,} lines follow"
+    lines = "1 line" if verdict.lines == 1 else f"{verdict.lines:,} lines follow each other"
     if verdict.problem is not None:
-        said = f"BROKEN: {verdict.problem}; {lines} each other before it"
+        said = f"BROKEN: {verdict.problem}; {lines} before it"
     elif verdict.first is None:
         said = "empty"
     else:
-        said = f"whole: {lines} each other in {number}, from {verdict.first} to {verdict.last}"
+        said = f"whole: {lines} in {number}, from {verdict.first} to {verdict.last}"
     console.print_line(console.escaped(f"{verdict.record}: {said}"))
     if verdict.lines and verdict.problem is None:
         console.print_line(f"  last hash {verdict.hash}")
