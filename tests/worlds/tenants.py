@@ -104,7 +104,10 @@ class _World:
     def is_own(self, row: tuple[str, int]) -> bool:
         claims = json.loads(self._case.caller.claims)
         if self._case.condition == _BY_SETTINGS:
-            return claims.get("sub") == row[0]
+            # A setting is a text: that of the number 5 is the owner '5'.
+            sub = claims.get("sub")
+            text = sub if isinstance(sub, str) else json.dumps(sub)
+            return sub is not None and text == row[0]
         return _CONDITIONS[self._case.condition](claims, *row)
 
     async def make(self) -> None:
