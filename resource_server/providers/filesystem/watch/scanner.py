@@ -82,6 +82,8 @@ class DirectoryScanner:
         """Changes that are reported once the queue is empty."""
         self._confirmed: list[Change] = []
         """Unconfirmed changes whose links have been resolved again."""
+        self._unlisted = set[str]()
+        """Directories that were not scanned since the listing is followed."""
         self._idle_until_ns = now_ns()
         """The last time at which everything that matters was watched."""
         self._has_warned = False
@@ -119,10 +121,13 @@ class DirectoryScanner:
         self._listing = self.listing
         if self._listing:
             self._idle_until_ns = min(self._idle_until_ns, self.listing_since_ns)
-            # Known directories too: their subdirectories may not have been needed until now.
-            for prefix in ("", *self._snapshots):
+            # Known directories too: their subdirectories may not have been needed until now, and
+            # they may have changed after a client had listed them and before they were scanned.
+            self._unlisted = {"", *self._snapshots}
+            for prefix in self._unlisted:
                 self._schedule(prefix)
         else:
+            self._unlisted = set()
             self._forget_unneeded(self._snapshots)
 
     def _attach(self, path: Path) -> None:
@@ -403,8 +408,9 @@ class DirectoryScanner:
             is_relisted = is_relisted or (
                 (now.digest, now.description) != (before.digest, before.description)
             )
-        elif self._listing:
+        if self._listing and (before is None or prefix in self._unlisted):
             # Clients may have listed it before it changed.
+            self._unlisted.discard(prefix)
             is_relisted = is_relisted or self._has_changed_unseen(directory)
         if is_relisted:
             found.append(Change(prefix_path(prefix), "children"))

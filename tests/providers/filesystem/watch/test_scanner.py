@@ -20,6 +20,7 @@ from resource_server.providers.filesystem.exposure.rules import DirectoryRules, 
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
+from resource_server.runtime import clock
 from resource_server.runtime.file_system_kind import file_system_kind
 from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.interest import MountInterest
@@ -216,6 +217,23 @@ def test_a_directory_skipped_for_lack_of_descriptors_is_scanned_again(folder: Fo
     scanner.poll()
     assert Change((), "children") in work(scanner)
     assert source.watched == inodes(folder, ("", "new/"))
+
+
+def test_a_change_between_a_listing_and_a_scan_for_a_subscription_is_reported(
+    folder: Folder,
+) -> None:
+    folder.write("sub/a.txt")
+    folder.write("sub/b.txt")
+    grow_old(folder.root)
+    scanner = DirectoryScanner(tree_of(folder), Register())
+    scanner.add([("sub", "a.txt")])
+    followed_at = clock.now_ns()
+    folder.remove("sub/b.txt")
+    work(scanner)  # it has begun before it was told that the listing is followed
+    scanner.listing_since_ns, scanner.listing = followed_at, True
+    assert Change(("sub",), "children") in work(scanner)
+    scanner.rescan("sub/")
+    assert work(scanner) == []
 
 
 @pytest.mark.skipif(file_system_kind("/") != "local", reason="all is polled here")
