@@ -115,6 +115,9 @@ class FleetClient(Subscriber):
     async def set_level(self) -> None:
         """Choose a level of log messages, where there is one for a session."""
 
+    def forget_lost(self) -> None:
+        """Give up subscriptions of which no server can know any more."""
+
     def message(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request with an id of its own."""
         self._ids += 1
@@ -227,6 +230,9 @@ class SessionClient(FleetClient):
         """How often servers had ended then; None if the store was there to record it."""
         self._refused_since: float | None = None
         """Since when its streams are refused; None if the last was not."""
+        self._untold: dict[str, tuple[int, int]] = {}
+        """Subscriptions that the server of its stream may not know of, with the losses and ends of
+        servers before."""
         self._changing = asyncio.Lock()
         """Held while one session takes the place of another."""
         self.ended: list[tuple[str, int, int]] = []
@@ -266,6 +272,7 @@ class SessionClient(FleetClient):
         # A fault of the store that came meanwhile may have left it unrecorded.
         self._ends = None if was_calm and self.world.is_calm else ends
         self._session, self._last_event = response.headers["mcp-session-id"], ""
+        self._untold.clear()
         self.world.secrets.add(self._session)
         await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         self.world.tally.count("sessions")
@@ -323,6 +330,7 @@ class SessionClient(FleetClient):
 
     async def _is_subscribed(self, uri: str) -> bool:
         """Subscribe; return False if the servers refuse it as temporary."""
+        self._untold.setdefault(uri, (self.world.losses, self.world.ends))
         try:
             await self.ask("resources/subscribe", {"uri": uri})
         except ErrorReply as error:
@@ -348,6 +356,20 @@ class SessionClient(FleetClient):
             if time.monotonic() > deadline:
                 raise Violation(f"no subscription to {uri}, without a fault of the store")
             await pause(0.1)
+
+    @override
+    def told(self, message: dict[str, Any]) -> None:
+        if message["method"] == "notifications/resources/updated":
+            self._untold.pop(message["params"]["uri"], None)
+        super().told(message)
+
+    @override
+    def forget_lost(self) -> None:
+        # Its server ended and the store lost it before the server of the stream heard of it.
+        for uri, (losses, ends) in self._untold.items():
+            if self.world.losses > losses and self.world.ends > ends and uri in self.known:
+                del self.known[uri]
+                self.world.tally.count("subscriptions lost with a server and the store")
 
     @override
     async def unsubscribe(self, uri: str) -> None:
