@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from tests.benchmarks.over_http import (
     CONNECTIONS,
     resident_kb,
     session_id,
+    session_on,
     session_request,
     stateless,
 )
@@ -38,11 +40,14 @@ class Asked(NamedTuple):
 
     server: HttpClient
     request: bytes
+    each: Callable[[socket.socket], bytes] | None = None
+    """Makes the request of each connection, where these differ."""
     port: int | None = None
 
     def rate(self, seconds: float) -> float:
         """Return the answers in a second."""
-        return self.server.rate(self.request, window=CONNECTIONS, seconds=seconds, port=self.port)
+        request = self.each or self.request
+        return self.server.rate(request, window=CONNECTIONS, seconds=seconds, port=self.port)
 
     def median_ms(self) -> float:
         """Return how long one answer takes, one at a time."""
@@ -76,8 +81,8 @@ def run(*, quick: bool) -> None:
         goals = [Goal(ONE, ">=", 1.5)]
         stateless_reads = {name: Asked(client, modern) for name, client in clients.items()}
         _rates("resources/read of 1 KB", stateless_reads, goals, seconds, rounds)
-        reads = {name: Asked(client, _read(client)) for name, client in clients.items()}
-        _rates("the same in a session", reads, goals, seconds, rounds)
+        reads = {name: Asked(client, _read(client), _read_on) for name, client in clients.items()}
+        _rates("the same, a session on each connection", reads, goals, seconds, rounds)
         _added("a read in a session, one at a time, median", reads, rounds)
         count = _HELD // 10 if quick else _HELD
         _hold(fleet, store, count)
@@ -92,7 +97,7 @@ def run(*, quick: bool) -> None:
         for name, ports in pairs.items():
             (place / name).mkdir()
             port = stack.enter_context(_balancing(place / name, *ports))
-            behind[name] = Asked(fleet, request, port)
+            behind[name] = Asked(fleet, request, port=port)
         _rates("the same behind nginx", behind, [Goal(BEHIND_ONE, ">=", 1)], seconds, rounds)
 
 
@@ -135,7 +140,15 @@ def _balancing(place: Path, one: int, two: int) -> AbstractContextManager[int]:
 
 
 def _read(client: HttpClient) -> bytes:
-    return session_request(session_id(client), "resources/read", {"uri": _URI})
+    return _read_in(session_id(client))
+
+
+def _read_on(connection: socket.socket) -> bytes:
+    return _read_in(session_on(connection))
+
+
+def _read_in(session: str) -> bytes:
+    return session_request(session, "resources/read", {"uri": _URI})
 
 
 def _manifest(place: Path, more: str) -> Path:

@@ -7,7 +7,7 @@ import selectors
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -87,11 +87,17 @@ class HttpClient:
             return Cost(answered / took, (now - before) / answered * 1000)
 
     def rate(
-        self, request: bytes, *, window: int, seconds: float, port: int | None = None
+        self,
+        request: bytes | Callable[[socket.socket], bytes],
+        *,
+        window: int,
+        seconds: float,
+        port: int | None = None,
     ) -> float:
         """Return how many requests are answered per second with `window` of them in flight.
 
-        They are sent to this port of a balancer, or to the server itself.
+        They are sent to this port of a balancer, or to the server itself. A request may be made for
+        each connection, such as one in a session that is begun there.
 
         Raises:
             AssertionError: the answers are not all as long as the one before the clock started.
@@ -101,7 +107,11 @@ class HttpClient:
                 stack.enter_context(socket.create_connection((_HOST, port or self.port)))
                 for _ in range(window)
             ]
-            expected = len(exchange(connections[0], request))
+            requests = {
+                each.fileno(): request(each) if callable(request) else request
+                for each in connections
+            }
+            expected = len(exchange(connections[0], requests[connections[0].fileno()]))
             missing: dict[int, int] = {}
             begin = time.perf_counter()
             end = begin + seconds
@@ -109,7 +119,7 @@ class HttpClient:
             for connection in connections:
                 selector.register(connection, selectors.EVENT_READ)
                 missing[connection.fileno()] = expected
-                connection.sendall(request)
+                connection.sendall(requests[connection.fileno()])
             while missing:
                 for key, _ in selector.select():
                     chunk = os.read(key.fd, _CHUNK)
@@ -124,7 +134,7 @@ class HttpClient:
                         selector.unregister(key.fd)
                     else:
                         missing[key.fd] = expected
-                        os.write(key.fd, request)
+                        os.write(key.fd, requests[key.fd])
             return answered / (time.perf_counter() - begin)
 
 

@@ -144,11 +144,16 @@ def stateless(method: str, **params: object) -> bytes:
 
 def session_id(server: HttpClient) -> str:
     """Return the id of a new session."""
+    with server.connect() as connection:
+        return session_on(connection)
+
+
+def session_on(connection: socket.socket) -> str:
+    """Return the id of a new session, begun on a connection."""
     client_info = {"name": "benchmark", "version": "1"}
     params = {"protocolVersion": _REVISION, "capabilities": {}, "clientInfo": client_info}
     body: dict[str, object] = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        head = exchange(connection, post(_PATH, json.dumps(body).encode()))
+    head = exchange(connection, post(_PATH, json.dumps(body).encode()))
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"mcp-session-id":
