@@ -1,4 +1,4 @@
-"""A script that reads the notes and the table of prices:  python examples/embedding/script.py."""
+"""A script that reads the notes and the table of prices, with the extra `duckdb`."""
 
 import asyncio
 from pathlib import Path

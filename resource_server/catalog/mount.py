@@ -313,7 +313,7 @@ class Mount:
             self._retry_at = time.monotonic() + self._backoff.next_s()
             is_told = self.origin is not self and not self.origin.is_serving
             if self.problem != before and not is_told:  # not at each attempt
-                logger.warning("mount %s is unavailable: %s", self.name, self.problem)
+                self._log_problem()
             self._failure = error if isinstance(error, MountUnavailable) else None
             raise self._unavailable() from error
         if self._is_closed:
@@ -322,6 +322,9 @@ class Mount:
         self.problem = None
         self._backoff.reset()
         self.look_for_mistakes()
+
+    def _log_problem(self) -> None:
+        logger.warning("mount %s is unavailable: %s", self.name, self.problem, extra=IN_CHECK)
 
     def _unavailable(self) -> ResourceBusy:
         """Return the error of requests while the mount does not serve."""
@@ -357,7 +360,7 @@ class Mount:
     def look_for_mistakes(self) -> None:
         """Look for mistakes in a task, and tell the operator; of a failed start, tell the cause."""
         if not self.is_serving and self._failure is not None:
-            logger.warning("mount %s is unavailable: %s", self.name, self.problem)
+            self._log_problem()
         if not self.is_serving or self.origin is not self:
             return
         is_looking = self._survey_task is not None and not self._survey_task.done()

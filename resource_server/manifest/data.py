@@ -77,12 +77,16 @@ class Positions(Struct, frozen=True, kw_only=True):
 
     def scrub(self, error: object) -> str:
         """Return the text of an error from foreign code as one line, without secrets."""
+        return one_line(self.without_secrets(error))
+
+    def without_secrets(self, error: object) -> str:
+        """Return the text of an error from foreign code, which may have several lines."""
         message = exception_text(error)
         if self.secrets:
             longest_first = sorted(self.secrets, key=len, reverse=True)
             anywhere = re.compile("|".join(map(re.escape, longest_first)))
             message = anywhere.sub(lambda match: self.secrets[match.group()], message)
-        return one_line(message)
+        return message
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -165,13 +165,13 @@ class Decoder:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the code of a plugin
-            # One problem per line; a line may start with the option it is about.
-            lines = self._reason(error).splitlines() or [""]
-            if any(self._option_of(line, values, path) is None for line in lines):
-                return self.refuse(path, "\n".join(lines), at_key=True)
-            for line in lines:
-                if (found := self._option_of(line, values, path)) is not None:
-                    self.refuse(*found)
+            reason, text = self._reason(error), self._positions.without_secrets(error)
+            # Each line is a problem if all start with the option that they are about.
+            lines = text.splitlines() if isinstance(error, ValueError) else []
+            found = [self._option_of(one_line(line), values, path) for line in lines]
+            is_each = bool(found) and all(found)
+            for problem in found if is_each else [self._option_of(reason, values, path)]:
+                self.refuse(*problem) if problem else self.refuse(path, reason, at_key=True)
             return _FAILED
 
     def _option_of(

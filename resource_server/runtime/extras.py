@@ -74,7 +74,11 @@ class MissingExtra(MountUnavailable):
     """A feature needs packages that are not installed; the message has the command for them."""
 
     def __init__(self, feature: str, extra: Extra) -> None:
-        super().__init__(f"{feature} needs more packages; install them: {install_command(extra)}")
+        super().__init__(
+            f"{feature} needs more packages; install them: {install_command(extra)}",
+            told=f"this server lacks packages for it; {operator_hint(extra)}",
+            is_temporary=False,
+        )
 
 
 def require_packages(extra: Extra, feature: str) -> None:

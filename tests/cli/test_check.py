@@ -232,6 +232,7 @@ def test_a_mount_that_cannot_serve_is_status_1(run: Run, folder: Path) -> None:
     done = run("check", folder)
     assert done.status == 1
     assert "gone  file:///gone/\n  provider  filesystem\n  problem " in done.out
+    assert done.err == ""  # it is said once
     assert "here  file:///here/\n  provider   filesystem\n  offers" in done.out
 
 

@@ -44,6 +44,11 @@ class Refuses:
         raise ValueError(f"limit: {limit} is too much for {name}")
 
 
+class RefusesAll:
+    def __init__(self, *, name: str, limit: int = 1, last: str = "\nno option") -> None:
+        raise ValueError(f"limit: {limit} is too much\nname: {name} is taken{last}")
+
+
 class Breaks:
     def __init__(self, *, name: str) -> None:
         raise KeyError(name)
@@ -126,6 +131,16 @@ def test_a_member_of_a_union_that_does_not_fit_adds_no_problem() -> None:
 def test_a_value_error_of_the_class_stands_at_the_option_it_names() -> None:
     assert decoded("{name: n, limit: 9}", Refuses) == (None, ["1:18: limit: 9 is too much for n"])
     assert decoded("{name: n}", Refuses)[1] == ["1:1: limit: 1 is too much for n"]
+
+
+def test_each_line_of_a_refusal_is_a_problem_if_all_name_their_option() -> None:
+    assert decoded("{name: n, limit: 9, last: ''}", RefusesAll)[1] == [
+        "1:8: name: n is taken",
+        "1:18: limit: 9 is too much",
+    ]
+    assert decoded("{name: n, limit: 9}", RefusesAll)[1] == [
+        "1:18: limit: 9 is too much name: n is taken no option"
+    ]
 
 
 def test_any_other_error_of_the_class_is_named_with_its_type() -> None:

@@ -96,6 +96,13 @@ def test_a_missing_package_is_one_line_with_the_command(
         assert line.startswith("resource-server: ")
 
 
+def test_a_client_is_told_to_ask_the_operator_and_not_to_try_again() -> None:
+    missing = extras.MissingExtra("DuckDB", "duckdb")
+    assert not missing.is_temporary
+    assert "can add the extra `duckdb`" in missing.told
+    assert str(ROOT) not in missing.told
+
+
 def test_a_client_is_not_told_paths_of_this_machine() -> None:
     assert str(ROOT) not in extras.operator_hint("regex")
     assert "`regex`" in extras.operator_hint("regex")
