@@ -125,9 +125,8 @@ class AuditFile:
             whole.append(rest)  # only its line end is missing
         elif rest:
             self._is_torn = True
-        if whole and chain.link_of(whole[-1]) is None:
-            raise UnusableFile(f"{self.name} is no record of this server; name a new file")
-        if not whole and rest and not rest.startswith(b'{"time":"'):
+        is_own = chain.link_of(whole[-1]) is not None if whole else rest[:9] in (b"", b'{"time":"')
+        if not is_own:
             raise UnusableFile(f"{self.name} is no record of this server; name a new file")
         if rest and not self._is_torn:
             self._write(b"\n")

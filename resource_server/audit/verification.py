@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from resource_server.audit import chain
+from resource_server.audit.audit_file import names_of
 
 _MAX_LINE = 16 * 1024 * 1024
 """Bytes of a line, at most; no line of a record is nearly as long."""
@@ -64,7 +65,12 @@ def verified(paths: Iterable[Path]) -> Sequence[Verdict]:
     Raises:
         OSError: a file cannot be read.
     """
-    found = [Verifier(base.name).check(files) for base, files in files_of(paths).items()]
+    records = files_of(paths)
+    found = [Verifier(base.name).check(files) for base, files in records.items()]
+    for base, verdict in zip(records, found, strict=True):
+        beside = [base.with_name(name) for name in names_of(base.name)[1:]]
+        if others := [each.name for each in beside if each not in records and each.exists()]:
+            verdict.notes.append(f"not checked, of other processes: {', '.join(others)}")
     ends = {each.hash: each.record for each in found if each.lines}
     for verdict in found:
         if verdict.after in ends:

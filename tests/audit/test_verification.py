@@ -129,3 +129,15 @@ def test_a_record_that_goes_on_in_another_file_says_so(path: Path) -> None:
     assert after.notes[0] == "it goes on where old.jsonl ends"
     assert verdict(path).notes[0] == "what came before its first file is not here"
     assert verdict(old).hash == before.hash
+
+
+def test_records_of_other_processes_beside_it_are_named(path: Path) -> None:
+    with_number = path.with_name("audit.2.jsonl")
+    first = AuditFile(path, rotate=ROTATE, keep=3)
+    second = AuditFile(path, rotate=ROTATE, keep=3)
+    assert second.name == with_number.name
+    first.close()
+    second.close()
+    assert verdict(path).notes == ["not checked, of other processes: audit.2.jsonl"]
+    assert verdict(with_number).notes == []
+    assert [each.notes for each in verified((path, with_number))] == [[], []]
