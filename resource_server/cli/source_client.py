@@ -51,13 +51,13 @@ async def _run_session(
             await server.catalog.wait_for_mistakes(_MISTAKES_S)
 
 
-def report_mistakes(sources: Sequence[str]) -> None:
-    """Log what is wrong with sources: their manifests, mounts that cannot start, and mistakes."""
+def report_mistakes(sources: Sequence[str]) -> Manifest | None:
+    """Log what is wrong with sources or cannot start; return their manifest unless it is wrong."""
     try:
         manifest = server_builder.load_manifest(*sources, allow_plugins=True)
     except ManifestError as error:
         console.fail(*map(str, error.diagnostics), prefix=False)
-        return
+        return None
     server = server_builder.build_server(manifest, allow_plugins=True)
 
     async def start() -> int:
@@ -67,6 +67,7 @@ def report_mistakes(sources: Sequence[str]) -> None:
         return 0
 
     runner.run(start())
+    return manifest
 
 
 async def listing_pages(client: LocalClient, uri: str | None) -> AsyncIterator[Json]:

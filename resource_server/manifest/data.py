@@ -39,6 +39,8 @@ class Positions(Struct, frozen=True, kw_only=True):
     values: Mapping[DataPath, Place] = {}
     written: Mapping[DataPath, str] = {}
     """Original text of each value with environment variables."""
+    variables: frozenset[str] = frozenset()
+    """Environment variables that have given values."""
     unset: frozenset[DataPath] = frozenset()
     """Values with an unset variable; already reported."""
     undecoded: Mapping[DataPath, str] = {}

@@ -32,6 +32,7 @@ def substitute(
     positions = structs.replace(
         positions,
         written=filling.written,
+        variables=frozenset(filling.variables),
         unset=frozenset(filling.unset),
         undecoded=filling.undecoded,
         secrets=filling.secrets,
@@ -49,6 +50,7 @@ class _Filling:
         self._environment = environment
         self._problems = problems
         self.written: dict[DataPath, str] = {}
+        self.variables: set[str] = set()
         self.unset: set[DataPath] = set()
         self.undecoded: dict[DataPath, str] = {}
         self.secrets: dict[str, str] = {}
@@ -76,6 +78,7 @@ class _Filling:
             )
         value = self._environment.get(name, "")
         if value:
+            self.variables.add(name)
             # Messages may quote a value by `repr`, or only one line of it.
             for text in (value, repr(value)[1:-1], *value.splitlines()):
                 if len(text) >= _SHORTEST_SECRET:

@@ -243,6 +243,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """Absolute paths of files that no folder serves, each with the reason."""
 
     @property
+    def variables(self) -> frozenset[str]:
+        """Environment variables that have given values."""
+        parts = (spec.origin for spec in (*self.mounts, *self.client_roots))
+        return self.positions.variables.union(*(each.positions.variables for each in parts if each))
+
+    @property
     def published_secrets(self) -> Sequence[Diagnostic]:
         """Problems of tokens and keys that are published samples, with positions."""
         found: list[DataPath] = []

@@ -208,6 +208,29 @@ def test_sources_are_absolute_and_names_suit_every_host(run: Run, home: Path, fo
         assert (found, entry["args"]) == (name, ["serve", *served])
 
 
+def test_variables_that_the_host_may_not_have_are_named(
+    run: Run, home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "server: {title: '${TITLE}', instructions: '${LACKS:-none}'}\nroots: {a: {path: docs}}\n"
+    (folder / "mcp-resources.yaml").write_text(text)
+    monkeypatch.setenv("TITLE", "Tea")
+    said = (
+        "resource-server: Cursor may start without TITLE, which the manifest takes from this "
+        "shell; write it into 'env' of the entry\n"
+    )
+    (home / ".cursor").mkdir()
+    for options in ["--print"], ["--yes"], ["--yes"]:
+        assert run("install", "cursor", *options).err == said
+    (folder / "docs" / "plan.md").touch()
+    assert run("install", "cursor", "docs", "--yes").err == ""
+    assert said in run("install", "cursor", ".", "docs", "--name", "two", "--yes").err
+    file = home / CONFIGURATIONS["cursor"]
+    entries = json.loads(file.read_text())
+    entries["mcpServers"][folder.name]["env"] = {"TITLE": "Coffee"}
+    file.write_text(json.dumps(entries))
+    assert run("install", "cursor", "--yes").err == ""
+
+
 def test_bad_arguments_are_refused(run: Run, home: Path) -> None:
     for arguments, reason in (
         (["cursr"], "unknown host; did you mean 'cursor'?"),

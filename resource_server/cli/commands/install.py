@@ -7,7 +7,7 @@ import pathlib
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
@@ -96,13 +96,19 @@ def command(
     scope, place = place_of(wanted, scope, here)
     if "_" in entry.name and not wanted.takes_underscores:
         raise console.usage_error(f"a name in {wanted.title} has no '_'; --name gives another")
+    variables: Set[str] = frozenset()
     if url is None:
         log_output.log_to_stderr(0)
-        source_client.report_mistakes(words)
+        manifest = source_client.report_mistakes(words)
+        variables = manifest.variables if manifest is not None else variables
     if prints:
         _print(wanted, entry, scope, folders.shown(place.file, here))
+        _note_variables(wanted, variables)
         return 0
-    return _install(wanted, entry, scope, config_file.read(place, here), yes=yes, force=force)
+    file = config_file.read(place, here)
+    given = wanted.shape.read(entry.name, file.entries().get(entry.name)).environment
+    _note_variables(wanted, variables - given.keys())
+    return _install(wanted, entry, scope, file, yes=yes, force=force)
 
 
 def named_host(name: str) -> Host:
@@ -224,6 +230,15 @@ def _print(host: Host, entry: ServerEntry, scope: Scope, file: str) -> None:
     link = host.link(entry, host.shape) if host.link is not None else None
     if link is not None:
         console.print_line(f"link: {link}")
+
+
+def _note_variables(host: Host, names: Set[str]) -> None:
+    """Say which variables of this shell a manifest needs that the host may not have."""
+    if names:
+        console.note(
+            f"{host.title} may start without {', '.join(sorted(names))}, which the manifest takes "
+            f"from this shell; write it into '{host.shape.environment}' of the entry"
+        )
 
 
 def _install(
