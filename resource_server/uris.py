@@ -237,8 +237,10 @@ def join(base: str, path: Sequence[str], query: Mapping[str, str] | None = None)
 
 def with_query(uri: str, query: Mapping[str, str]) -> str:
     """Return `uri`, which has no query, with these URI parameters."""
-    pairs = (f"{quote_segment(name)}={quote_segment(value)}" for name, value in query.items())
-    return f"{uri}?{'&'.join(pairs)}"
+    pairs = query.items()
+    if not _UNRESERVED.fullmatch("".join([*query, *query.values()])):
+        pairs = [(quote_segment(name), quote_segment(value)) for name, value in pairs]
+    return f"{uri}?{'&'.join([f'{name}={value}' for name, value in pairs])}"
 
 
 def normalise_base(uri: str) -> str:

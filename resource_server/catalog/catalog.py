@@ -397,7 +397,7 @@ class Catalog:
             size = self.limits.next_page_size or size
         children = await mount.provider.list(path, after=last, limit=size + 1)
         has_more = len(children) > size
-        entries = [mount.entry(child) for child in children[:size]]
+        entries = mount.entries(children[:size])
         return ListPage(entries, _cursor(scope, mount, entries[-1]) if has_more else None)
 
     async def tree(self, uri: str | None, *, depth: int, after: str | None) -> TreeListing:

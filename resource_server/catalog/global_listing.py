@@ -166,7 +166,9 @@ class GlobalListing:
             finally:
                 last = None
             if entries := found[:free]:
-                if "collection" in [entry.resource.type for entry in entries]:
+                # Without the ability, collections come among the documents.
+                is_mixed = not step[1] or "levels" not in mount.provider.abilities
+                if is_mixed and "collection" in [entry.resource.type for entry in entries]:
                     self._has_collections = True
                 self._page.append(_MountEntries(mount, step, self._has_collections, entries))
             if self._progress is not None:
@@ -186,7 +188,7 @@ class GlobalListing:
             size = min(wanted - len(found), _AT_A_TIME)
             kind = "document" if is_at_documents else "collection"
             some = await mount.provider.level(level, kind, after=last, limit=size)
-            found += [mount.entry(resource) for resource in some]
+            found += mount.entries(some)
             if len(some) < size or len(found) >= wanted:
                 return found
             last = some[-1].path

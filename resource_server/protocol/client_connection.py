@@ -582,17 +582,18 @@ class ClientConnection:
     # -- responses
 
     def _response(self, request_id: params.RequestId, result: Result) -> bytes:
-        head = b'{"jsonrpc":"2.0","id":%b,"result":{%b' % (_encode(request_id), result.members)
+        members, meta, end = result.members, result.meta, b"}"
         if self.revision is not None and self.revision.modern:
-            ttl_ms, meta = result.ttl_ms, result.meta
+            ttl_ms = result.ttl_ms
             is_common = meta is None and result.is_complete
-            envelope = (is_common and self.server.envelopes.get(ttl_ms)) or self.server.envelope(
+            end = (is_common and self.server.envelopes.get(ttl_ms)) or self.server.envelope(
                 ttl_ms, meta, is_complete=result.is_complete
             )
-            return b"%b%b%b}" % (head, b"," if result.members else b"", envelope)
-        if result.meta is None:
-            return head + b"}}"
-        return b'%b,"_meta":%b}}' % (head, _encode(result.meta))
+            end = b"," + end if members else end
+        elif meta is not None:
+            end = b',"_meta":%b}' % _encode(meta)
+        # In one step: a page is long.
+        return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}' % (_encode(request_id), members, end)
 
     def _fault(self, error: BaseException, request: PendingRequest) -> Fault:
         uri = getattr(request.message.decoded_params, "uri", None)

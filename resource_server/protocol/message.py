@@ -198,14 +198,9 @@ def decode_message(data: bytes) -> JsonRpcMessage:
 
 
 def _message(envelope: _Envelope, size: int, fault: Fault | None = None) -> JsonRpcMessage:
+    found = envelope
     return JsonRpcMessage(
-        id=envelope.id,
-        method=envelope.method,
-        raw_params=envelope.params,
-        result=envelope.result,
-        error=envelope.error,
-        size=size,
-        fault=fault,
+        found.id, found.method, found.params, found.result, found.error, size, fault
     )
 
 

@@ -72,13 +72,13 @@ async def _list(call: Call, given: params.ListResourcesParams) -> Result:
 
 
 def _resources(page: ListPage) -> bytes:
-    entries, last = page.entries, page.entries[:0]
-    if page.left_out_after is not None:
-        entries, last = entries[:-1], entries[-1:]
-    resources = serialization.each(serialization.resource, entries)
-    noted = partial(serialization.last_listed, listed=page.left_out_after or 0)
-    resources += serialization.each(noted, last)
-    return b'"resources":[' + b",".join(resources) + b"]" + _next_cursor(page.next_cursor)
+    if page.left_out_after is None:
+        resources = serialization.resources(page.entries)
+    else:
+        resources = serialization.resources(page.entries[:-1])
+        noted = partial(serialization.last_listed, listed=page.left_out_after)
+        resources += serialization.each(noted, page.entries[-1:])
+    return b'"resources":[%b]%b' % (b",".join(resources), _next_cursor(page.next_cursor))
 
 
 async def _read_directory(call: Call, given: params.DirectoryParams) -> Result:

@@ -95,6 +95,14 @@ def resource(entry: CatalogEntry) -> bytes:
     return encoded
 
 
+def resources(entries: Sequence[CatalogEntry]) -> list[bytes]:
+    """Return resources as JSON; most are encoded already. Leaves out what `each` does."""
+    try:
+        return [entry.encoded or resource(entry) for entry in entries]
+    except Exception:
+        return each(resource, entries)
+
+
 def last_listed(entry: CatalogEntry, listed: int) -> bytes:
     """Return the last resource of a bounded listing, with a note of the bound.
 

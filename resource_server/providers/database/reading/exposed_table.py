@@ -52,7 +52,7 @@ from resource_server.providers.database.engines.reflection import (
 from resource_server.providers.database.formats import values
 from resource_server.providers.database.options import ReadLimits, TableOptions, ViewMode
 from resource_server.providers.database.policy import Policy, TableView
-from resource_server.providers.database.reading.selection import EVERYTHING, Selection
+from resource_server.providers.database.reading.selection import EVERYTHING, Order, Selection
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
@@ -138,6 +138,7 @@ class ExposedTable:
         self._unsorted_until = 0.0
         """Until then, rows without a key are not sorted, since it took too long."""
         self._key_places = self._places(self.column_names)
+        self._key_ordering = self._ordering_by(())
         self._is_masked = bool(view.masked)
         self.searched: tuple[str, ...] = view.searched(engine.name)
         """The columns that search looks into."""
@@ -333,7 +334,14 @@ class ExposedTable:
         self, selection: Selection, *, is_backward: bool = False
     ) -> tuple[Sequence[KeyType], Sequence[Direction]]:
         """Return the types and directions of a position in the order of a selection."""
-        terms = self.statements.terms(selection.order, is_backward=is_backward)
+        if not selection.order and not is_backward:
+            return self._key_ordering
+        return self._ordering_by(selection.order, is_backward=is_backward)
+
+    def _ordering_by(
+        self, order: Sequence[Order], *, is_backward: bool = False
+    ) -> tuple[Sequence[KeyType], Sequence[Direction]]:
+        terms = self.statements.terms(order, is_backward=is_backward)
         by_name = {column.name: column for column in (*self.table.columns, *self.key)}
         found = [(by_name[term.column].key_type, term) for term in terms]
         types = [type for type, _ in found if type is not None]
@@ -369,7 +377,10 @@ class ExposedTable:
         self, row: tuple[object, ...], columns: Sequence[str] | None = None
     ) -> tuple[object, ...]:
         """Return the key of a fetched row; `columns` as in `shown`."""
-        places = self._key_places if columns is None else self._places(columns)
+        if columns is None or columns is self.column_names:
+            places = self._key_places
+        else:
+            places = self._places(columns)
         return tuple([row[place] for place in places])
 
     def check_progress(
