@@ -141,7 +141,7 @@ async def _walk(source: Path, revision: str, message: bytes) -> Walk:
 async def test_a_read_over_stdio_is_short(folder: Path, revision: str) -> None:
     modern = revision == "2026-07-28"
     message = _message("resources/read", modern=modern, uri="file:///folder/a.txt")
-    (await _walk(folder, revision, message)).check(files=17, calls=80)
+    (await _walk(folder, revision, message)).check(files=17, calls=76)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -160,7 +160,7 @@ async def test_a_page_of_rows_is_short(tmp_path: Path) -> None:
     manifest = tmp_path / "mcp-resources.yaml"
     manifest.write_text("version: 1\ndatabases: {shop: {url: 'sqlite:///shop.db'}}\n")
     message = _message("resources/read", uri="sqlite://shop/things/~rows")
-    (await _walk(manifest, "2025-11-25", message)).check(files=23, calls=180)
+    (await _walk(manifest, "2025-11-25", message)).check(files=23, calls=235)
 
 
 async def test_a_read_over_http_is_short(folder: Path) -> None:
@@ -202,7 +202,7 @@ async def test_a_read_over_http_is_short(folder: Path) -> None:
         walk = await _Tracer().least(act)
         await application.close()
     # The goal is 24 with `http_connection.py`, which this test does without.
-    walk.check(files=23, calls=108)
+    walk.check(files=23, calls=103)
 
 
 async def test_a_change_of_a_file_is_notified_soon(folder: Path) -> None:

@@ -154,17 +154,14 @@ class Visibility:
         """All scopes that any mount or part of one requires."""
         self.claims = frozenset[str]().union(*(mount.claims for mount in mounts))
         """Names of all claims that any mount uses."""
+        self.is_same_for_all = not (self.scopes or self.claims)
+        """Whether every caller sees the same."""
         self._own_claims = claims
         self._all = VisibleMounts(mounts)
         # The least recently used first.
         self._known = OrderedDict[Rights, VisibleMounts]()
         self._rights: dict[int, tuple[Caller, Rights]] = {}
         """The rights of callers by their identity: the requests of one token have one caller."""
-
-    @property
-    def is_same_for_all(self) -> bool:
-        """Whether every caller sees the same."""
-        return not (self.scopes or self.claims)
 
     def current(self) -> VisibleMounts:
         """Return the mounts that the current caller sees."""

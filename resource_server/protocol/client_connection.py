@@ -143,7 +143,8 @@ class ReadStates(OrderedDict[str, Hashable]):
     """The states of the resources that a client has read last, at most `MAX_READ_STATES`."""
 
     def __setitem__(self, uri: str, state: Hashable) -> None:
-        super().__setitem__(uri, state)
+        # `super` takes as long as the rest.
+        OrderedDict.__setitem__(self, uri, state)  # pyright: ignore[reportUnknownMemberType]
         self.move_to_end(uri)
         if len(self) > MAX_READ_STATES:
             self.popitem(last=False)
@@ -273,7 +274,7 @@ class ClientConnection:
         """
         if message is not None:
             return self._take(message, reply, notify, can_ask=can_ask, header=header)
-        if is_batch(data):
+        if data[:1] != b"{" and is_batch(data):
             return self._receive_batch(data, reply, notify)
         return self._receive_one(data, reply, notify, can_ask=can_ask)
 
@@ -405,7 +406,9 @@ class ClientConnection:
                 server=self.server,
                 revision=revision,
                 subscriber=self._get_subscriber,
-                note_read=partial(self._note_read, request.record),
+                note_read=self._note_read
+                if request.record is None
+                else partial(self._note_read, record=request.record),
                 record=request.record,
                 id=request.id,
                 notify=request.notify,
@@ -521,7 +524,7 @@ class ClientConnection:
             )
         return self._subscriber
 
-    def _note_read(self, record: RecordedRequest | None, reading: ReadResult) -> None:
+    def _note_read(self, reading: ReadResult, record: RecordedRequest | None = None) -> None:
         if record is not None:
             record.read(reading)
         if reading.items and reading.collection is None and not self.server.broker.ever_subscribed:

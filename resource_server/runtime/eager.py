@@ -91,7 +91,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     try:
         awaited = coroutine.send(None)
     except StopIteration as done:
-        return cast("T", done.value)
+        result: T = done.value
+        return result
     finally:
         if token is not None:
             _stepping.reset(token)
@@ -225,7 +226,7 @@ async def _contained(work: Awaitable[T]) -> T:
 
 
 def _close(work: Awaitable[Any]) -> None:
-    if isinstance(work, Coroutine | Suspended):
+    if isinstance(work, Suspended | Coroutine):
         cast("Suspended[Any]", work).close()
 
 

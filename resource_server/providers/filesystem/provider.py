@@ -372,14 +372,15 @@ class Filesystem:
         location.status = status
         rules = location.rules
         try:
-            if self._tree.is_withheld("/".join(location.file), status):
+            is_some_withheld = self._exposure.withheld is not None
+            if is_some_withheld and self._tree.is_withheld("/".join(location.file), status):
                 raise ResourceNotFound
             found = None
             if part is None:
                 found = content.read_content_now(
                     fd,
                     status,
-                    self._type(path),
+                    media_types.from_name(path[-1], self._types),
                     encoding=rules.encoding,
                     max_size=rules.max_size,
                 )

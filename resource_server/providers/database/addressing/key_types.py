@@ -203,10 +203,14 @@ def follows(
         if value is None or before is None:
             if value is not before:
                 return (before is None) == nulls_first
-        elif comes_after((value,), (before,), (type,)):
-            unknown = type.order(value) is None or type.order(before) is None
-            return unknown or not is_descending
-        elif comes_after((before,), (value,), (type,)):
+            continue
+        place, place_before = type.order(value), type.order(before)
+        if place is None or place_before is None:
+            if type.encode(value) != type.encode(before):
+                return True
+        elif place > place_before:
+            return not is_descending
+        elif place_before > place:
             return is_descending
     return False
 

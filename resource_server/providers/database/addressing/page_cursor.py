@@ -76,7 +76,19 @@ def decode_cursor(
     Raises:
         InvalidParameter: not a cursor, or a cursor of another table or of an earlier schema.
     """
+    return _key(_held(text, fingerprint), types, nullable)
+
+
+def decode_position(
+    text: str, types: Sequence[KeyType], *, fingerprint: str, nullable: int = 0
+) -> tuple[object, ...] | int:
+    """Return the key in a cursor, as `decode_cursor`, or the number, as `decode_row_count`."""
     held = _held(text, fingerprint)
+    passed = _row_count(held)
+    return _key(held, types, nullable) if passed is None else passed
+
+
+def _key(held: _Cursor, types: Sequence[KeyType], nullable: int) -> tuple[object, ...]:
     if len(held.key) != len(types) or held.rows or None in held.key[nullable:]:
         raise InvalidParameter(INVALID_CURSOR)
     try:
@@ -101,7 +113,10 @@ def decode_row_count(text: str, *, fingerprint: str) -> int | None:
     Raises:
         InvalidParameter: not a cursor, or a cursor of another table or of an earlier schema.
     """
-    held = _held(text, fingerprint)
+    return _row_count(_held(text, fingerprint))
+
+
+def _row_count(held: _Cursor) -> int | None:
     if not held.key and not held.rows:
         raise InvalidParameter(INVALID_CURSOR)
     return None if held.key else held.rows

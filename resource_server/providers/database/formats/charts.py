@@ -131,7 +131,10 @@ def _with_numbers(page: RowPage) -> RowPage:
 def _specification(page: RowPage, rows: Sequence[_Values], *, is_cut: bool) -> Mapping[str, Any]:
     columns = list(zip(*rows, strict=True)) or [()] * len(page.columns)
     places = _places(page, columns)
-    names = [_line(name, _MAX_LABEL) for name in unique_names([each.name for each in page.columns])]
+    names = [
+        _line(name, _MAX_LABEL)
+        for name in unique_names(tuple([each.name for each in page.columns]))
+    ]
     times = None if places.x is None else _times(columns[places.x])
     labels = times or _labels(page, columns, places.x)
     colors = _labels(page, columns, places.color)

@@ -132,7 +132,8 @@ def query_columns(names: Sequence[str]) -> tuple[Column, ...]:
     return tuple([Column(name, "", "any") for name in names])
 
 
-def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=128)
+def unique_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names as Unicode, repeated ones numbered: `id`, `id_2`."""
     shown = tuple(map(uris.display, names))
     if len(set(shown)) == len(shown):
@@ -201,8 +202,9 @@ def _write(
     drop = 1
     while written > 1:
         body = writer.separator.join(pieces) if len(pieces) > 1 else pieces[0]
-        tail = _tail(page, writer, written)
-        room = max_bytes - len(tail)
+        if written < len(page.rows):
+            tail = _tail(page, writer, written)
+            room = max_bytes - len(tail)
         if len(body) <= room:
             break
         # The tail got longer: it has the URI of another page.
@@ -267,7 +269,7 @@ def write_row(
     A row over `max_bytes` is truncated like the first row of a page. If a column is named
     `_links`, the links are in `_links_2`.
     """
-    *names, links_name = unique_names([*[column.name for column in columns], "_links"])
+    *names, links_name = unique_names((*[column.name for column in columns], "_links"))
     extra = {links_name: links} if links else {}
     while True:
         values = [
@@ -428,7 +430,7 @@ class _JsonWriter:
     def __init__(self, page: RowPage) -> None:
         self._page = page
         self.forms = _Forms(page)
-        self.names = unique_names([column.name for column in page.columns])
+        self.names = unique_names(tuple([column.name for column in page.columns]))
 
     def head(self) -> bytes:
         return b'{"rows":['
@@ -504,7 +506,7 @@ class _CsvWriter:
         self._empty = '""' if len(page.columns) == 1 else ""
 
     def head(self) -> bytes:
-        names = unique_names([column.name for column in self._page.columns])
+        names = unique_names(tuple([column.name for column in self._page.columns]))
         return f"{','.join(map(self._quoted, names))}\r\n".encode()
 
     def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes:
@@ -598,7 +600,7 @@ class _MarkdownWriter:
 
     def head(self) -> bytes:
         columns = self._page.columns
-        names = unique_names([column.name for column in columns])
+        names = unique_names(tuple([column.name for column in columns]))
         numeric = tuple([column.kind in {"integer", "real", "numeric"} for column in columns])
         return _markdown_head(self._page.title, names, numeric)
 

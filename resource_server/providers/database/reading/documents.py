@@ -333,7 +333,6 @@ class Documents:
     ) -> Callable[[int], str | None]:
         """Return the function for the URI of the page after a number of rows."""
 
-        @functools.cache
         def next_uri(count: int) -> str | None:
             following = next_query(count)
             if following is None:
@@ -573,7 +572,7 @@ class Documents:
             found = await self._queries.rows(name, given, read, within=self._limits.query_timeout)
         except DeadlineExceeded:
             raise self._limits.exceeded("query_timeout") from None
-        columns = pages.query_columns(pages.unique_names(found.columns))
+        columns = pages.query_columns(pages.unique_names(tuple(found.columns)))
         texts = {key: parameters.parameter_text(value) for key, value in given.items()}
         path = address_path(QueryAddress(name))
 

@@ -30,7 +30,7 @@ from resource_server.providers.database.addressing.key_types import (
 )
 from resource_server.providers.database.addressing.page_cursor import (
     decode_cursor,
-    decode_row_count,
+    decode_position,
     encode_cursor,
     encode_row_count,
 )
@@ -377,9 +377,8 @@ class ExposedTable:
         self, row: tuple[object, ...], columns: Sequence[str] | None = None
     ) -> tuple[object, ...]:
         """Return the key of a fetched row; `columns` as in `shown`."""
-        if columns is None or columns is self.column_names:
-            places = self._key_places
-        else:
+        places = self._key_places
+        if columns is not None and columns is not self.column_names:
             places = self._places(columns)
         return tuple([row[place] for place in places])
 
@@ -447,12 +446,9 @@ class ExposedTable:
             InvalidParameter: not a cursor of this table and order, or of an earlier schema.
         """
         fingerprint = self._fingerprint_in(selection)
-        passed = decode_row_count(cursor, fingerprint=fingerprint)
-        if passed is not None:
-            return passed
         types, _ = self._ordering(selection)
         nullable = len(selection.order)
-        return decode_cursor(cursor, types, fingerprint=fingerprint, nullable=nullable)
+        return decode_position(cursor, types, fingerprint=fingerprint, nullable=nullable)
 
     def _fingerprint_in(self, selection: Selection) -> str:
         """Return the fingerprint of cursors in the order of a selection."""

@@ -17,6 +17,7 @@ from resource_server.providers.database.addressing.key_types import Decimals, In
 from resource_server.providers.database.addressing.page_cursor import (
     MAX_CURSOR_LENGTH,
     decode_cursor,
+    decode_position,
     decode_row_count,
     encode_cursor,
     encode_row_count,
@@ -180,3 +181,12 @@ def test_a_cursor_after_rows_without_a_key_holds_their_number() -> None:
             decode_row_count(encode_row_count(rows, fingerprint=TABLE), fingerprint=TABLE)
     with pytest.raises(InvalidParameter, match="expired"):
         decode_row_count(text, fingerprint="other")
+
+
+def test_a_position_is_the_key_of_a_cursor_or_a_number_of_rows() -> None:
+    assert decode_position(cursor(5), [INTEGER], fingerprint=TABLE) == (5,)
+    counted = encode_row_count(5, fingerprint=TABLE)
+    assert decode_position(counted, [INTEGER], fingerprint=TABLE) == 5
+    for text in (cursor(5), encode_row_count(0, fingerprint=TABLE)):
+        with pytest.raises(InvalidParameter):
+            decode_position(text, (), fingerprint=TABLE)

@@ -97,7 +97,7 @@ def test_columns_of_the_same_name_get_distinct_names() -> None:
 
 @given(st.lists(st.sampled_from(["a", "a_2", "a_3", "b", "", "\udcff", "\ufffd"]), max_size=12))
 def test_unique_names_are_distinct_and_keep_existing_names(names: list[str]) -> None:
-    unique = unique_names(names)
+    unique = unique_names(tuple(names))
     assert len(unique) == len(set(unique)) == len(names)
     assert set(unique) >= {name.replace("\udcff", "\ufffd") for name in names}
     "".join(unique).encode()
