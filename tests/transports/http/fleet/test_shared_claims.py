@@ -22,7 +22,7 @@ from tests.transports.http.app.test_http_claims import (
     bearer,
     listen,
 )
-from tests.transports.http.fleet.fleets import Redis, at, fleet, redis_server
+from tests.transports.http.fleet.fleets import Redis, at, fleet
 from tests.transports.program import (
     Program,
     RawConnection,
@@ -45,12 +45,6 @@ _TOKENS = ", ".join(
     )
 )
 _DATABASE = "{url: 'sqlite:///shop.db', tables: {orders: {where: 'owner = :claims.sub'}}}"
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Generator[Redis]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
 
 
 @pytest.fixture

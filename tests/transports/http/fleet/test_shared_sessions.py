@@ -42,12 +42,6 @@ TOKEN = "annas-token-of-letters"  # noqa: S105
 A, B = "file:///project/a.md", "file:///project/b.md"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Generator[Redis]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
 @pytest.fixture
 def servers(store: Redis, tmp_path: Path) -> Generator[Sequence[Program]]:
     for name in "ab":
