@@ -149,7 +149,7 @@ def size_of(value: Any) -> int:
     return size
 
 
-def too_costly() -> RefusedStatement:
+def row_too_large() -> RefusedStatement:
     """Return the refusal of a row that does not fit into a result."""
     return RefusedStatement(
         "a row has more than 1 MB; select fewer columns, or parts of values, as by left(…, 100)"

@@ -21,8 +21,8 @@ from resource_server.providers.database.engines.sql_login import (
     MAX_ROW_BYTES,
     LoginViews,
     SqlLogin,
+    row_too_large,
     size_of,
-    too_costly,
 )
 
 _SHORT: Final = 1024
@@ -141,7 +141,9 @@ def _refused(code: int, message: str, database: str) -> RefusedStatement | None:
     """Return the refusal that an error of the server stands for, with the caller's names only."""
     if code == _OUT_OF_RANGE:
         # It quotes the expression as the views have it.
-        return too_costly() if str(_MOST) in message else RefusedStatement("a number is too large")
+        return (
+            row_too_large() if str(_MOST) in message else RefusedStatement("a number is too large")
+        )
     if code == _SYNTAX:
         return RefusedStatement("the database does not understand this statement")
     if code in _UNREACHABLE:

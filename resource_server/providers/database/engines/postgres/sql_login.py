@@ -27,8 +27,8 @@ from resource_server.providers.database.engines.sql_login import (
     MAX_ROW_BYTES,
     LoginViews,
     SqlLogin,
+    row_too_large,
     size_of,
-    too_costly,
 )
 
 _MAX_KEPT: Final = 256
@@ -171,7 +171,7 @@ def _refused(state: str, message: str) -> RefusedStatement:
     if state == _UNKNOWN_TYPE:
         return RefusedStatement("a parameter has no known type; write one, as in :name::text")
     if _TOO_LARGE in message:
-        return too_costly()
+        return row_too_large()
     if state[:2] == "22":
         # It may quote a value that the manifest's own condition met in a hidden row.
         message = _QUOTED.sub("…", message)
