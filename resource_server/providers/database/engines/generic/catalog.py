@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
 from sqlalchemy.sql import quoted_name
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import ViewReads
+from resource_server.providers.database.engines.generic import firebird
 from resource_server.providers.database.engines.generic.dialects import known
 from resource_server.providers.database.engines.generic.key_types import described
 from resource_server.providers.database.engines.reflection import (
@@ -142,7 +142,7 @@ class _Reflection:
         self._at = (spelled, schema)
         self.raw: Sequence[Any] = inspector.get_columns(*self._at)
         if inspector.dialect.name.startswith("firebird"):
-            self.raw = _with_scales(inspector, spelled, self.raw)
+            self.raw = firebird.with_scales(inspector, spelled, self.raw)
         primary = _optional(lambda: inspector.get_pk_constraint(*self._at), None)
         self._primary = tuple(map(str, (primary or {}).get("constrained_columns") or ()))
 
@@ -231,28 +231,6 @@ class _Reflection:
             told = self._inspector.get_view_definition(*self._at)
             return str(told).strip() or None
         return None
-
-
-def _with_scales(inspector: Inspector, table: str, columns: Sequence[Any]) -> Sequence[Any]:
-    """Return columns of Firebird; its dialect takes exact numbers of expressions as integers."""
-    if not any(each["type"].__visit_name__ == "BIGINT" for each in columns):
-        return columns
-    names: Any = [sa.column(each["name"]) for each in columns]
-    connection: Any = inspector.bind
-    try:
-        select: Any = sa.select(*names).select_from(sa.table(table)).where(sa.false())
-        with connection.execute(select) as result:
-            scales = [-int(each[5] or 0) for each in result.cursor.description]
-    except DBAPIError as error:  # a view may be broken, or the login may not read it
-        if error.connection_invalidated:
-            raise
-        return columns
-    return [
-        {**each, "type": sa.Numeric(18, scale)}
-        if scale and each["type"].__visit_name__ == "BIGINT"
-        else each
-        for each, scale in zip(columns, scales, strict=True)
-    ]
 
 
 def _text(value: object) -> str | None:

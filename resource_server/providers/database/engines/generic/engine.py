@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +31,7 @@ from resource_server.providers.database.engines.contract import (
     Statement,
     ViewReads,
 )
-from resource_server.providers.database.engines.generic import causes, firebird
+from resource_server.providers.database.engines.generic import causes
 from resource_server.providers.database.engines.generic.dialect_url import (
     load_dialect,
     parse_url,
@@ -184,7 +183,7 @@ class GenericEngine(Engine, QueryEngine):
         from sqlalchemy.event import listen
         from sqlalchemy.exc import SAWarning
 
-        from resource_server.providers.database.engines.generic import reading
+        from resource_server.providers.database.engines.generic import firebird, reading
 
         # Such columns are shown, and said to be of no known type.
         warnings.filterwarnings("ignore", "Did not recognize type", SAWarning)
@@ -206,20 +205,17 @@ class GenericEngine(Engine, QueryEngine):
         except TypeError:
             made = sa.create_engine(url, **options)
         if name == "firebird":
-            firebird.close_what_is_lost(made)
-        listen(made, "connect", partial(self._prepare, made))
+            firebird.prepare(made)
+        listen(made, "connect", self._prepare)
         listen(made, "close", self._forget)
         listen(made, "close_detached", self._forget)
         return made
 
-    def _prepare(self, made: sa.Engine, connection: Any, record: ConnectionPoolEntry) -> None:
+    def _prepare(self, connection: Any, record: ConnectionPoolEntry) -> None:
         """Make a new session read-only, where the dialect can."""
         self._opened[id(connection)] = connection
         stop = getattr(connection, "cancel", None) or getattr(connection, "interrupt", None)
-        if self._dialect_name == "firebird":
-            firebird.begin_read_only(connection)
-            stop = firebird.stop_of(made, connection)
-        record.info["stop"] = stop if callable(stop) else None
+        record.info.setdefault("stop", stop if callable(stop) else None)
         if hasattr(connection, "text_factory"):  # of SQLite, whose texts may be in no encoding
             connection.text_factory = _text
         cursor = connection.cursor()

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import BindTyping, Dialect
+from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.types import TypeEngine
 from typing_extensions import override
 
@@ -40,8 +40,6 @@ _LARGE_TEXTS: Final = (sa.Text, sa.CLOB)
 _DOUBLES: Final = frozenset(("DOUBLE", "DOUBLE_PRECISION", "BINARY_DOUBLE", "FLOAT64", "Float64"))
 _WIDE_FLOATS: Final = frozenset(("sqlite", "mssql", "bigquery", "snowflake"))
 """Dialects whose FLOAT has 64 bits."""
-_SIZES: Final = (32, 256, 2048, 8000)
-"""Bytes of casts to texts: few, since each is another statement."""
 _ONLY_TEXT: Final = Texts(functions=(), is_compared=False)
 
 
@@ -240,30 +238,3 @@ def bound_type(type: KeyType) -> AnyType:
             return sa.Date() if python is date else sa.Time()
         case _:
             return sa.Unicode()
-
-
-def sized(type: AnyType, value: object, dialect: Dialect) -> AnyType:
-    """Return the type with the size of a value, for dialects that cast the values they bind.
-
-    Firebird casts to four digits after the point, or to a BLOB, which no index finds, without one.
-    """
-    if dialect.bind_typing is not BindTyping.RENDER_CASTS:
-        return type
-    if (
-        isinstance(type, sa.Numeric)
-        and isinstance(value, Decimal)
-        and value.is_finite()
-        and abs(value.adjusted()) < 50
-    ):
-        whole, _, part = format(value.copy_abs(), "f").partition(".")
-        part = part.rstrip("0")
-        return sa.Numeric(max(18, len(whole.lstrip("0")) + len(part)), len(part))
-    if isinstance(type, sa.Unicode) and isinstance(value, str):
-        return sa.Unicode(_size(len(value.encode("utf-8", "replace"))))
-    if isinstance(value, bytes) and dialect.name.startswith("firebird"):
-        return sa.VARBINARY(_size(len(value)))
-    return type
-
-
-def _size(length: int) -> int | None:
-    return next((size for size in _SIZES if size >= length), None)

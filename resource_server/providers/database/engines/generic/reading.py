@@ -10,11 +10,10 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import BindTyping, Dialect
-from sqlalchemy.sql.visitors import replacement_traverse
+from sqlalchemy.engine.interfaces import Dialect
 
 from resource_server.providers.database.engines.contract import Rows, Statement, TruncatedValue
-from resource_server.providers.database.engines.generic.key_types import sized
+from resource_server.providers.database.engines.generic import firebird
 from resource_server.providers.database.engines.single_precision import shortest
 
 _BATCH: Final = 100
@@ -31,9 +30,9 @@ _PLAIN: Final = frozenset(
         *(datetime.date, datetime.time, datetime.timedelta, type(None)),
     )
 )
+"""Classes whose values are shown as they are."""
 _BASES: Final[tuple[Callable[[Any], object], ...]] = (str, int, float, Decimal, dict, list, tuple)
-"""Classes as whose values those of derived classes are shown."""
-"""Classes whose values are shown as they are; all others as text."""
+"""Classes as whose values those of derived classes are shown; all others are shown as text."""
 
 
 def text_of(sql: str) -> sa.TextClause:
@@ -43,9 +42,10 @@ def text_of(sql: str) -> sa.TextClause:
 
 def executable(statement: Statement, dialect: Dialect) -> tuple[Any, Mapping[str, Any]]:
     """Return what SQLAlchemy executes, and the values of its parameters."""
+    is_firebird = dialect.name.startswith("firebird")
     if statement.core is not None:
         select, given = statement.core
-        return _with_sizes(select, given, dialect), given
+        return firebird.with_sizes(select, given) if is_firebird else select, given
     values: dict[str, Any] = {}
     types: list[sa.BindParameter[Any]] = []
     for place, value in enumerate(statement.parameters, 1):
@@ -56,23 +56,8 @@ def executable(statement: Statement, dialect: Dialect) -> tuple[Any, Mapping[str
         values[name] = value
         if not isinstance(value, str | int | float | None) or isinstance(value, bool):
             bound: sa.BindParameter[Any] = sa.bindparam(name, value)  # of the type of the value
-            types.append(sa.bindparam(name, type_=sized(bound.type, value, dialect)))
+            types.append(firebird.sized(bound, value) if is_firebird else bound)
     return text_of(statement.sql).bindparams(*types), values
-
-
-def _with_sizes(select: Any, values: Mapping[str, Any], dialect: Dialect) -> Any:
-    """Return a statement whose parameters are as large as their values, where that matters."""
-    if dialect.bind_typing is not BindTyping.RENDER_CASTS:
-        return select
-
-    def replacement(element: Any, **_: Any) -> Any:
-        if isinstance(element, sa.BindParameter) and element.key in values:
-            bound = cast("sa.BindParameter[Any]", element)
-            value = values[bound.key]
-            return sa.bindparam(bound.key, type_=sized(bound.type, value, dialect))
-        return None
-
-    return cast("object", replacement_traverse(select, {}, replacement))
 
 
 class _JsonObject(dict[str, Any]):
