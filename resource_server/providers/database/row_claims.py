@@ -45,6 +45,7 @@ _WRITTEN: Final = ("sqlite", "postgresql", "mysql", "mariadb", "duckdb")
 """Dialects in which the literals of all types are known."""
 _ELSEWHERE: Final = ("integer", "boolean", "date", "uuid")
 """Kinds of columns whose values have one literal and one equality in other dialects, too."""
+_MAX_LENGTH: Final = 8190  # characters whose bytes and one more fit into a VARCHAR
 _TAKEN_APART: Final = re.compile(r"(?<=%)(?=\()|(?<=_)(?=\[)")
 """Inside of what SQLAlchemy would take for parameters of its own."""
 _TEMPORAL: Final = ("date", "time", "datetime", "uuid")
@@ -436,11 +437,12 @@ def _same_text(column: str, texts: Sequence[_Literal], of: Column, dialect: str)
     if exact is None:
         raise UnusableClaim
     has_padding = exact.pads and of.type.startswith(("CHAR", "NCHAR"))
-    characters = max([1, *(len(each.text) for each in texts)])
+    length = min(max([1, *(len(each.text.encode()) for each in texts)]), _MAX_LENGTH)
     same = exact.column.format(
         column=f"TRIM(TRAILING FROM {column})" if has_padding else column,
-        length=characters,
-        bytes=4 * characters + 1,
+        length=length,
+        bytes=4 * length + 1,
+        charset=exact.charsets.get(of.type.rpartition(" ")[2]) or exact.charsets.get(""),
     )
     found = _any(same, "=", [_compared_text(each, exact) for each in texts])
     is_plain = exact.plain == "any" or all(each.text.isascii() for each in texts)

@@ -167,6 +167,16 @@ async def test_padding_is_no_part_of_a_text(owner: Owner) -> None:
 
 
 @pytest.mark.guarantee("rows-are-the-callers")
+async def test_the_rows_of_all_others_are_those_with_another_text(owner: Owner) -> None:
+    texts = ("alice", "alice ", "Alice", "älice", "al", "漢字", "x" * 40, "")
+    await fill(owner, "varchar(60)", (*texts, None))
+    async with served(owner, **by("not owner = :claims.sub")) as it:
+        for text in (*texts, "nobody", "ά"):
+            others = [place for place, each in enumerate(texts) if each != text]
+            assert await ids(it, sub=text) == others, text
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
 async def test_long_texts_are_compared_to_their_end(owner: Owner) -> None:
     large = {"mariadb": "longtext", "firebird": "blob sub_type 1"}
     long = "é" * 4095

@@ -19,7 +19,7 @@ class ExactText(NamedTuple):
     """How texts are equal in SQL only if they are the same, whatever collation, type or padding."""
 
     column: str
-    """A `{column}` of which at most `{length}` characters matter, in `{bytes}` bytes."""
+    """A `{column}` with a text of at most `{length}` characters or bytes, or another text."""
     text: str = "{literal}"
     """A text that is compared with it: a `{literal}`, or its bytes as `{hex}`."""
     parameter: tuple[str, str] = ("", "")
@@ -27,6 +27,8 @@ class ExactText(NamedTuple):
     plain: Literal["any", "ascii", "none"] = "any"
     """Which texts are compared without this first, so that an index serves. `ascii`: letters that
     the character set of a column lacks are refused."""
+    charsets: Mapping[str, str] = {}
+    """The `{charset}` of a column by that of its type; by "" if it is another."""
     pads: bool = False
     """Whether CHAR has spaces at its end, which are no part of its text."""
 
@@ -80,12 +82,14 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         averages_cut=(Integers, Decimals),
         exact=ExactText(
             # A sign at the end, since octets are compared without zeros there.
-            "CAST(CASE WHEN CHAR_LENGTH({column}) <= {length} THEN CAST({column} AS"
-            " VARCHAR({length}) CHARACTER SET UTF8) END || '|' AS"
+            "CAST(CASE WHEN CHAR_LENGTH({column}) > {length} THEN '' ELSE CAST({column} AS"
+            " VARCHAR({length}) CHARACTER SET {charset}) || '|' END AS"
             " VARCHAR({bytes}) CHARACTER SET OCTETS)",
             "x'{hex}7C'",
             ("CAST(", " AS VARCHAR(32765) CHARACTER SET OCTETS)"),
             plain="ascii",
+            # Bytes without a character set need not be UTF-8.
+            charsets={"NONE": "OCTETS", "": "UTF8"},
             pads=True,
         ),
     ),

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from resource_server.access import Caller, acting
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
@@ -283,6 +284,23 @@ async def test_a_view_of_firebird_that_fails_is_not_blamed_on_the_caller(firebir
     async with served(firebird) as it:
         with pytest.raises(ResourceUnreadable, match="a value that it computes"):
             await it.read("v/~rows")
+
+
+@pytest.mark.guarantee("rows-are-the-callers")
+@for_each("type", ("varchar(20)", "char(20)", "blob sub_type 1"))
+async def test_texts_of_firebird_without_a_character_set_are_compared_as_they_are(
+    firebird: Owner, type: str
+) -> None:
+    await firebird.run(f"recreate table t (id integer not null, owner {type} character set none)")
+    for place, data in enumerate((b"alice", "é".encode(), "é".encode("cp1252"), b"\xff\xfe")):
+        await firebird.run(f"insert into t values ({place}, x'{data.hex()}')")
+    for where, found in (("owner", {"é": [1], "ÿþ": []}), ("not owner", {"é": [0, 2, 3]})):
+        options = {"t": TableOptions(where=f"{where} = :claims.sub", key=("id",))}
+        async with served(firebird, tables=options, timing=FRESH) as it:
+            for sub, ids in {**found, "漢字漢字": [0, 1, 2, 3] if where != "owner" else []}.items():
+                with acting(Caller("somebody", frozenset(), claims={"sub": sub})):
+                    rows = (await it.json("t/~rows?columns=id"))["rows"]
+                    assert [row["id"] for row in rows] == ids, (where, sub)
 
 
 async def is_idle(owner: Owner) -> bool:
