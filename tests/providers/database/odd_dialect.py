@@ -5,6 +5,7 @@ Rows with these texts have other values; statements with these words block, or l
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import uuid
 from collections import OrderedDict
@@ -62,6 +63,11 @@ ODD: dict[str, tuple[Any, object]] = {
     "unprintable": (Unprintable(), "[Unprintable]"),
 }
 """What the driver returns for a text, and what pages show."""
+UNREADABLE = {
+    "odd:bytes": UnicodeDecodeError("utf-8", b"secret", 0, 1, "invalid start byte"),
+    "odd:year": sqlite3.DataError("date too large (after year 10K): 'secret'"),
+}
+"""Texts that the driver takes for what it cannot read, by what it raises."""
 LOST = "lost"
 BLOCKED = threading.Event()
 """Set at the end of a test, to release the threads that block."""
@@ -101,6 +107,8 @@ def _odd_row(cursor: object, row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _odd(value: Any) -> Any:
+    if value in UNREADABLE:
+        raise UNREADABLE[value]
     found = ODD.get(value.removeprefix("odd:")) if isinstance(value, str) else None
     return found[0] if found is not None and str(value).startswith("odd:") else value
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from resource_server.providers.database.engines import causes
 from resource_server.runtime.causes import Cause, Causes, class_names
 
-_SQLSTATE: Final = re.compile(r"[0-9A-Z]{5}")
+SQLSTATE: Final = re.compile(r"[0-9A-Z]{5}")
 _BUSY: Final = Cause("busy", "the database is busy", is_temporary=True)
 _PRIVILEGE: Final = Cause(
     "privilege", "the database login may not read it", "grant SELECT to the login, or hide it"
@@ -76,5 +76,5 @@ def _states(error: Any) -> Iterator[str]:
     """Yield the SQLSTATE of a driver's error: an attribute, or the first argument (ODBC)."""
     first = error.args[0] if getattr(error, "args", None) else None
     for state in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None), first):
-        if isinstance(state, str) and _SQLSTATE.fullmatch(state):
+        if isinstance(state, str) and SQLSTATE.fullmatch(state):
             yield state

@@ -362,18 +362,15 @@ class GenericEngine(Engine, QueryEngine):
     async def refusal(self, sql: str) -> str | None:
         from resource_server.providers.database.engines.generic import reading
 
-        def work(work: Work[None]) -> None:
+        def work(work: Work[str | None]) -> str | None:
             with self._connection(work, _CATALOG_TIMEOUT_S) as connection:
                 try:
                     connection.execute(reading.text_of(sql.replace(":", "\\:"))).close()
                 except Exception as error:
-                    raise ValueError(f"{self._title} refuses it: {self._words(error)}") from None
+                    return f"{self._title} refuses it: {self._words(error)}"
+            return None
 
-        try:
-            await self._run(work, within=_CATALOG_TIMEOUT_S)
-        except ValueError as error:
-            return str(error)
-        return None
+        return await self._run(work, within=_CATALOG_TIMEOUT_S)
 
     async def _select(
         self,
@@ -393,7 +390,13 @@ class GenericEngine(Engine, QueryEngine):
             with self._connection(work, within) as connection:
                 # Nothing but a query of the manifest may have more rows than are read.
                 streamed = connection.execution_options(stream_results=author)
-                return reading.fetched_rows(streamed.execute(select, values), limit)
+                result = streamed.execute(select, values)
+                try:
+                    return reading.fetched_rows(result, limit)
+                except Exception as error:
+                    # What a driver cannot read is in a row; only a database meets values late.
+                    late = binds and any(map(causes.SQLSTATE.fullmatch, causes.codes(error)))
+                    raise self._mapped(error, author=author, binds=late) from None
 
         return await self._run(work, within=within, slow=slow, author=author, binds=binds)
 
@@ -416,7 +419,7 @@ class GenericEngine(Engine, QueryEngine):
             raise ResourceBusy("the database is overloaded") from None
         try:
             return await self._threads.run(work, max(deadline - time.monotonic(), 0.0))
-        except (ResourceServerError, ValueError):
+        except ResourceServerError:
             raise
         except Exception as error:
             raise self._mapped(error, author=author, binds=binds) from None

@@ -115,11 +115,7 @@ def fetched_rows(result: sa.CursorResult[Any], limit: int) -> Rows:
 
 def _with_singles(row: Iterable[Any], singles: Sequence[int]) -> Sequence[Any]:
     """Return a row whose driver returns numbers of 32 bits as the nearest of 64."""
-    found = [*row]
-    for place in singles:
-        if type(found[place]) is float:
-            found[place] = shortest(found[place])
-    return found
+    return [shortest(v) if n in singles and type(v) is float else v for n, v in enumerate(row)]
 
 
 def _plain(value: Any) -> object:

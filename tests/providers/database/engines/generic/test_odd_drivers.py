@@ -13,7 +13,12 @@ import pytest
 import sqlalchemy
 
 from resource_server.access import Caller, acting
-from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceNotFound
+from resource_server.errors import (
+    DeadlineExceeded,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceUnreadable,
+)
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.generic.engine import GenericEngine
 from resource_server.providers.database.engines.generic.worker_threads import MAX_LEFT_BEHIND
@@ -21,7 +26,7 @@ from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from tests.providers.database import odd_dialect
-from tests.providers.database.odd_dialect import ODD
+from tests.providers.database.odd_dialect import ODD, UNREADABLE
 from tests.providers.database.owners import Owner, SqliteOwner
 from tests.providers.database.served import served
 from tests.waiting import PATIENCE_S
@@ -80,6 +85,20 @@ async def test_every_value_that_a_driver_may_return_is_shown(owner: Owner) -> No
         for place, (_, shown) in enumerate(ODD.values(), 1):
             assert (await it.json(f"odd/{place}"))["x"] == shown
             assert (await it.read(f"odd/{place}/~cell/x")).content is not None
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+async def test_a_row_that_the_driver_cannot_read_is_there(owner: Owner, text: str) -> None:
+    await owner.run(f"update fine set name = '{text}' where id = 2")
+    async with served(owner, tables=KEYS) as it:
+        for path in ("fine/2", "fine/~rows", "fine/~rows?where.id=2", "fine/~rows?where.id.gt=1"):
+            with pytest.raises(ResourceUnreadable, match="a value that it computes"):
+                await it.read(path)
+        for path in ("fine/3", "fine/2x"):
+            with pytest.raises(ResourceNotFound) as missing:
+                await it.read(path)
+            assert not isinstance(missing.value, ResourceUnreadable)
+        assert (await it.json("fine/1"))["name"] == "a"
 
 
 async def test_keys_of_an_unknown_dialect_are_those_of_the_manifest(owner: Owner) -> None:
