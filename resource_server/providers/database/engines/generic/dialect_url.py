@@ -30,8 +30,8 @@ _ALIASES: Final[Mapping[str, str]] = {
 """Schemes as other programs write them."""
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9_]*)(?:\+([a-z0-9_]+))?://", re.IGNORECASE)
 _JDBC: Final = re.compile(
-    r"jdbc:(?P<kind>\w+):(?:\w+:)?(?:[^;?]*@)?[@/]*(?P<host>[\w.\-]*)(?:[:/](?P<port>\d+))?"
-    r"(?:[:/](?P<database>[^;?:@]*))?[;?:]?(?P<options>.*)",
+    r"jdbc:(?P<kind>\w+):(?:\w+:)?(?:(?:[^;?=]*@/*|//)(?P<host>[\w.\-]*)(?:[:/](?P<port>\d+))?"
+    r"(?:[:/](?P<database>[^;?:@=,()]*)(?![^;?:]))?)?[;?:]?(?P<options>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _JDBC_KINDS: Final[Mapping[str, str]] = {
@@ -94,7 +94,7 @@ def foreign_advice(text: str) -> str:
         file = text.partition(":sqlite:")[2].partition("?")[0]
         return f"a JDBC URL; write {'sqlite:///' + file if file else 'the URL of SQLAlchemy'}"
     scheme = _JDBC_KINDS.get(kind, kind)
-    if "@" in match["options"]:  # perhaps a password with '?' or ';' is before it
+    if set("@{") & set(match["options"]):  # perhaps a password with '?' or ';' is before or in it
         return f"a JDBC URL; write {scheme}://USER:PASSWORD@HOST/DATABASE"
     named = _JDBC_DATABASE.search(match["options"])
     database = named[1] if named else match["database"] or "DATABASE"

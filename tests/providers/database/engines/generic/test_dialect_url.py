@@ -25,6 +25,12 @@ from tests.cases import for_each
         ("jdbc:mysql://me:geheim;/x@h/x", "mysql://USER:PASSWORD@HOST/DATABASE"),
         ("jdbc:mysql://h/x?user=me&password=ge@heim", "mysql://USER:PASSWORD@HOST/DATABASE"),
         ("JDBC:SQLServer://h;databaseName=x;password=geheim", "mssql+pymssql://USER:PASSWORD@h/x"),
+        ("jdbc:sqlserver://h;password={;database=geheim};x=1", "mssql+pymssql://USER:PASSWORD@HOST/DATABASE"),
+        ("jdbc:teradata://h/DATABASE=x,USER=me,PASSWORD=geheim", "teradata://USER:PASSWORD@h/DATABASE"),
+        ("jdbc:oracle:thin:me/geheim", "oracle+oracledb://USER:PASSWORD@HOST?service_name=DATABASE"),
+        ("jdbc:mysql://(host=h,user=me,password=x@geheim)/x", "mysql://USER:PASSWORD@HOST/DATABASE"),
+        ("jdbc:mysql://me:x=geheim@h/x", "mysql://USER:PASSWORD@HOST/DATABASE"),
+        ("jdbc:mysql:me:geheim", "mysql://USER:PASSWORD@HOST/DATABASE"),
         ("jdbc:", "the URL of SQLAlchemy"),
     ],
 )  # fmt: skip
