@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceUnreadable
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from tests.providers.database.owners import Owner, owner_of
@@ -316,3 +316,29 @@ async def test_a_view_whose_definition_is_not_shown_is_reported(
     told = [message for message in found if "without SHOW VIEW" in message]
     assert any(message.startswith("view 'cards' may show hidden") for message in told)
     assert not any("'totals'" in message for message in told)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql",
+        pytest.param("postgresql+psycopg", marks=pytest.mark.deep),
+        pytest.param("firebird+firebird", marks=pytest.mark.deep),
+    ],
+    indirect=True,
+)
+async def test_a_row_that_a_view_cannot_compute_is_there(owner: Owner) -> None:
+    await owner.run(
+        "create table t (id integer primary key, note varchar(20))",
+        "insert into t values (1, '5')",
+        "insert into t values (2, 'x')",
+        "create view v as select id, cast(note as integer) as number from t",
+    )
+    async with served(owner, tables={"v": TableOptions(key=("id",))}, timing=FRESH) as it:
+        assert (await it.json("v/1"))["number"] == 5
+        with pytest.raises(ResourceUnreadable, match="a value that it computes"):
+            await it.read("v/2")
+        for path in ("v/3", "v/99999999999999999999", "v/x"):
+            with pytest.raises(ResourceNotFound) as missing:
+                await it.read(path)
+            assert not isinstance(missing.value, ResourceUnreadable)

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
@@ -18,6 +19,7 @@ from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
     ResourceNotFound,
+    ResourceServerError,
     ResourceUnreadable,
 )
 from resource_server.provider import Path
@@ -34,6 +36,7 @@ from resource_server.providers.database.addressing.page_cursor import (
     encode_cursor,
     encode_row_count,
 )
+from resource_server.providers.database.engines.causes import UNFIT
 from resource_server.providers.database.engines.contract import (
     Engine,
     Rows,
@@ -595,7 +598,10 @@ class ExposedTable:
             ResourceNotFound: no row has this key.
         """
         key = self.key_of(segments)
-        found = await self.fetch_by_key(self.statements.rows([key]), 1)
+        try:
+            found = await self.run_own(self.statements.rows([key]), 1)
+        except UnfitParameter:
+            raise await self._missing(key) from None
         if not found.rows:
             readings = [
                 map(type.bind, type.readings(segment))
@@ -606,6 +612,17 @@ class ExposedTable:
         if not found.rows:
             raise ResourceNotFound
         return found
+
+    async def _missing(self, key: Sequence[object]) -> ResourceNotFound:
+        """Return the error of a key that does not fit, unless its row is there and cannot be read.
+
+        A database tells no value of a row from that of a key; so the key is read alone.
+        """
+        with suppress(ResourceServerError):
+            least = self.statements.prefixes(1, within=key[:-1], first=key[-1])
+            if [*(await self.run_own(least, 1)).rows] == [(key[-1],)]:
+                return ResourceUnreadable(UNFIT.after("cannot be read"))
+        return ResourceNotFound()
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
         """Return a key, or its first values, in the form that the driver binds."""
