@@ -20,7 +20,7 @@ from resource_server import __version__
 from resource_server.catalog.mount import log_failure
 from resource_server.cli import console, runner
 from resource_server.errors import ManifestError, ResourceError
-from resource_server.manifest.wording import unknown_name
+from resource_server.manifest.wording import quoted_value, unknown_name
 from resource_server.runtime.extras import MissingExtra
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
@@ -106,7 +106,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in _COMMANDS:
-            ctx.fail(unknown_name("command", cmd_name, _COMMANDS))
+            ctx.fail(unknown_name(f"command {quoted_value(cmd_name)}", cmd_name, _COMMANDS))
         if cmd_name in _SMALL_COMMANDS:
             return _SMALL_COMMANDS[cmd_name]
         name = cmd_name.replace("-", "_")

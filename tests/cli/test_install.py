@@ -233,7 +233,7 @@ def test_variables_that_the_host_may_not_have_are_named(
 
 def test_bad_arguments_are_refused(run: Run, home: Path) -> None:
     for arguments, reason in (
-        (["cursr"], "unknown host; did you mean 'cursor'?"),
+        (["cursr"], "unknown host 'cursr'; did you mean 'cursor'?"),
         (["cursor", "missing"], "missing: no such file or folder"),
         (["cursor", ""], ": no such file or folder"),
         (["cursor", "a\0b"], "a\\x00b: no such file or folder"),

@@ -36,7 +36,8 @@ def test_several_databases_require_a_name(run: Run, two: Path) -> None:
     assert done.err == "resource-server: --name is missing; one of a, b\n"
     assert run("sql", "--role", two, "--name", "b").out.startswith("-- b: ")
     done = run("sql", "--role", two, "--name", "bb")
-    assert (done.status, done.err) == (2, "resource-server: unknown database; did you mean 'b'?\n")
+    said = "resource-server: unknown database 'bb'; did you mean 'b'?\n"
+    assert (done.status, done.err) == (2, said)
 
 
 def test_a_source_without_a_database_is_refused(run: Run, folder: Path) -> None:

@@ -30,7 +30,7 @@ from resource_server.manifest.databases.database_url import (
     redacted_url,
     resolve_database_url,
 )
-from resource_server.manifest.wording import printable, unknown_name
+from resource_server.manifest.wording import printable, quoted_value, unknown_name
 from resource_server.runtime import installation
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -96,11 +96,9 @@ def command(
     scope, place = place_of(wanted, scope, here)
     if "_" in entry.name and not wanted.takes_underscores:
         raise console.usage_error(f"a name in {wanted.title} has no '_'; --name gives another")
-    variables: Set[str] = frozenset()
-    if url is None:
-        log_output.log_to_stderr(0)
-        manifest = source_client.report_mistakes(words)
-        variables = manifest.variables if manifest is not None else variables
+    log_output.log_to_stderr(0)
+    manifest = source_client.report_mistakes(words) if url is None else None
+    variables = manifest.variables if manifest is not None else frozenset[str]()
     if prints:
         _print(wanted, entry, scope, folders.shown(place.file, here))
         _note_variables(wanted, variables)
@@ -116,7 +114,8 @@ def named_host(name: str) -> Host:
     for host in HOSTS:
         if host.id == name:
             return host
-    raise console.usage_error(unknown_name("host", name, [*(host.id for host in HOSTS), "json"]))
+    known = [*(host.id for host in HOSTS), "json"]
+    raise console.usage_error(unknown_name(f"host {quoted_value(name)}", name, known))
 
 
 def place_of(host: Host, scope: Scope | None, here: Folders) -> tuple[Scope, Place]:

@@ -8,7 +8,7 @@ import click
 
 from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
-from resource_server.manifest.wording import unknown_name
+from resource_server.manifest.wording import quoted_value, unknown_name
 from resource_server.provider import Provider
 from resource_server.serving import server_builder
 
@@ -45,7 +45,7 @@ def command(
     if name is None and len(found) > 1:
         return console.fail(f"--name is missing; one of {', '.join(found)}", status=2)
     if name is not None and name not in found:
-        return console.fail(unknown_name("database", name, found), status=2)
+        return console.fail(unknown_name(f"database {quoted_value(name)}", name, found), status=2)
     name = name or next(iter(found))
     return runner.run(_print(name, found[name], what))
 

@@ -69,7 +69,8 @@ def failure_result(call: Call, error: BaseException, uri: str | None) -> Result:
     if isinstance(error, MountUnavailable):
         log_failure(error, "unavailable in a tool")
     text = fault.message if uri is None else f"{fault.message}: {uris.display(uri)}"
-    return error_result(f"{text}. {_advice(error, uri)}".rstrip())
+    end = "" if text.endswith("?") else "."
+    return error_result(f"{text}{end} {_advice(error, uri)}".rstrip())
 
 
 def _advice(error: BaseException, uri: str | None) -> str:

@@ -209,7 +209,7 @@ async def test_a_name_that_differs_by_the_case_of_other_letters_is_a_near_one(
     server = await server_of(shop(tmp_path, tables={}))
     async with server.catalog:
         told = await refused(Wire(server, LATEST), "select * from öffen")
-    assert "No such table: öffen; did you mean 'Öffen'?" in told
+    assert told == "No such table: öffen; did you mean 'Öffen'?"
 
 
 def test_sql_of_callers_needs_a_login_of_its_own_on_a_server() -> None:
