@@ -127,7 +127,7 @@ class DirectoryScanner:
             for prefix in self._unlisted:
                 self._schedule(prefix)
         else:
-            self._unlisted = set()
+            self._unlisted.clear()
             self._forget_unneeded(self._snapshots)
 
     def _attach(self, path: Path) -> None:
