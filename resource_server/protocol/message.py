@@ -197,8 +197,7 @@ def decode_message(data: bytes) -> JsonRpcMessage:
     return _message(envelope, len(data))
 
 
-def _message(envelope: _Envelope, size: int, fault: Fault | None = None) -> JsonRpcMessage:
-    found = envelope
+def _message(found: _Envelope, size: int, fault: Fault | None = None) -> JsonRpcMessage:
     return JsonRpcMessage(
         found.id, found.method, found.params, found.result, found.error, size, fault
     )
