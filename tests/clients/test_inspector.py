@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +76,22 @@ def test_resources_are_listed_and_read(
     assert result["resourceTemplates"][0]["uriTemplate"] == "file:///project/{+path}"
 
 
-def test_rows_of_a_database_of_another_dialect_are_read(
-    reach: Reach, transport: str, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="session")
+def customers() -> Generator[str]:
+    """The URL of a database of Firebird; as long as the server that `reach` starts for it."""
     with empty_firebird_database() as url:
         asyncio.run(_make_customers(url))
-        target = reach([sys.executable, "-m", "resource_server", "serve", url], transport)
-        result = answer(target, tmp_path, "resources/list")
-        assert "firebird://it/customers/~rows" in [each["uri"] for each in result["resources"]]
-        result = answer(target, tmp_path, "resources/read", "--uri", "firebird://it/customers/1")
-        assert json.loads(result["contents"][0]["text"]) == {"id": 1, "name": "Ada"}
+        yield url
+
+
+def test_rows_of_a_database_of_another_dialect_are_read(
+    customers: str, reach: Reach, transport: str, tmp_path: Path
+) -> None:
+    target = reach([sys.executable, "-m", "resource_server", "serve", customers], transport)
+    result = answer(target, tmp_path, "resources/list")
+    assert "firebird://it/customers/~rows" in [each["uri"] for each in result["resources"]]
+    result = answer(target, tmp_path, "resources/read", "--uri", "firebird://it/customers/1")
+    assert json.loads(result["contents"][0]["text"]) == {"id": 1, "name": "Ada"}
 
 
 async def _make_customers(url: str) -> None:
