@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
 
-from resource_server.errors import DeadlineExceeded, ResourceBusy, ResourceServerError
+from resource_server.errors import (
+    DeadlineExceeded,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceServerError,
+)
 from resource_server.providers.database.engines.causes import failure, unavailable, url_problem
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
@@ -265,7 +270,12 @@ class GenericEngine(Engine, QueryEngine):
         from resource_server.providers.database.engines.generic import catalog
 
         found = await self._listing()
-        table = await self._inspect(lambda inspector: catalog.reflected(inspector, name, found))
+        try:
+            table = await self._inspect(lambda inspector: catalog.reflected(inspector, name, found))
+        except ResourceNotFound:
+            self._note(name, None)
+            raise
+        self._note(name, table)
         self._reflected[name] = table, time.monotonic()
         return table
 
@@ -274,26 +284,30 @@ class GenericEngine(Engine, QueryEngine):
             from resource_server.providers.database.engines.generic import catalog
 
             found = await self._inspect(lambda inspector: catalog.listing(inspector, self._schemas))
-            self._listed, self._listed_at = found, time.monotonic()
+            before, self._listed, self._listed_at = self._listed, found, time.monotonic()
+            if before is not None and before.infos != found.infos:
+                self._changed()
         return self._listed
 
     @override
     async def schema_state(self, name: TableName | None = None) -> object:
-        """See `Engine.schema_state`: the tables that were reflected are reflected again."""
-        before, reflected = self._listed, self._reflected
-        if before is not None and (await self._listing()).infos != before.infos:
-            self._changed()
-        wanted = [*reflected][-_MAX_CHECKED:] if name is None else [name]
-        for each in wanted:
-            old = reflected.get(each)
-            if old is not None and old[1] + self._interval <= time.monotonic():
-                new: Table | None = None
+        """See `Engine.schema_state`: the tables that were reflected are reflected again.
+
+        Whoever reflects something counts what differs: it may be renewed between two states.
+        """
+        if self._listed is not None:
+            await self._listing()
+        for each in [*self._reflected][-_MAX_CHECKED:] if name is None else [name]:
+            if each in self._reflected:
                 with suppress(ResourceServerError):
-                    new = await self.table(each)
-                if new != old[0]:
-                    self._changed()
-                    break
+                    await self.table(each)
         return self._changes_of_schema
+
+    def _note(self, name: TableName, table: Table | None) -> None:
+        """Count a change if a table was another one when it was last reflected."""
+        before = self._reflected.get(name)
+        if before is not None and before[0] != table:
+            self._changed()
 
     def _changed(self) -> None:
         self._changes_of_schema += 1

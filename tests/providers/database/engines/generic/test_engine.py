@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from itertools import product
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,6 +26,8 @@ from resource_server.errors import (
     ResourceUnreadable,
 )
 from resource_server.manifest.databases.database_url import parse_database_url
+from resource_server.providers.database.engines.generic.engine import GenericEngine
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import (
     ColumnOptions,
     Query,
@@ -37,6 +41,7 @@ from tests.cases import for_each
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import FRESH, Served, served
 from tests.providers.database.servers import proxy_to, with_parts
+from tests.providers.database.sqlite_databases import write
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -366,6 +371,30 @@ async def test_databases_of_the_same_name_on_two_servers_are_two(firebird: Owner
                 read = await provider.read(("customers", "1"), {})
                 found.append([json.loads(each.data)["name"] for each in read])
     assert found == [["Ada"], ["Ü"], ["Ada"]]
+
+
+async def test_what_another_request_reflects_anew_changes_the_state_of_the_schema(
+    tmp_path: Path,
+) -> None:
+    file, name = write(tmp_path / "it.sqlite", "create table t (a)"), TableName(None, "t")
+    engine = GenericEngine(f"sqlite+pysqlite:///{file}", interval=0)
+    await engine.open()
+    try:
+        await engine.table(name)
+        states = [await engine.schema_state()]
+        for statement in ("alter table t add b", "drop table t", "create table t (a)"):
+            write(file, statement)
+            with suppress(ResourceNotFound):
+                await engine.table(name)
+            states.append(await engine.schema_state())
+            assert await engine.schema_state() == states[-1]
+        write(file, "drop table t")
+        await engine.tables()
+        write(file, "create table t (a)")
+        states.append(await engine.schema_state())
+        assert states == sorted(set(states))
+    finally:
+        await engine.close()
 
 
 async def test_a_large_blob_of_firebird_is_whole_in_its_cell(firebird: Owner) -> None:
