@@ -1,15 +1,18 @@
-"""Causes of errors of any driver, by SQLSTATE and by the classes of the DB-API."""
+"""Causes of errors of any driver: by SQLSTATE, by the classes of the DB-API, and by own codes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from resource_server.providers.database.engines import causes
-from resource_server.runtime.causes import Cause, Causes, class_names
+from resource_server.providers.database.engines.mysql import causes as mysql
+from resource_server.providers.database.engines.sqlite import causes as sqlite
+from resource_server.runtime.causes import Cause, Causes, class_names, find
 
-SQLSTATE: Final = re.compile(r"[0-9A-Z]{5}")
+_SQLSTATE: Final = re.compile(r"[0-9A-Z]{5}")
 _BUSY: Final = Cause("busy", "the database is busy", is_temporary=True)
 _PRIVILEGE: Final = Cause(
     "privilege", "the database login may not read it", "grant SELECT to the login, or hide it"
@@ -55,26 +58,67 @@ CONNECT: Final[Causes] = {
     "08": causes.NETWORK["OSError"],
 }
 
+_OWN: Final = {
+    "mariadb": (mysql.STATEMENT, mysql.CONNECT),
+    "mysql": (mysql.STATEMENT, mysql.CONNECT),
+    "sqlite": (sqlite.STATEMENT, sqlite.FILE),
+}
+"""Causes by codes of a database's own, by dialect: of statements, and of attempts to connect."""
 
-def codes(error: BaseException | None, *, is_lost: bool = False) -> Iterator[str]:
-    """Yield the codes of an error, the most specific one first."""
-    if is_lost:
-        yield "Lost"
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        seen.append(error)
-        for state in _states(error):
+
+def of_statement(error: Exception, dialect: str, *, is_lost: bool) -> tuple[Cause, str]:
+    """Return the cause of an error of a statement, and the code that it is known by."""
+    table = {**_OWN[dialect][0], **STATEMENT} if dialect in _OWN else STATEMENT
+    lost = ("Lost",) if is_lost else ()
+    return find(table, chain(lost, codes(error, dialect)))
+
+
+def of_connecting(error: Exception, dialect: str) -> tuple[Cause, str]:
+    """Return the cause of an error of an attempt to connect, and the code that it is known by."""
+    table = {**_OWN[dialect][1], **CONNECT} if dialect in _OWN else CONNECT
+    return find(table, codes(error, dialect))
+
+
+def codes(error: BaseException, dialect: str) -> Iterator[str]:
+    """Yield the codes of an error, the most specific one first, and the names of its classes."""
+    yield from database_codes(error, dialect)
+    for each in reversed(_chain(error)):
+        yield from class_names(each)
+
+
+def database_codes(error: BaseException, dialect: str) -> Iterator[str]:
+    """Yield the codes of an error that the database tells; none if it is the driver's alone."""
+    for each in _chain(error):
+        if dialect in _OWN:
+            yield from _own_codes(each)
+        for state in _states(each):
             yield state
             yield state[:3]
             yield state[:2]
-        error = getattr(error, "orig", None) or error.__cause__
-    for each in reversed(seen):
-        yield from class_names(each)
+
+
+def _chain(error: BaseException) -> Sequence[BaseException]:
+    """Return an error, and those that caused it."""
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in seen:
+        seen.append(following)
+        following = getattr(following, "orig", None) or following.__cause__
+    return seen
+
+
+def _own_codes(error: Any) -> Iterator[str]:
+    """Yield the codes of an error of SQLite, or the number of one of MariaDB or MySQL."""
+    if hasattr(error, "sqlite_errorname"):
+        yield from sqlite.codes(error)
+    number = getattr(error, "errno", None) or (error.args[0] if error.args else None)
+    if isinstance(number, int):
+        yield str(number)
 
 
 def _states(error: Any) -> Iterator[str]:
     """Yield the SQLSTATE of a driver's error: an attribute, or the first argument (ODBC)."""
     first = error.args[0] if getattr(error, "args", None) else None
     for state in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None), first):
-        if isinstance(state, str) and SQLSTATE.fullmatch(state):
+        if isinstance(state, str) and _SQLSTATE.fullmatch(state):
             yield state

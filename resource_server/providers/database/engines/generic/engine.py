@@ -51,7 +51,6 @@ from resource_server.providers.database.engines.generic.dialects import (
 from resource_server.providers.database.engines.generic.worker_threads import StatementThreads, Work
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots, acquire_all, release_all
-from resource_server.runtime.causes import find
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -409,7 +408,7 @@ class GenericEngine(Engine, QueryEngine):
                     return reading.fetched_rows(result, limit)
                 except Exception as error:
                     # What a driver cannot read is in a row; only a database meets values late.
-                    late = binds and any(map(causes.SQLSTATE.fullmatch, causes.codes(error)))
+                    late = binds and any(causes.database_codes(error, self._dialect_name))
                     raise self._mapped(error, author=author, binds=late) from None
 
         return await self._run(work, within=within, slow=slow, author=author, binds=binds)
@@ -467,14 +466,14 @@ class GenericEngine(Engine, QueryEngine):
         from sqlalchemy.exc import DBAPIError
 
         is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        found = find(causes.STATEMENT, causes.codes(error, is_lost=is_lost))
+        found = causes.of_statement(error, self._dialect_name, is_lost=is_lost)
         if found[0].kind == "network":
             return ResourceBusy("the connection to the database was lost")
         return failure(found, of_query=author, has_values=binds)
 
     def _refusal(self, error: Exception) -> Exception:
         """Return what is raised for a failed attempt to connect."""
-        found = find(causes.CONNECT, causes.codes(error))
+        found = causes.of_connecting(error, self._dialect_name)
         try:
             url = parse_url(self._given_url)
         except ValueError:
