@@ -30,6 +30,7 @@ PATIENT = msgspec.structs.replace(
     search_s=30.0,
     search_count_s=30.0,
     search_convert_s=30.0,
+    suggest_s=30.0,
     call_s=120.0,
     listing_s=120.0,
     statement_interval_s=1e-6,

@@ -439,12 +439,14 @@ class Load:
         """Listen to everything, and read nothing of it; then die."""
         while self.lasts:
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1024)
-            writer.write(_listen(self._place.uris).encoded(""))
-            await pause(self._dice.uniform(0.5, 3))
-            self._tally.count("slow clients")
-            if self._dice.random() < 0.5:
-                await reader.read(1024)
-            writer.transport.abort()
+            try:
+                writer.write(_listen(self._place.uris).encoded(""))
+                await pause(self._dice.uniform(0.5, 3))
+                self._tally.count("slow clients")
+                if self._dice.random() < 0.5:
+                    await reader.read(1024)
+            finally:
+                writer.transport.abort()
 
     async def change(self, what: Callable[[random.Random], Awaitable[None]]) -> None:
         """Let an application change what is served."""
