@@ -20,6 +20,7 @@ settings.register_profile(
     "untimed",
     settings.get_profile(settings.get_current_profile_name()),
     deadline=None,
+    max_examples=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")

@@ -61,7 +61,7 @@ STARTS = [
     *("#define ", "#include <", "SELECT ", "RUN ", "import ", "template <", "public static void "),
     *("let ", "enum ", "sub ", "module ", "using ", "@media ", "%q(", "<<A\n", "#", "from "),
 ]
-FEW = ["a", "a ", " ", "\n", "\\", "(", '"', "a.", "//\n"]
+FEW = ["a", "a ", "\\", "(", "//\n"]
 FILLERS = [
     *(*string.punctuation, "a", "0", " ", "\t", "\n", " \n", "a\n", "//\n", "#\n", "\\\n", "/**/"),
     *("a ", "a,", "a.", "a::", "a(", "a=", '\\"', '""', "()", "[]", "{}", "<a>", "1.", "0_", "&a;"),

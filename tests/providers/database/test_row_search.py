@@ -712,7 +712,8 @@ async def test_rows_are_found_wherever_they_are_in_a_large_table(owner: Owner) -
         f" when x >= 30000 and x < 30300 then 'dense' else 'name' end,"
         f" case when x = 20000 then 'grey or earl' else 'plain' end from {numbers} n"
     )
-    async with searched(owner, tables={"t": TableOptions(where="b <> '17999'")}) as it:
+    tables = {"t": TableOptions(where="b <> '17999'")}
+    async with searched(owner, tables=tables, interval=Duration(60)) as it:
 
         async def numbers_of(text: str, **asked: Any) -> list[int]:
             return [int(path.rpartition("/")[2]) for path in await it.found(text, **asked)]
