@@ -122,20 +122,21 @@ class AsgiApplication:
         application = self._made(served, server)
         # Its handlers of signals are methods of the server; it tells no application otherwise.
         parent = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
-        watching = asyncio.create_task(self._end_with(parent))
+        watching = asyncio.create_task(self._end_streams(parent, application))
         try:
             yield application
         finally:
             watching.cancel()
             await application.close()
 
-    async def _end_with(self, parent: object) -> None:
+    async def _end_streams(self, parent: object, application: Application) -> None:
         """End the streams once a parent such as uvicorn stops: it waits for them, without limit."""
         if not isinstance(getattr(parent, "should_exit", None), bool):
             return
         while not getattr(parent, "should_exit", True):  # noqa: ASYNC110 (a plain attribute)
             await asyncio.sleep(_PARENT_STOPS_S)
-        self._embedded.end()
+        self._embedded.refuse()
+        await application.close()
 
     async def __aenter__(self) -> Self:
         await self._embedded.start()

@@ -103,6 +103,7 @@ class _Life(Generic[T]):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.value: asyncio.Future[T] = loop.create_future()
         self.value.add_done_callback(_retrieve)
+        self.is_refusing = False
         self.ending = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -127,7 +128,7 @@ class EmbeddedServer(Generic[T]):
             ServerEnded: it has been closed in this loop, and not been started again.
         """
         life = self._life()
-        if life.ending.is_set():
+        if life.is_refusing:
             raise ServerEnded
         # A caller that is cancelled leaves the start to the others.
         return await asyncio.shield(life.value)
@@ -137,7 +138,8 @@ class EmbeddedServer(Generic[T]):
         loop = asyncio.get_running_loop()
         with self._starting:
             life = self._lives.get(loop)
-            if life is not None and life.ending.is_set():
+            if life is not None and life.is_refusing:
+                life.ending.set()
                 del self._lives[loop]
         return await self.running()
 
@@ -146,14 +148,18 @@ class EmbeddedServer(Generic[T]):
         life = self._life_if_any()
         if life is None:
             return
+        life.is_refusing = True
         life.ending.set()
         if life.task is not None:
             await asyncio.wait([life.task])
 
-    def end(self) -> None:
-        """Begin the end of what is open in this event loop."""
+    def refuse(self) -> None:
+        """Refuse requests in this event loop, which will end.
+
+        It cancels all tasks then: one that were ending the server already would be cut off.
+        """
         if (life := self._life_if_any()) is not None:
-            life.ending.set()
+            life.is_refusing = True
 
     def _life_if_any(self) -> _Life[T] | None:
         with self._starting:
@@ -191,7 +197,7 @@ class EmbeddedServer(Generic[T]):
             await self._end(life, lifetime)
 
     async def _end(self, life: _Life[T], lifetime: AsyncExitStack) -> None:
-        life.ending.set()
+        life.is_refusing = True
         try:
             await lifetime.aclose()
         except Exception:

@@ -716,6 +716,52 @@ async def test_a_parent_that_stops_ends_open_streams_and_leaves_no_process(
     await until(lambda: not has_processes(program.pid))
 
 
+CLOSING = """
+import asyncio, threading
+from resource_server.provider import Resource
+
+class Closing:
+    templates = ()
+    released = threading.Event()
+    async def __aenter__(self):
+        pass
+    async def __aexit__(self, *_):
+        await asyncio.to_thread(self.released.wait, 60)
+        (FOLDER / "closed").touch()
+    def list(self, parent, *, after, limit):
+        return []
+    def metadata(self, path):
+        return Resource(path=path, name="a", type="collection")
+    async def read(self, path, query):
+        return []
+"""
+
+
+def test_a_provider_closes_to_its_end_although_the_loop_of_a_stopped_parent_ends(
+    folder: Path,
+) -> None:
+    plugin = f"import pathlib\nFOLDER = pathlib.Path({str(folder)!r})\n{CLOSING}"
+    (folder / "closing.py").write_text(plugin, "utf-8")
+    (folder / "mcp-resources.yaml").write_text("providers: {c: {use: closing.py}}\n", "utf-8")
+    app = resource_server.asgi_app(folder)
+
+    async def serve_once() -> None:
+        async with behind_uvicorn(app, lifespan="off") as client:
+            await names(client, "/mcp")
+
+        async def is_refused() -> bool:
+            async with within(app) as client:
+                return (await ask(client, "/mcp", "server/discover")).status_code == 503
+
+        await until(is_refused)
+        for name, module in list(sys.modules.items()):
+            if name.startswith("_resource_server_plugin_") and hasattr(module, "Closing"):
+                getattr(module, "Closing").released.set()  # noqa: B009 - of a plugin
+
+    asyncio.run(serve_once())
+    assert (folder / "closed").exists()
+
+
 def test_hypercorn_ends_open_streams_and_the_server(folder: Path, unused_port: int) -> None:
     url = f"http://127.0.0.1:{unused_port}/files/mcp"
     before = set(threading.enumerate())
