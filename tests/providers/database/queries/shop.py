@@ -16,7 +16,7 @@ SHOP = (
     "create table orders (id integer primary key, customer integer, total integer,"
     " status varchar(9), card varchar(9), mail varchar(9))",
     "insert into orders values (1, 1, 5, 'sent', 'c@1', 'm@1'), (3, 2, 7, '10%', 'c@3', 'm@3'),"
-    " (66, 1, 6666, 'draft', 'c@66', 'm@66')",
+    " (88, 1, 8876, 'draft', 'c@88', 'm@88')",
     "create table customers (id integer primary key, name varchar(9))",
     "insert into customers values (1, 'Ann'), (2, 'Bo')",
     "create table audit (id integer primary key, line varchar(9))",
@@ -35,7 +35,8 @@ CONSENTED: Mapping[str, Any] = {**RESTRICTED, "recent": TableOptions(expose=True
 
 def secrets(rows: object) -> bool:
     """Return whether rows contain hidden data: draft orders, cards, mail or audit entries."""
-    return "@" in str(rows) or "66" in str(rows)
+    # No mask has an 8: it is in base 32.
+    return "@" in str(rows) or "88" in str(rows)
 
 
 def spelled(sql: str, owner: Owner) -> str:

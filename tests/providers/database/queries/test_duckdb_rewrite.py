@@ -29,7 +29,7 @@ VISIBLE: Mapping[str, Any] = {
     "select orders.id from orders, customers c where c.id = orders.id": [[1]],
     "with orders as (select id from orders) select count(*) from orders": [[2]],
     "with x as (select 1), orders as (select id from x, orders) select sum(id) from orders": [[4]],
-    "with x as (with orders as (select 66 as id) from orders) from orders select count(*)": [[2]],
+    "with x as (with orders as (select 88 as id) from orders) from orders select count(*)": [[2]],
     "(with orders as (select 5 as id) select id from orders)": [[5]],
     "/* a */ with/* b */recursive x as (select 1), orders as (select id from orders) from orders"
     " order by all desc": [[3], [1]],

@@ -51,10 +51,10 @@ select {s}.card from {s}.orders {s}
 select orders.* from customers, orders
 select * from (select * from orders) x
 select orders.* from customers join orders on customer = customers.id
-select * from orders natural join (select 66 as id) x
+select * from orders natural join (select 88 as id) x
 select id, name from customers union all select total, mail from orders
 select (select max(total) from orders) as n
-select case when exists (select 1 from orders where total = 6666) then 6666 end as n
+select case when exists (select 1 from orders where total = 8876) then 8876 end as n
 select total from orders where id in (select id from orders where status = 'draft')
 with x as (select * from orders) select * from x
 with x as (with y as (select * from orders) select * from y) select * from x
@@ -204,7 +204,7 @@ ANSWERED = {
     "select id as audit, '{s}.orders' as line from orders /* {s}.orders */ where id = 1": [
         {"audit": 1, "line": "{s}.orders"}
     ],
-    "select card from recent order by id": [{"card": f"c@{id}"} for id in (1, 3, 66)],
+    "select card from recent order by id": [{"card": f"c@{id}"} for id in (1, 3, 88)],
     "with audit as (select 1 as x) select * from audit": [{"x": 1}],
     "values (1)": None,
 }
@@ -300,7 +300,7 @@ async def test_tables_with_unusual_names_are_restricted(owner: Owner) -> None:
 
 
 async def test_only_tables_exposed_by_the_policy_can_be_read(owner: Owner) -> None:
-    await owner.run(*SHOP, "create table name (x integer)", "insert into name values (666)")
+    await owner.run(*SHOP, "create table name (x integer)", "insert into name values (888)")
     tables = {"orders": RESTRICTED["orders"], "customers": TableOptions(), "*": False}
     sql = (
         "with x as (select id, name from customers) select name, count(*) as n, max(x.id) as id"

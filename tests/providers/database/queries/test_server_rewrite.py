@@ -20,7 +20,7 @@ async def test_a_partition_is_restricted_like_its_table(owner: Owner) -> None:
         "create table t (id integer, x integer) partition by range (id)",
         "create table part partition of t for values from (0) to (9) partition by range (id)",
         "create table part_1 partition of part for values from (0) to (9)",
-        "insert into t values (1, 5), (2, 6666)",
+        "insert into t values (1, 5), (2, 8888)",
     )
     tables = {"t": TableOptions(where="x < 10")}
     for name in ("t", "part", "part_1", "public.part_1", "only part_1"):
@@ -37,13 +37,13 @@ async def test_a_name_is_resolved_through_the_search_path(owner: Owner) -> None:
         "drop schema if exists other cascade",
         "create schema other",
         "create table other.orders (id integer, x integer)",
-        "insert into other.orders values (1, 1), (2, 6666)",
+        "insert into other.orders values (1, 1), (2, 8888)",
         "create table other.alone (id integer, x integer)",
-        "insert into other.alone values (1, 1), (2, 6666)",
+        "insert into other.alone values (1, 1), (2, 8888)",
         "create table orders (id integer)",
         "insert into orders values (7)",
         'create table "Orders" (id integer)',
-        'insert into "Orders" values (6666)',
+        'insert into "Orders" values (8888)',
     )
     few = TableOptions(where="x < 9")
     one = [{"n": 1}]
@@ -76,7 +76,7 @@ async def test_a_name_is_resolved_through_the_search_path(owner: Owner) -> None:
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 async def test_an_overlong_name_refers_to_its_truncated_table(owner: Owner) -> None:
     name = "o" * 63
-    await owner.run(f"create table {name} (x integer)", f"insert into {name} values (1), (6666)")
+    await owner.run(f"create table {name} (x integer)", f"insert into {name} values (1), (8888)")
     for written in (name, f"{name}oops", f'"{name}oops"'):
         sql = f"select max(x) as n from {written}"
         assert await answer(owner, sql, {name: TableOptions(where="x < 9")}) in ([{"n": 1}], None)
@@ -90,8 +90,8 @@ async def test_an_overlong_name_refers_to_its_truncated_table(owner: Owner) -> N
 async def test_a_name_in_two_letter_cases_is_refused(owner: Owner) -> None:
     if await owner.rows("select @@lower_case_table_names") != [(0,)]:
         pytest.skip("on this server names of tables have one case of letters")
-    await owner.run("create table t (x integer)", "insert into t values (1), (6666)")
+    await owner.run("create table t (x integer)", "insert into t values (1), (8888)")
     await owner.run("create table T (x integer)", "insert into T values (2)")
     tables = {"t": TableOptions(where="x < 9"), "T": TableOptions()}
     assert await answer(owner, "select max(x) as n from t", tables) is None
-    assert await answer(owner, "select max(x) as n from t", {}) == [{"n": 6666}]
+    assert await answer(owner, "select max(x) as n from t", {}) == [{"n": 8888}]
