@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -58,28 +58,28 @@ CONNECT: Final[Causes] = {
     "08": causes.NETWORK["OSError"],
 }
 
-_OWN: Final = {
-    "mariadb": (mysql.STATEMENT, mysql.CONNECT),
-    "mysql": (mysql.STATEMENT, mysql.CONNECT),
-    "sqlite": (sqlite.STATEMENT, sqlite.FILE),
+_MYSQL: Final = ({**mysql.STATEMENT, **STATEMENT}, {**mysql.CONNECT, **CONNECT})
+_OWN: Final[Mapping[str, tuple[Causes, Causes]]] = {
+    "mariadb": _MYSQL,
+    "mysql": _MYSQL,
+    "sqlite": ({**sqlite.STATEMENT, **STATEMENT}, {**sqlite.FILE, **CONNECT}),
 }
-"""Causes by codes of a database's own, by dialect: of statements, and of attempts to connect."""
+"""Causes of statements and of attempts to connect, with codes of a database's own, by dialect."""
+_ALL: Final = (STATEMENT, CONNECT)
 
 
 def of_statement(error: Exception, dialect: str, *, is_lost: bool) -> tuple[Cause, str]:
     """Return the cause of an error of a statement, and the code that it is known by."""
-    table = {**_OWN[dialect][0], **STATEMENT} if dialect in _OWN else STATEMENT
     lost = ("Lost",) if is_lost else ()
-    return find(table, chain(lost, codes(error, dialect)))
+    return find(_OWN.get(dialect, _ALL)[0], chain(lost, _codes(error, dialect)))
 
 
 def of_connecting(error: Exception, dialect: str) -> tuple[Cause, str]:
     """Return the cause of an error of an attempt to connect, and the code that it is known by."""
-    table = {**_OWN[dialect][1], **CONNECT} if dialect in _OWN else CONNECT
-    return find(table, codes(error, dialect))
+    return find(_OWN.get(dialect, _ALL)[1], _codes(error, dialect))
 
 
-def codes(error: BaseException, dialect: str) -> Iterator[str]:
+def _codes(error: BaseException, dialect: str) -> Iterator[str]:
     """Yield the codes of an error, the most specific one first, and the names of its classes."""
     yield from database_codes(error, dialect)
     for each in reversed(_chain(error)):
