@@ -31,6 +31,9 @@ class Owner(ABC):
     """Prefix of table paths: the schema, if the engine has schemas."""
     insertion: str = "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING"
 
+    endless: ClassVar[str]
+    """A query for one number `n` that never ends, whose memory does not grow."""
+
     is_generic = False
     """Whether the generic engine serves it."""
 
@@ -72,6 +75,10 @@ class Owner(ABC):
 
 class SqliteOwner(Owner):
     engine = "sqlite"
+    endless = (
+        "select count(*) as n from (with recursive c(x) as (select 1 union all select x + 1 from c)"
+        " select x from c) as d"
+    )
 
     async def open(self) -> None:
         path = self.own_url.partition(":///")[2]
@@ -90,6 +97,7 @@ class SqliteOwner(Owner):
 class PostgresOwner(Owner):
     engine = "postgresql"
     prefix = "public/"
+    endless = "select 1 as n from (select pg_catalog.pg_sleep(600)) as d"
 
     async def open(self) -> None:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -119,6 +127,11 @@ class PostgresOwner(Owner):
 class MariadbOwner(Owner):
     engine = "mariadb"
     insertion = "INSERT IGNORE INTO {} VALUES ({})"
+    # Planning alone would compute what reads no table.
+    endless = (
+        "select benchmark(1000000000000, md5('slow')) as n"
+        " from (select 1 as x union all select 2) as d limit 1"
+    )
 
     async def open(self) -> None:
         self._database = urlsplit(self.own_url).path[1:]
@@ -166,6 +179,7 @@ async def mysql_connection(url: str) -> Any:
 class DuckdbOwner(Owner):
     engine = "duckdb"
     prefix = "main/"
+    endless = "select count(*) as n from range(1000000000000) as t(i) where hash(i) = 7"
 
     async def open(self) -> None:
         import duckdb

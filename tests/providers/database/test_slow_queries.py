@@ -18,31 +18,13 @@ from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import EVERY, Wire
-from tests.providers.database.owners import Owner
+from tests.providers.database.owners import Owner, SqliteOwner
 from tests.transports.program import message, modern, notification, running
 from tests.waiting import PATIENCE_S, block, block_until, until
 
 pytestmark = pytest.mark.anyio
 
 URI = "db://shop/~query/slow"
-_COUNTED = (
-    "select count(*) as n from (with recursive c(x) as (select 1 union all select x + 1 from c"
-    " where x < 100000000000) select x from c) as d"
-)
-SLOW = {
-    "sqlite": _COUNTED,
-    "postgresql": "select 1 as n from (select pg_sleep(600)) as d",
-    "mariadb": "select benchmark(1000000000000, md5('slow')) as n",
-    "duckdb": "select count(*) as n from range(10000000) a, range(10000000) b"
-    " where a.range < b.range",
-}
-ALWAYS_SLOW = {
-    "sqlite": f"({_COUNTED}) > 0",
-    "postgresql": "pg_catalog.pg_sleep(600) is not null",
-    "mariadb": "benchmark(1000000000000, md5('slow')) = 0",
-    "duckdb": "(select count(*) from range(10000000) a, range(10000000) b"
-    " where a.range < b.range) > 0",
-}
 RUNNING = {
     "postgresql": "select pid from pg_stat_activity where state = 'active'"
     " and query like '%pg_sleep(600)%' and pid <> pg_backend_pid()",
@@ -62,8 +44,8 @@ async def _serving(
     await owner.insert("t", (1, "tea"))
     provider = Database(
         owner.url,
-        tables={"t": TableOptions(where=ALWAYS_SLOW[owner.engine])},
-        queries={"slow": Query(sql=SLOW[owner.engine]), "quick": Query(sql="select 1 as n")},
+        tables={"t": TableOptions(where=f"({owner.endless}) > 0")},
+        queries={"slow": Query(sql=owner.endless), "quick": Query(sql="select 1 as n")},
         limits=limits,
     )
     catalog = Catalog([Mount("shop", "db://shop/", provider)], timing=timing)
@@ -144,7 +126,7 @@ async def test_sql_of_callers_names_its_option(tmp_path: Path) -> None:
     catalog = Catalog([Mount("shop", "db://shop/", provider)], timing=TICKING)
     async with Server(catalog, timing=TICKING) as server:
         wire = Wire(server, "2025-11-25")
-        params = {"name": "query_database", "arguments": {"sql": _COUNTED}}
+        params = {"name": "query_database", "arguments": {"sql": SqliteOwner.endless}}
         called = await wire.result("tools/call", params)
         assert called["content"][0]["text"].startswith(
             "Time limit of 0.4 s exceeded; whoever runs the server can raise limits.query_timeout."
@@ -158,7 +140,7 @@ def test_over_http_a_slow_query_tells_its_progress_and_ends_with_its_client(tmp_
     manifest = tmp_path / "mcp-resources.yaml"
     manifest.write_text(
         "databases:\n  shop:\n    url: sqlite:///shop.db\n    uri: db://shop/\n"
-        f'    queries: {{slow: {{sql: "{SLOW["sqlite"]}"}}}}\n'
+        f'    queries: {{slow: {{sql: "{SqliteOwner.endless}"}}}}\n'
         "    limits: {query_timeout: 100s}\naudit: {file: audit.jsonl}\n"
     )
     record = tmp_path / "audit.jsonl"

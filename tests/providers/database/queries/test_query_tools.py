@@ -304,15 +304,8 @@ async def test_results_exclude_everything_hidden_from_the_query(owner: Owner) ->
 
 
 async def test_a_query_that_times_out_is_stopped(owner: Owner) -> None:
-    endless = {
-        "sqlite": "with recursive c(x) as (select 1 union all select x + 1 from c)"
-        " select count(*) from c",
-        "postgresql": "select pg_catalog.pg_sleep(30)",
-        "mariadb": "select sleep(30)",
-        "duckdb": "select count(*) from range(1000000) a, range(1000000) b where a.range < b.range",
-    }[owner.engine]
     limits = ReadLimits(query_timeout=Duration(0.2))
-    async with database(owner, queries={"q": Query(sql=endless)}, limits=limits) as provider:
+    async with database(owner, queries={"q": Query(sql=owner.endless)}, limits=limits) as provider:
         with pytest.raises(DeadlineExceeded):
             await settle(provider.call_tool("q", {}, SilentToolRequest()))
 
