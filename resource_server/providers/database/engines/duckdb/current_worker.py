@@ -116,12 +116,12 @@ class CurrentWorker:
         """End the worker."""
         self._is_closed = True
         self.is_known = self._visible is not None
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait((self._starting,))
         if self._idle is not None:
             self._idle.cancel()
         self._replace()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait((self._starting,))
         if self._ending:
             await asyncio.wait(tuple(self._ending))
 
@@ -349,7 +349,12 @@ class CurrentWorker:
         end = worker.end_when_done() if is_gentle else worker.end()
         task = asyncio.get_running_loop().create_task(end)
         self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        task.add_done_callback(partial(self._ended, worker))
+
+    def _ended(self, worker: WorkerProcess, task: asyncio.Task[None]) -> None:
+        self._ending.discard(task)
+        if task.cancelled():  # perhaps before its first step
+            worker.end_at_once()
 
     def _end_when_idle(self) -> None:
         if self._idle is not None:

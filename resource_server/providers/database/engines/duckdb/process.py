@@ -151,13 +151,22 @@ class WorkerProcess:
 
     async def end(self) -> None:
         """Kill the process, and wait for its end."""
+        self._close()
+        if self._reading is not None:
+            await asyncio.wait((self._reading,))
+        await asyncio.to_thread(self._wait)
+
+    def end_at_once(self) -> None:
+        """Do as `end` in a loop that is closing."""
+        self._close()
+        self._wait()
+
+    def _wait(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_END_S)
+
+    def _close(self) -> None:
         self.kill()
         if self._reading is not None:
             self._reading.cancel()
-            await asyncio.wait((self._reading,))
-        if self._writer is not None:
-            self._writer.close()
-        else:
-            self._channel.close()
-        with suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(self.process.wait, _END_S)
+        (self._writer or self._channel).close()

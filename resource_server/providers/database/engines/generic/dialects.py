@@ -139,7 +139,7 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         "SQLite",
         {"pysqlite": "sqlalchemy"},
         "tested",
-        session=("PRAGMA query_only = ON",),
+        session=("PRAGMA query_only = ON", "PRAGMA schema_version"),  # connecting reads no file
         is_read_only=True,
         enforces_keys=True,
         nulls=NULLS_FIRST,

@@ -51,6 +51,7 @@ from resource_server.providers.database.engines.generic.dialects import (
 from resource_server.providers.database.engines.generic.worker_threads import StatementThreads, Work
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots, acquire_all, release_all
+from resource_server.runtime.causes import UNKNOWN
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -469,6 +470,11 @@ class GenericEngine(Engine, QueryEngine):
         found = causes.of_statement(error, self._dialect_name, is_lost=is_lost)
         if found[0].kind == "network":
             return ResourceBusy("the connection to the database was lost")
+        if (
+            found[0] is UNKNOWN
+            and causes.of_connecting(error, self._dialect_name)[0] is not UNKNOWN
+        ):
+            return self._refusal(error)  # it is no fault of a statement
         return failure(found, of_query=author, has_values=binds)
 
     def _refusal(self, error: Exception) -> Exception:
@@ -506,7 +512,9 @@ def _as_opened(url: sa.URL) -> sa.URL:
         raise url_problem("no such file; databases are opened, never created")
     from urllib.parse import quote
 
-    return url.set(database=f"file:{quote(database)}", query={"mode": "ro", "uri": "true"})
+    return url.set(
+        database=f"file:{quote(database)}", query={**url.query, "mode": "ro", "uri": "true"}
+    )
 
 
 def _text(data: bytes) -> str:

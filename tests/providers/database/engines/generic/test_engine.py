@@ -423,6 +423,21 @@ async def test_a_locked_database_is_busy_and_not_gone(tmp_path: Path) -> None:
                 await provider.read(("t", "~rows"), {})
 
 
+@pytest.mark.parametrize(
+    ("place", "told"), [(0, "the file is not a SQLite database"), (100, "the database file is dam")]
+)
+async def test_a_damaged_file_is_no_fault_of_a_statement(
+    tmp_path: Path, place: int, told: str
+) -> None:
+    file = write(tmp_path / "it.sqlite", "create table t (id integer primary key)")
+    content = file.read_bytes()
+    file.write_bytes(content[:place] + b"\xff" * 1000 + content[place + 1000 :])
+    provider = Database(f"sqlite+pysqlite:///{file}")
+    with pytest.raises(MountUnavailable, match=told):
+        async with provider:
+            await provider.list((), after=None, limit=9)
+
+
 async def test_a_large_blob_of_firebird_is_whole_in_its_cell(firebird: Owner) -> None:
     await firebird.run("create table blobs (id integer primary key, b blob, t blob sub_type 1)")
     data, text = bytes(range(256)) * 1000, "é" * 100_000
