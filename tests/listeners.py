@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
@@ -23,7 +24,7 @@ from resource_server.providers.filesystem.options import WatchMode
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedBroker, marked, observed_watches, settled
-from tests.waiting import PATIENCE_S, quiet_for
+from tests.waiting import PATIENCE_S, PATIENT, quiet_for
 
 BASE = "test://one/"
 LIST = "<list>"
@@ -36,7 +37,8 @@ EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
 """The ways of a watch that tell of events."""
 NATIVE = EVENTS[:1]
 EVERY: tuple[WatchMode, ...] = (*EVENTS, "poll")
-IMPATIENT = Timing(
+IMPATIENT = replace(
+    PATIENT,
     notify_interval_s=0.01,
     list_notify_interval_s=0.02,
     vanish_grace_s=0.01,
@@ -49,7 +51,7 @@ IMPATIENT = Timing(
     watchfiles_pulse_s=0.02,
     watchfiles_restart_s=0.03,
 )
-"""Times of a folder's watcher and of notifications, shortened to about a third."""
+"""Times of a patient server, with those of watchers and notifications cut to about a third."""
 
 
 class Recorder:

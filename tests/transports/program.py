@@ -18,10 +18,11 @@ from pathlib import Path
 from termios import TIOCOUTQ
 from typing import Any, NamedTuple, Self
 
-from resource_server.runtime.timing import Timing
+from msgspec.structs import replace
+
 from tests.commands import command
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
-from tests.waiting import PATIENCE_S, block_until
+from tests.waiting import PATIENCE_S, PATIENT, block_until
 
 ROOT = Path(__file__).parents[2]
 GATES = Path(__file__).with_name("gates.py")
@@ -411,12 +412,12 @@ def running(
 ) -> Generator[Program]:
     """Run `resource-server serve MANIFEST --http …`.
 
-    `timing` has members of `Timing`, `code` is Python that runs before, for the few limits that
-    nothing else can shorten, `env` is added to the environment.
+    `timing` has other members of `Timing` than `PATIENT`, `code` is Python that runs before, for
+    the few limits that nothing else can shorten, `env` is added to the environment.
     """
     process = subprocess.Popen(
         [
-            *command(Timing(**(timing or {})), code),
+            *command(replace(PATIENT, **(timing or {})), code),
             "serve",
             str(manifest),
             "--http",

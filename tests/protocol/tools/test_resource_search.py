@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import pytest
 from jsonschema import validate
+from msgspec.structs import replace
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
@@ -37,12 +38,13 @@ from tests.cases import for_each
 from tests.protocol.tools.tooled import STRUCTURED, called, described, refusal, words
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import Leaf, Searching, SlowTree, Tree
+from tests.waiting import PATIENCE_S, PATIENT
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[3]
 REVISION = "2025-11-25"
-PATIENT = Timing(search_s=30.0, search_count_s=30.0)
+COUNTING = replace(PATIENT, search_count_s=PATIENCE_S)
 NODES: dict[str, Any] = {
     "a b.txt": "one\ntwo\nthree\n",
     "blob": b"\x00\xff",
@@ -53,7 +55,7 @@ LINES = "\n".join(f"line {number} needle" for number in range(1, 301))
 
 
 def on(tree: Mapping[str, Any], **more: Any) -> Any:
-    return server_of(Tree(tree), timing=PATIENT, **more)
+    return server_of(Tree(tree), timing=COUNTING, **more)
 
 
 async def found(tree: Mapping[str, Any], asked: Mapping[str, Any], /) -> dict[str, Any]:
@@ -451,7 +453,7 @@ async def test_the_structured_content_is_little_longer_than_the_text(tmp_path: P
     database = Database(url=f"sqlite:///{tmp_path / 'people.db'}")
     folder = Filesystem(ROOT / "resource_server")
     for provider, queries in ((database, ("oslo", "ann", "1")), (folder, ("def page", "*.py"))):
-        server = await server_of(provider, timing=PATIENT)
+        server = await server_of(provider, timing=COUNTING)
         async with server.catalog:
             for query in queries:
                 wire = Wire(server, REVISION)
@@ -664,7 +666,7 @@ async def test_pages_without_lines_have_every_resource_once(
     for number in range(310):
         (tmp_path / f"{number:03}.txt").write_text("needle\n" * (number % 7 + 1))
     tools = ToolSettings(budget=budget)
-    server = await server_of(Filesystem(tmp_path), tools=tools, timing=PATIENT)
+    server = await server_of(Filesystem(tmp_path), tools=tools, timing=COUNTING)
     wire = Wire(server, REVISION)
     seen: list[str] = []
     asked: dict[str, Any] = {"query": "needle", **more}
@@ -721,8 +723,8 @@ async def test_rows_and_documents_of_several_mounts_share_the_base_of_most(tmp_p
     ):
         mounts = [Mount("project", "file:///project/", docs), Mount("shop", shop, rows)]
         expected = {(rest if "/" in path else before) + path: n for path, n in counts.items()}
-        async with Catalog(mounts, timing=PATIENT) as catalog:
-            wire = Wire(Server(catalog, timing=PATIENT), REVISION)
+        async with Catalog(mounts, timing=COUNTING) as catalog:
+            wire = Wire(Server(catalog, timing=COUNTING), REVISION)
             for show, files in (("counts", expected), ("files", [*expected])):
                 asked = {"query": "needle", "in": "text", "show": show}
                 result = await called(wire, "search_resources", REVISION, **asked)
@@ -738,7 +740,7 @@ async def test_rows_and_documents_of_several_mounts_share_the_base_of_most(tmp_p
 async def test_a_real_search_without_lines_takes_a_fifth_of_the_characters(
     show: str, share: float
 ) -> None:
-    wire = Wire(await server_of(Filesystem(ROOT / "resource_server"), timing=PATIENT), REVISION)
+    wire = Wire(await server_of(Filesystem(ROOT / "resource_server"), timing=COUNTING), REVISION)
     for query in ("deadline", "LineQuery"):
         asked = {"query": query, "files": "*.py", "in": "text", "limit": 100}
         lines = await called(wire, "search_resources", REVISION, **asked)

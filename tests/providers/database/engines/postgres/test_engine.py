@@ -114,6 +114,9 @@ async def test_internal_statements_cannot_write(engine: PostgresEngine, database
         with pytest.raises(ResourceError):
             await rows(engine, sql)
     await rows(engine, "SELECT pg_advisory_lock(43)")
-    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 43"
+    held = (
+        "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+        " WHERE locktype = 'advisory' AND objid = 43 AND datname = current_database()"
+    )
     assert (await rows(engine, held)).rows == [(0,)]
     assert await database.checksum() == before
