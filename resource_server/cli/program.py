@@ -181,7 +181,8 @@ def _failed(error: Exception) -> int:
         case click.UsageError(ctx=click.Context(command_path=path)):
             # Click puts each choice on a line of its own.
             text = error.format_message().replace("\n\t", " ").rstrip(".")
-            text = f"{text[:1].lower()}{text[1:]}; see {path} --help"
+            see = " See" if text.endswith("?") else "; see"
+            text = f"{text[:1].lower()}{text[1:]}{see} {path} --help"
             return console.fail(text, status=error.exit_code)
         case click.ClickException():
             return console.fail(error.format_message(), status=error.exit_code)

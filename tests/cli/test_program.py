@@ -65,7 +65,7 @@ def test_a_missing_command_says_how_to_begin(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["chekc"], "unknown command 'chekc'; did you mean 'check'?"),
+        (["chekc"], "unknown command 'chekc'; did you mean 'check'? See resource-server --help"),
         (["list", "--jsn"], "no such option"),
         (["list", "a://b/", "c://d/"], "expected one URI, found 2"),
         (["list", ".", "README.md", "docs"], "expected one URI, found 2"),
