@@ -23,7 +23,7 @@ from resource_server.testing import check_provider
 from tests.cases import for_each
 from tests.providers.database.conftest import ENGINES, GENERIC, urls_of
 from tests.providers.database.owners import Owner, owner_of
-from tests.providers.database.served import FRESH, Served, served
+from tests.providers.database.served import FRESH, Served, served, timed_database
 
 pytestmark = pytest.mark.anyio
 url = urls_of(*ENGINES, *GENERIC)
@@ -532,7 +532,7 @@ async def test_a_provider_of_rows_by_claims_keeps_the_contract(tmp_path: Path) -
             "all": Query(sql="select id from other"),
         }
         tables = {"t": TableOptions(where="owner = :claims.sub")}
-        database = Database(owner.url, tables=tables, queries=queries)
+        database = timed_database(FRESH, url=owner.url, tables=tables, queries=queries)
         assert database.claims == {"sub", "org.id"}
         assert [tool.name for tool in database.tools()] == ["all"]  # without tokens
         only_sub = database.with_claims({"sub": "bob"})

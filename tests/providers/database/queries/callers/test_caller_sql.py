@@ -22,7 +22,7 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.testing import check_provider
 from tests.protocol.tools.tooled import called, refusal
 from tests.protocol.wire import Wire, server_of
-from tests.providers.database.served import timed_database
+from tests.providers.database.served import FRESH, timed_database
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -157,7 +157,7 @@ async def test_the_tool_is_offered_only_where_the_manifest_allows_it(tmp_path: P
 
 
 async def test_a_database_with_the_tool_keeps_the_contract(tmp_path: Path) -> None:
-    await check_provider(shop(tmp_path))
+    await check_provider(shop(tmp_path, timing=FRESH))
 
 
 async def test_tables_without_exposed_rows_are_not_read(tmp_path: Path) -> None:
