@@ -36,7 +36,8 @@ from resource_server.providers.database.reading.tree import DatabaseTree
 _ROWS_AT_ONCE = 500
 """Maximum number of rows compared by one statement."""
 _BUSY_RETRY_S = 0.05
-"""Delay before another attempt at a busy database."""
+"""Delay before another attempt at a busy database; doubles up to `_BUSY_RETRY_MAX_S`."""
+_BUSY_RETRY_MAX_S = 1.0
 _UNAVAILABLE_RETRY_S = 5.0
 """Delay before another attempt at an unavailable database."""
 
@@ -57,6 +58,7 @@ class ChangeDetector:
         """Last versions of subscribed rows, seen here or by the server; None for a missing row."""
         self._marks: dict[TableName, object] = {}
         """Change marks of tables with a `change` column, as of the last commit handled."""
+        self._busy_retry_s = _BUSY_RETRY_S
         self._asked: set[Path] = set()
         """Newly subscribed paths that were not reported since."""
         self._has_committed = False
@@ -118,9 +120,11 @@ class ChangeDetector:
             state = await self._exposed.state()
             if state != self._state:
                 await self._exposed.infos()  # notes what differs
-        except ResourceError:
-            self._retry_in(_BUSY_RETRY_S)  # such as a lock
+        except ResourceError:  # such as a lock, or a connection that is lost again and again
+            self._retry_in(self._busy_retry_s)
+            self._busy_retry_s = min(self._busy_retry_s * 2, _BUSY_RETRY_MAX_S)
             return
+        self._busy_retry_s = _BUSY_RETRY_S
         is_altered = state != self._state
         if is_altered:
             self._state = state

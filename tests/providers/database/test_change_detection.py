@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from resource_server.errors import ResourceBusy
 from resource_server.provider import Change
 from resource_server.providers.database.options import (
     ChangeHint,
@@ -483,6 +484,33 @@ async def test_a_temporarily_missing_file_does_not_end_the_watch(tmp_path: Path)
             async with owner_of(url) as owner:
                 await owner.run("UPDATE t SET x = 'b'")
             assert await told == Change(path)
+
+
+async def test_a_database_that_stays_busy_is_asked_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, path, asked = f"sqlite:///{tmp_path / 'it.db'}", ("t", "1"), list[float]()
+
+    async def state(_: object) -> object:
+        asked.append(asyncio.get_running_loop().time())
+        if len(asked) <= 5:
+            raise ResourceBusy
+        return ()
+
+    async with owner_of(url) as owner:
+        await owner.run(TABLE)
+        await owner.insert("t", (1, "a", 1))
+        interest = MountInterest()
+        async with Database(url=url, interval=Duration(0.02), limits=UNHURRIED) as database:
+            interest.add(path)
+            found = cast("AsyncGenerator[Change]", database.changes(interest))
+            async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
+                assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
+                monkeypatch.setattr(exposed_table.ExposedTableCache, "state", state)
+                told = asyncio.ensure_future(anext(changes))
+                await owner.run("UPDATE t SET x = 'b'")
+                assert await told == Change(path)
+    assert all(asked[at + 1] - asked[at] > 0.04 * 2**at for at in range(1, 5))
 
 
 async def test_a_watch_that_ends_at_any_point_leaves_no_tasks(table: Owner) -> None:
