@@ -112,11 +112,8 @@ class WorkerProcess:
         ended: asyncio.Future[RunResult | RunFailed] = asyncio.get_running_loop().create_future()
         self._waiting[id] = ended
         self._writer.write(framed(Cancel(id)))
-        asyncio.get_running_loop().call_later(self._grace_s, self._kill_unless, ended)
-
-    def _kill_unless(self, ended: asyncio.Future[RunResult | RunFailed]) -> None:
-        if not ended.done():
-            self.kill()
+        late = asyncio.get_running_loop().call_later
+        late(self._grace_s, lambda: ended.done() or self.kill())
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:

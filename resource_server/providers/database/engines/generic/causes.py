@@ -62,10 +62,7 @@ _MYSQL: Final = ({**mysql.STATEMENT, **STATEMENT}, {**mysql.CONNECT, **CONNECT})
 _OWN: Final[Mapping[str, tuple[Causes, Causes]]] = {
     "mariadb": _MYSQL,
     "mysql": _MYSQL,
-    "sqlite": (
-        {**sqlite.STATEMENT, **STATEMENT},
-        {**sqlite.FILE, **CONNECT, "SQLITE_BUSY": sqlite.STATEMENT["SQLITE_BUSY"]},
-    ),
+    "sqlite": ({**sqlite.STATEMENT, **STATEMENT}, {**sqlite.FILE, **CONNECT}),
 }
 """Causes of statements and of attempts to connect, with codes of a database's own, by dialect."""
 _ALL: Final = (STATEMENT, CONNECT)

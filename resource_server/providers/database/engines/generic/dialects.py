@@ -63,11 +63,36 @@ class KnownDialect(NamedTuple):
     booleans: tuple[str, str] = ("FALSE", "TRUE")
 
 
-_BINARY: Final = ExactText(
-    "CAST(CONVERT({column} USING utf8mb4) AS BINARY)",
-    "x'{hex}'",
-    ("CAST(", " AS BINARY)"),
-    plain="ascii",
+_POSTGRESQL: Final = KnownDialect(
+    "PostgreSQL",
+    {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "pg8000": "pg8000"},
+    "tested",
+    session=("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET TIME ZONE 'UTC'"),
+    transaction=("SET LOCAL statement_timeout = {ms}",),
+    is_read_only=True,
+    enforces_keys=True,
+    nulls=NULLS_LAST,
+    compares_large=True,
+    text_order="letters",
+    exact=ExactText('CAST({column} AS text) COLLATE "C"'),
+)
+_MARIADB: Final = KnownDialect(
+    "MariaDB",
+    {"pymysql": "pymysql", "mariadbconnector": "mariadb"},
+    "tested",
+    session=("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'"),
+    transaction=("SET SESSION max_statement_time = {seconds}",),
+    is_read_only=True,
+    enforces_keys=True,
+    nulls=NULLS_FIRST,
+    compares_large=True,
+    text_order="letters",
+    exact=ExactText(
+        "CAST(CONVERT({column} USING utf8mb4) AS BINARY)",
+        "x'{hex}'",
+        ("CAST(", " AS BINARY)"),
+        plain="ascii",
+    ),
 )
 
 DIALECTS: Final[Mapping[str, KnownDialect]] = {
@@ -93,48 +118,18 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
             pads=True,
         ),
     ),
-    "postgresql": KnownDialect(
-        "PostgreSQL",
-        {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "pg8000": "pg8000"},
-        "tested",
-        session=("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET TIME ZONE 'UTC'"),
-        transaction=("SET LOCAL statement_timeout = {ms}",),
-        is_read_only=True,
-        enforces_keys=True,
-        nulls=NULLS_LAST,
-        compares_large=True,
-        text_order="letters",
-        exact=ExactText('CAST({column} AS text) COLLATE "C"'),
-    ),
-    "mysql": KnownDialect(
-        "MySQL",
-        {
+    "postgresql": _POSTGRESQL,
+    "mysql": _MARIADB._replace(
+        title="MySQL",
+        drivers={
             "pymysql": "pymysql",
             "mysqldb": "mysqlclient",
             "mysqlconnector": "mysql-connector-python",
         },
-        session=("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'"),
+        status="untried",
         transaction=("SET SESSION max_execution_time = {ms}",),
-        is_read_only=True,
-        enforces_keys=True,
-        nulls=NULLS_FIRST,
-        compares_large=True,
-        text_order="letters",
-        exact=_BINARY,
     ),
-    "mariadb": KnownDialect(
-        "MariaDB",
-        {"pymysql": "pymysql", "mariadbconnector": "mariadb"},
-        "tested",
-        session=("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'"),
-        transaction=("SET SESSION max_statement_time = {seconds}",),
-        is_read_only=True,
-        enforces_keys=True,
-        nulls=NULLS_FIRST,
-        compares_large=True,
-        text_order="letters",
-        exact=_BINARY,
-    ),
+    "mariadb": _MARIADB,
     "sqlite": KnownDialect(
         "SQLite",
         {"pysqlite": "sqlalchemy"},
@@ -188,16 +183,13 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         "Redshift", {"redshift_connector": "sqlalchemy-redshift redshift-connector"}
     ),
     "awsathena": KnownDialect("Athena", {"rest": "PyAthena"}, compares_large=True),
-    "cockroachdb": KnownDialect(
-        "CockroachDB",
-        {"psycopg": "sqlalchemy-cockroachdb psycopg[binary]"},
-        session=("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET TIME ZONE 'UTC'"),
-        transaction=("SET LOCAL statement_timeout = {ms}",),
-        is_read_only=True,
-        enforces_keys=True,
+    "cockroachdb": _POSTGRESQL._replace(
+        title="CockroachDB",
+        drivers={"psycopg": "sqlalchemy-cockroachdb psycopg[binary]"},
+        status="untried",
         nulls=NULLS_FIRST,
-        compares_large=True,
         text_order="bytes",
+        exact=None,
     ),
     "db2": KnownDialect(
         "Db2",

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -222,7 +223,7 @@ class GenericEngine(Engine, QueryEngine):
         stop = getattr(connection, "cancel", None) or getattr(connection, "interrupt", None)
         record.info.setdefault("stop", stop if callable(stop) else None)
         if hasattr(connection, "text_factory"):  # of SQLite, whose texts may be in no encoding
-            connection.text_factory = _text
+            connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         cursor = connection.cursor()
         for sql in self._facts.session:
             cursor.execute(sql)
@@ -470,10 +471,8 @@ class GenericEngine(Engine, QueryEngine):
         found = causes.of_statement(error, self._dialect_name, is_lost=is_lost)
         if found[0].kind == "network":
             return ResourceBusy("the connection to the database was lost")
-        if (
-            found[0] is UNKNOWN
-            and causes.of_connecting(error, self._dialect_name)[0] is not UNKNOWN
-        ):
+        of_opening = causes.of_connecting(error, self._dialect_name)
+        if found[0] is UNKNOWN and of_opening[0] is not UNKNOWN:
             return self._refusal(error)  # it is no fault of a statement
         return failure(found, of_query=author, has_values=binds)
 
@@ -512,10 +511,5 @@ def _as_opened(url: sa.URL) -> sa.URL:
         raise url_problem("no such file; databases are opened, never created")
     from urllib.parse import quote
 
-    return url.set(
-        database=f"file:{quote(database)}", query={**url.query, "mode": "ro", "uri": "true"}
-    )
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
+    query = {**url.query, "mode": "ro", "uri": "true"}
+    return url.set(database=f"file:{quote(database)}", query=query)

@@ -217,24 +217,20 @@ _KINDS: Final[Mapping[type[AnyType], tuple[ColumnKind, _Describe]]] = {
 """In this order, since the classes of some types derive from those of others."""
 
 
+_BOUND: Final[Mapping[type[KeyType], Callable[[], AnyType]]] = {
+    Booleans: sa.Boolean,
+    Integers: sa.BigInteger,
+    Decimals: sa.Numeric[Decimal],
+    Reals: sa.Double[float],
+    _Identifiers: sa.Uuid[UUID],
+    Binary: sa.LargeBinary,
+}
+
+
 def bound_type(type: KeyType) -> AnyType:
     """Return the type by which SQLAlchemy binds the values of a column."""
-    match type:
-        case Booleans():
-            return sa.Boolean()
-        case Integers():
-            return sa.BigInteger()
-        case Decimals():
-            return sa.Numeric()
-        case Reals():
-            return sa.Double()
-        case _Identifiers():
-            return sa.Uuid()
-        case Binary():
-            return sa.LargeBinary()
-        case Moments(python=python, has_zone=has_zone):
-            if python is datetime:
-                return sa.DateTime(timezone=has_zone)
-            return sa.Date() if python is date else sa.Time()
-        case _:
-            return sa.Unicode()
+    if isinstance(type, Moments):
+        if type.python is datetime:
+            return sa.DateTime(timezone=type.has_zone)
+        return sa.Date() if type.python is date else sa.Time()
+    return next((bound() for of, bound in _BOUND.items() if isinstance(type, of)), sa.Unicode())

@@ -76,6 +76,7 @@ STATEMENT: Final[Causes] = {
 _FOLDER: Final = "give this user the permission to read it, and to search its folder"
 
 FILE: Final[Causes] = {
+    "SQLITE_BUSY": _LOCKED,  # while it is opened
     "SQLITE_CANTOPEN": Cause(
         "privilege", "the database file, or the log beside it, cannot be opened", _FOLDER
     ),

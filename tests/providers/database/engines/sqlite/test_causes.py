@@ -194,6 +194,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "SpecialFileError": _fifo,
 }
 UNTRIED = {
+    "SQLITE_BUSY": "it is the cause of a statement, but where another driver opens the file",
     "SQLITE_CANTOPEN": "test_a_file_that_this_user_may_not_read, for another user than root",
     "SQLITE_IOERR": "a broken disk",
     "SQLITE_PERM": "no version of SQLite returns it for a file",
