@@ -343,7 +343,10 @@ class _ConversionWorker:
             self._channel.settimeout(max(until - begun, 0.001))
             send_job(self._channel, job, fd)
             while True:
-                self._channel.settimeout(max(until - time.monotonic(), 0.001))
+                # Also between answers that are there already: a document may have many parts.
+                if (left_s := until - time.monotonic()) <= 0:
+                    raise TimeoutError
+                self._channel.settimeout(left_s)
                 answer = take_answer(self._channel)
                 if isinstance(answer, Begun):
                     self.protections = answer.protections

@@ -155,6 +155,9 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     if deed == "show":
         yield from [Part(b"x" * 3_000_000, mime_type="image/png")] * 3
         return
+    if deed == "drip":
+        yield from (Part("drop") for _ in range(10_000))
+        return
     if deed == "talk":
         raise ConversionError("no\r\n\x1b[31m" + "words " * 10_000)
     if path:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from resource_server.conversion.pool import ConverterPool
-from resource_server.errors import ConversionError, ResourceBusy
+from resource_server.errors import ConversionError, ConversionTooSlow, ResourceBusy
+from resource_server.provider.conversion import ConversionRequest
 from tests.conversion.pools import HOSTILE, LINUX, MODULES, converted
 from tests.conversion.portable import pdf
 
@@ -49,6 +50,21 @@ def test_a_worker_that_floods_the_server_is_ended(
     with pytest.raises(ConversionError, match="the converter failed"):
         converted(pool, tmp_path / "x", deed.encode(), HOSTILE)
     assert pool.processes == []
+
+
+def test_parts_that_come_soon_after_each_other_do_not_extend_the_time(tmp_path: Path) -> None:
+    pool = ConverterPool(workers=1, modules=[MODULES])
+    (tmp_path / "x").write_text("drip")
+    request = ConversionRequest(media_type="application/pdf")
+    try:
+        with (tmp_path / "x").open("rb") as file:
+            found = pool.convert(HOSTILE, file.fileno(), request)
+            assert len(found.parts) == 10_000
+            file.seek(0)
+            with pytest.raises(ConversionTooSlow):
+                pool.convert(HOSTILE, file.fileno(), request, time_s=0.0)
+    finally:
+        pool.close()
 
 
 def test_the_words_of_a_converter_are_one_short_line(pool: ConverterPool, tmp_path: Path) -> None:

@@ -1050,8 +1050,6 @@ async def test_a_document_searched_alone_is_searched_to_its_end(
 
 
 INVOICES = pdf(*[f"INV-{number:05}" for number in range(300)])
-MANY_PAGES = [f"INV-{number:05}" for number in range(900)]
-"""So many pages that no scheduler gives the worker the time for them in one wait."""
 
 
 async def test_page_251_of_300_is_found_in_the_folder_and_in_the_document(tmp_path: Path) -> None:
@@ -1083,14 +1081,14 @@ async def test_a_search_names_documents_with_pictures_in_the_place_of_text(tmp_p
 async def test_a_slow_document_of_a_folder_is_named_and_the_next_search_has_it(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "manual.pdf").write_bytes(pdf(*MANY_PAGES))
+    (tmp_path / "manual.pdf").write_bytes(INVOICES)
     os.utime(tmp_path / "manual.pdf", (1, 1))
     provider = Filesystem(tmp_path)
     provider.timing = Timing(search_convert_s=0.0)
     wire = Wire(await server_of(provider), LATEST)
     asked = {"query": "INV-00250"}
     result = await called(wire, "search_resources", LATEST, **asked)
-    expected = "0 matches; not searched: manual.pdf (334KB, not converted yet). Search it by "
+    expected = "0 matches; not searched: manual.pdf (111KB, not converted yet). Search it by "
     assert words(result).startswith(expected)
     again = json.loads(words(result).removeprefix(expected))
     assert again == {**asked, "uri": "test://one/manual.pdf"}
@@ -1117,7 +1115,9 @@ async def test_a_document_that_is_searched_alone_is_converted_within_the_call(
 async def test_a_document_that_is_not_converted_in_time_is_named_with_the_call_that_goes_on(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "manual.pdf").write_bytes(pdf(*MANY_PAGES))
+    # So many pages that no scheduler gives the worker the time for them in one wait.
+    pages = pdf(*[f"INV-{number:05}" for number in range(900)])
+    (tmp_path / "manual.pdf").write_bytes(pages)
     os.utime(tmp_path / "manual.pdf", (1, 1))
     provider = Filesystem(tmp_path)
     provider.timing = Timing(search_document_s=0.0)
