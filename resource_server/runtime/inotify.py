@@ -168,7 +168,7 @@ class Inotify:
             fd, self._descriptor.fd = self._descriptor.fd, -1
             self._entries.clear()
         # In a thread: the kernel needs time to remove many watches.
-        threading.Thread(target=os.close, args=(fd,), daemon=True).start()
+        threading.Thread(target=os.close, args=(fd,)).start()
         return True
 
     def add(self, fd: int, mask: int, listener: EventListener, place: str) -> int:

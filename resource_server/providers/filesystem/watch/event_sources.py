@@ -127,7 +127,7 @@ class _InotifySource:
             self._is_closed = True
         if not self._inotify.release():
             # In a thread: there may be very many watches.
-            threading.Thread(target=self._remove_all, daemon=True).start()
+            threading.Thread(target=self._remove_all).start()
 
     def _remove_all(self) -> None:
         for place in list(self._watches):
