@@ -129,8 +129,7 @@ def find_converters_soon() -> None:
 
     It takes some milliseconds, which the first read would wait for.
     """
-    # No daemon: one that comes back from the system after the interpreter has gone may crash.
-    thread = threading.Thread(target=_find_converters)
+    thread = threading.Thread(target=_find_converters)  # no daemon may outlive the interpreter
     asyncio.get_running_loop().call_later(_FIRST_READ_S, thread.start)
 
 
