@@ -112,8 +112,7 @@ class WorkerProcess:
         ended: asyncio.Future[RunResult | RunFailed] = asyncio.get_running_loop().create_future()
         self._waiting[id] = ended
         self._writer.write(framed(Cancel(id)))
-        late = asyncio.get_running_loop().call_later
-        late(self._grace_s, lambda: ended.done() or self.kill())
+        ended.get_loop().call_later(self._grace_s, lambda: ended.done() or self.kill())
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:

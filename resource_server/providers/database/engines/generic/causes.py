@@ -65,18 +65,17 @@ _OWN: Final[Mapping[str, tuple[Causes, Causes]]] = {
     "sqlite": ({**sqlite.STATEMENT, **STATEMENT}, {**sqlite.FILE, **CONNECT}),
 }
 """Causes of statements and of attempts to connect, with codes of a database's own, by dialect."""
-_ALL: Final = (STATEMENT, CONNECT)
 
 
 def of_statement(error: Exception, dialect: str, *, is_lost: bool) -> tuple[Cause, str]:
     """Return the cause of an error of a statement, and the code that it is known by."""
     lost = ("Lost",) if is_lost else ()
-    return find(_OWN.get(dialect, _ALL)[0], chain(lost, _codes(error, dialect)))
+    return find(_OWN.get(dialect, (STATEMENT, CONNECT))[0], chain(lost, _codes(error, dialect)))
 
 
 def of_connecting(error: Exception, dialect: str) -> tuple[Cause, str]:
     """Return the cause of an error of an attempt to connect, and the code that it is known by."""
-    return find(_OWN.get(dialect, _ALL)[1], _codes(error, dialect))
+    return find(_OWN.get(dialect, (STATEMENT, CONNECT))[1], _codes(error, dialect))
 
 
 def _codes(error: BaseException, dialect: str) -> Iterator[str]:

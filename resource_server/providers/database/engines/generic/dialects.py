@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from resource_server.providers.database.addressing.key_types import Decimals, Integers, KeyType
 
 Status: TypeAlias = Literal["tested", "untried"]
@@ -33,7 +35,7 @@ class ExactText(NamedTuple):
     """Whether CHAR has spaces at its end, which are no part of its text."""
 
 
-class KnownDialect(NamedTuple):
+class KnownDialect(msgspec.Struct, frozen=True):
     """One dialect; each default is what is assumed of one that is not known."""
 
     title: str
@@ -119,7 +121,8 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         ),
     ),
     "postgresql": _POSTGRESQL,
-    "mysql": _MARIADB._replace(
+    "mysql": msgspec.structs.replace(
+        _MARIADB,
         title="MySQL",
         drivers={
             "pymysql": "pymysql",
@@ -183,7 +186,8 @@ DIALECTS: Final[Mapping[str, KnownDialect]] = {
         "Redshift", {"redshift_connector": "sqlalchemy-redshift redshift-connector"}
     ),
     "awsathena": KnownDialect("Athena", {"rest": "PyAthena"}, compares_large=True),
-    "cockroachdb": _POSTGRESQL._replace(
+    "cockroachdb": msgspec.structs.replace(
+        _POSTGRESQL,
         title="CockroachDB",
         drivers={"psycopg": "sqlalchemy-cockroachdb psycopg[binary]"},
         status="untried",

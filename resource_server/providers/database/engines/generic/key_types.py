@@ -216,7 +216,6 @@ _KINDS: Final[Mapping[type[AnyType], tuple[ColumnKind, _Describe]]] = {
 }
 """In this order, since the classes of some types derive from those of others."""
 
-
 _BOUND: Final[Mapping[type[KeyType], Callable[[], AnyType]]] = {
     Booleans: sa.Boolean,
     Integers: sa.BigInteger,

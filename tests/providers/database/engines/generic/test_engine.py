@@ -421,6 +421,8 @@ async def test_a_locked_database_is_busy_and_not_gone(tmp_path: Path) -> None:
             writer.execute("begin exclusive")
             with pytest.raises(ResourceBusy, match="locked by a writer"):
                 await provider.read(("t", "~rows"), {})
+            async with Database(f"sqlite+pysqlite:///{file}?immutable=1") as unlocked:
+                assert await unlocked.read(("t", "~rows"), {})
 
 
 @pytest.mark.parametrize(
