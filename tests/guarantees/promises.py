@@ -129,7 +129,7 @@ PROMISES = (
         "rules-that-hide-nothing-stop",
         ("What a misspelt or outdated rule was to hide is not served:",),
         (
-            "providers/database/protection.py",
+            "providers/database/unprotected_tables.py",
             "providers/filesystem/exposure/unmatched.py",
         ),
         "A misspelt rule without a near name, or a pattern, is reported and refused by `--strict`, "
@@ -150,20 +150,20 @@ PROMISES = (
             "On Linux each file is opened by one openat2 below its root: no .., link or race "
             "leaves it.",
         ),
-        ("runtime/openat2.py", "providers/filesystem/root.py"),
+        ("runtime/openat2.py", "providers/filesystem/contained_root.py"),
         "Without `openat2` (macOS, Linux before 5.6) each component is opened without following "
         "links. What is mounted below the root, and hard links, belong to it.",
     ),
     Promise(
         "regular-files-only",
         ("Pipes, sockets and devices are not found, and never block.",),
-        ("providers/filesystem/root.py",),
+        ("providers/filesystem/contained_root.py",),
         "A regular file of a network drive that hangs blocks its own read, until its time limit.",
     ),
     Promise(
         "links-stay-inside",
         ("Symbolic links are not followed or, with symlinks: within-root, only inside the root.",),
-        ("providers/filesystem/root.py", "providers/filesystem/file_tree.py"),
+        ("providers/filesystem/contained_root.py", "providers/filesystem/file_tree.py"),
         "Hard links cannot be told apart from files. The root itself may be a link: who may change "
         "it decides what is served.",
     ),

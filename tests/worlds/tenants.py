@@ -24,8 +24,7 @@ from resource_server.access import Caller
 from resource_server.catalog import mount
 from resource_server.protocol.server import Server
 from resource_server.providers.database import row_claims
-from resource_server.providers.database.engines.postgres.engine import PostgresEngine
-from resource_server.providers.database.engines.postgres.settings import settings_of
+from resource_server.providers.database.engines.postgres import engine as postgres_engine
 from resource_server.subscriptions.topic import Topic, Topics
 from tests.providers.database.owners import Owner
 from tests.providers.database.servers import unique_name, with_parts
@@ -369,10 +368,9 @@ def _any_topic(self: Topics, uri: str, _: object) -> Topic | None:
     return next((each for each in self.all() if each.uri == uri), None)
 
 
-async def _set_once(self: PostgresEngine, connection: Any, statement: Any) -> None:
+async def _apply_once(connection: Any, statement: Any) -> None:
     """Set what no statement on the connection has set before, for the whole session."""
-    del self
-    for name, value in settings_of(statement):
+    for name, value in getattr(statement, "settings", ()):
         known = await connection.fetchval("SELECT current_setting($1, true)", name)
         if not known:
             await connection.execute("COMMIT")
@@ -392,7 +390,7 @@ SABOTAGES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     # Subscribers share the topic of the first one.
     "values of a topic": lambda: _patched(Topics, "get", _any_topic),
     # A connection keeps the settings of a caller.
-    "settings of a connection": lambda: _patched(PostgresEngine, "_set", _set_once),
+    "settings of a connection": lambda: _patched(postgres_engine, "apply_settings", _apply_once),
     # Texts are equal as the collation says.
     "collation": lambda: _patched(row_claims, "_same_text", _by_collation),
 }

@@ -12,7 +12,7 @@ from functools import partial
 from resource_server.documents.encoding import decoded_content
 from resource_server.documents.ranges import RangeReader, pread, read_all, too_large
 from resource_server.provider import Content
-from resource_server.providers.filesystem.root import resource_error
+from resource_server.providers.filesystem.contained_root import resource_error
 from resource_server.runtime.document_range import Range
 
 LOOP_BYTES = 512 * 1024

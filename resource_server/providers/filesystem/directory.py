@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path, ResourceType
+from resource_server.providers.filesystem.contained_root import ContainedRoot, Stamp, resource_error
 from resource_server.providers.filesystem.exposure.ignore_files import (
     IGNORE_FILES,
     ROOT_IGNORE_FILE,
@@ -30,7 +31,6 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN, Identity
-from resource_server.providers.filesystem.root import Root, Stamp, resource_error
 from resource_server.runtime.clock import TICK_NS
 
 MAX_NAMES = 500_000
@@ -172,7 +172,12 @@ class DirectoryCache:
     """The directories of one root, read on demand."""
 
     def __init__(
-        self, root: Root, exposure: ExposureRules, root_rules: DirectoryRules, *, follow_links: bool
+        self,
+        root: ContainedRoot,
+        exposure: ExposureRules,
+        root_rules: DirectoryRules,
+        *,
+        follow_links: bool,
     ) -> None:
         self._root = root
         self._exposure = exposure
@@ -187,10 +192,10 @@ class DirectoryCache:
         """Return the status at a path below the root, without following a symbolic link.
 
         It looks by name, so the result serves only for comparisons: everything that clients see
-        is looked at and opened through `Root`.
+        is looked at and opened through `ContainedRoot`.
 
         Raises:
-            ResourceNotFound, ResourceBusy: as `Root.stat`.
+            ResourceNotFound, ResourceBusy: as `ContainedRoot.stat`.
         """
         try:
             return os.stat(self._base + path, follow_symlinks=False)

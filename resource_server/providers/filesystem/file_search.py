@@ -27,6 +27,7 @@ from resource_server.documents.worker_threads import WorkerThreads
 from resource_server.errors import ConversionError, InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchPage, SearchRequest, Together
+from resource_server.providers.filesystem.contained_root import resource_error
 from resource_server.providers.filesystem.converted import (
     ConvertedText,
     NotConvertedYet,
@@ -45,7 +46,6 @@ from resource_server.providers.filesystem.large_document import (
     Place,
     next_data,
 )
-from resource_server.providers.filesystem.root import resource_error
 from resource_server.runtime.option_types import short_size
 from resource_server.runtime.timing import Timing
 from resource_server.search.coverage import FAILED, NOT_READABLE, NOT_TEXT

@@ -23,6 +23,11 @@ from resource_server import uris
 from resource_server.documents.worker_threads import Steps, finish
 from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path, Resource, ResourceType
+from resource_server.providers.filesystem.contained_root import (
+    ContainedRoot,
+    Status,
+    resource_error,
+)
 from resource_server.providers.filesystem.directory import (
     Directory,
     DirectoryCache,
@@ -33,7 +38,6 @@ from resource_server.providers.filesystem.directory import (
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN
 from resource_server.providers.filesystem.lookahead import Lookahead
-from resource_server.providers.filesystem.root import Root, Status, resource_error
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_LINKS = 40
@@ -160,7 +164,12 @@ class FileTree:
     """The exposed part of one root. Any thread may call any method."""
 
     def __init__(
-        self, root: Root, exposure: ExposureRules, root_rules: DirectoryRules, *, follow_links: bool
+        self,
+        root: ContainedRoot,
+        exposure: ExposureRules,
+        root_rules: DirectoryRules,
+        *,
+        follow_links: bool,
     ) -> None:
         self.root = root
         self.exposure = exposure

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Path
+from resource_server.providers.filesystem.contained_root import ContainedRoot
 from resource_server.providers.filesystem.directory import (
     Directory,
     DirectoryCache,
     DirectoryListing,
 )
-from resource_server.providers.filesystem.root import Root
 
 MAX_LOOKED = 100
 """Directories that are looked into for one; if there are more, it counts as one that leads on."""
@@ -26,7 +26,10 @@ class Lookahead:
     """Looks below directories of one root. Any thread may call any method."""
 
     def __init__(
-        self, root: Root, directories: DirectoryCache, linked: Callable[[Path], Directory | None]
+        self,
+        root: ContainedRoot,
+        directories: DirectoryCache,
+        linked: Callable[[Path], Directory | None],
     ) -> None:
         self._root = root
         self._directories = directories

@@ -58,6 +58,7 @@ from resource_server.provider import (
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.provider.skills import SKILL_FILE, Skill, SupportsSkills
 from resource_server.providers.filesystem import content
+from resource_server.providers.filesystem.contained_root import ContainedRoot, Status
 from resource_server.providers.filesystem.directory import WeightedLru
 from resource_server.providers.filesystem.exposure import explain
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
@@ -71,7 +72,6 @@ from resource_server.providers.filesystem.options import (
     WatchMode,
     directory_keys,
 )
-from resource_server.providers.filesystem.root import Root, Status
 from resource_server.runtime import extras
 from resource_server.runtime.document_range import Range
 from resource_server.runtime.option_types import OptionChecks, check_options
@@ -219,7 +219,7 @@ class Filesystem:
         self.digests: WeightedLru[Path, FileDigest] = WeightedLru(_MAX_DIGESTS, lambda _: 1)
         self._looked_into: WeightedLru[str, str] = WeightedLru(_MAX_LOOKED_INTO, lambda _: 1)
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
-        self._root = Root(os.path.abspath(self.path))
+        self._root = ContainedRoot(os.path.abspath(self.path))
         self._tree = FileTree(
             self._root, self._exposure, root_rules, follow_links=self.symlinks == "within-root"
         )

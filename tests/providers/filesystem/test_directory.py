@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.errors import ResourceBusy, ResourceNotFound
+from resource_server.providers.filesystem.contained_root import ContainedRoot
 from resource_server.providers.filesystem.directory import (
     Directory,
     DirectoryCache,
@@ -13,7 +14,6 @@ from resource_server.providers.filesystem.directory import (
     WeightedLru,
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
-from resource_server.providers.filesystem.root import Root
 from tests.providers.filesystem.watch.descriptors import few_descriptors
 
 LONG_AGO_NS = 1_700_000_000_123_456_789
@@ -42,7 +42,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def directories(root: Path) -> DirectoryCache:
-    return DirectoryCache(Root(root), ExposureRules({}), DirectoryRules(), follow_links=False)
+    return DirectoryCache(
+        ContainedRoot(root), ExposureRules({}), DirectoryRules(), follow_links=False
+    )
 
 
 def listing(directories: DirectoryCache, directory: Directory, root: Path) -> DirectoryListing:

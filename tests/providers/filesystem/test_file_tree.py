@@ -24,8 +24,8 @@ from resource_server.provider import Path as Address
 from resource_server.provider import ResourceType
 from resource_server.provider.search import SearchRequest
 from resource_server.providers.filesystem import Filesystem, file_tree
+from resource_server.providers.filesystem.contained_root import ContainedRoot
 from resource_server.providers.filesystem.directory import DirectoryCache
-from resource_server.providers.filesystem.root import Root
 from resource_server.runtime.eager import settle
 from tests.providers.filesystem.trees import (
     SHOWN,
@@ -430,15 +430,15 @@ async def test_pages_under_churn_have_every_stable_file_exactly_once(tmp_path: P
 @pytest.fixture
 def folding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the file system find names in any case, as that of macOS does."""
-    stat, open_file, status = Root.stat, Root.open_file, DirectoryCache.status
+    stat, open_file, status = ContainedRoot.stat, ContainedRoot.open_file, DirectoryCache.status
 
     def folded(path: Address) -> Address:
         return tuple(segment.lower() for segment in path)
 
-    def folding_stat(self: Root, path: Address) -> os.stat_result:
+    def folding_stat(self: ContainedRoot, path: Address) -> os.stat_result:
         return stat(self, folded(path))
 
-    def folding_open(self: Root, path: Address, **how: Any) -> tuple[int, os.stat_result]:
+    def folding_open(self: ContainedRoot, path: Address, **how: Any) -> tuple[int, os.stat_result]:
         return open_file(self, folded(path), **how)
 
     def folding_status(self: DirectoryCache, path: str) -> os.stat_result:
@@ -449,8 +449,8 @@ def folding(monkeypatch: pytest.MonkeyPatch) -> None:
 
     # Patched: Linux has no file system at hand that ignores case.
     monkeypatch.setattr(file_tree, "folds_names", folds)
-    monkeypatch.setattr(Root, "stat", folding_stat)
-    monkeypatch.setattr(Root, "open_file", folding_open)
+    monkeypatch.setattr(ContainedRoot, "stat", folding_stat)
+    monkeypatch.setattr(ContainedRoot, "open_file", folding_open)
     monkeypatch.setattr(DirectoryCache, "status", folding_status)
 
 

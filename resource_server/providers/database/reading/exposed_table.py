@@ -23,7 +23,6 @@ from resource_server.errors import (
     ResourceUnreadable,
 )
 from resource_server.provider import Path
-from resource_server.providers.database import protection
 from resource_server.providers.database.addressing.key_types import (
     Direction,
     KeyType,
@@ -56,6 +55,7 @@ from resource_server.providers.database.formats import values
 from resource_server.providers.database.options import ReadLimits, TableOptions, ViewMode
 from resource_server.providers.database.policy import Policy, TableView
 from resource_server.providers.database.reading.selection import EVERYTHING, Order, Selection
+from resource_server.providers.database.unprotected_tables import unprotected_tables
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
@@ -827,7 +827,7 @@ class ExposedTableCache:
         """Hide the tables that the rules do not protect, and views that show hidden columns."""
         every = await settle(self._engine.tables())
         before = self._policy.unprotected
-        found = await protection.unprotected(self._engine, self._policy, [i.name for i in every])
+        found = await unprotected_tables(self._engine, self._policy, [i.name for i in every])
         self._policy.unprotected = found
         # At the start, the mount reports what is wrong.
         if self._state is not None and self.is_reporting:

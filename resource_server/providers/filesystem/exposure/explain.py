@@ -12,9 +12,9 @@ from resource_server import uris
 from resource_server.documents.worker_threads import finish
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
+from resource_server.providers.filesystem.contained_root import resource_error
 from resource_server.providers.filesystem.directory import Directory, DirectoryListing
 from resource_server.providers.filesystem.file_tree import FileTree, TreeEntry
-from resource_server.providers.filesystem.root import resource_error
 
 _NOTHING_INCLUDED = "nothing in it is included"
 

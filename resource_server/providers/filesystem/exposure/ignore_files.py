@@ -21,7 +21,7 @@ from resource_server import uris
 from resource_server.documents.patterns import Patterns, TooComplexError, bytewise
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.root import Root, resource_error
+from resource_server.providers.filesystem.contained_root import ContainedRoot, resource_error
 
 IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
 """Names in order of precedence, the weakest first."""
@@ -110,7 +110,7 @@ def _refused(source: tuple[str, bytes | None]) -> tuple[str, str] | None:
     return (name, _TOO_MUCH) if len(data) > _MAX_BYTES else None
 
 
-def read_ignore_file(root: Root, path: Path) -> bytes | None:
+def read_ignore_file(root: ContainedRoot, path: Path) -> bytes | None:
     """Return an ignore file, cut off where it is certainly too long; None if unreadable.
 
     A missing one is empty. As for git, a symbolic link is not an ignore file.

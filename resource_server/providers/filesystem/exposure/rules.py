@@ -30,10 +30,10 @@ from resource_server.documents.path_selection import PathSelection, selection
 from resource_server.documents.patterns import bytewise
 from resource_server.documents.secrets import SecretDenyList, deny_list
 from resource_server.provider import Annotations
+from resource_server.providers.filesystem.contained_root import Status
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
 from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.options import DirectoryOptions
-from resource_server.providers.filesystem.root import Status
 from resource_server.runtime.near_name import as_typed
 
 _PRIORITY = 0.5

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from resource_server.providers.filesystem.root import Status
+from resource_server.providers.filesystem.contained_root import Status
 from resource_server.runtime.clock import TICK_NS
 
 Identity: TypeAlias = tuple[int, int]

@@ -26,11 +26,11 @@ import msgspec
 
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider.search import SearchRequest
+from resource_server.providers.filesystem.contained_root import Stamp
 from resource_server.providers.filesystem.directory import Directory, is_fresh, stamp
 from resource_server.providers.filesystem.exposure.ignore_files import IGNORE_FILES
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import FileTree, NameRun
-from resource_server.providers.filesystem.root import Stamp
 from resource_server.providers.filesystem.search_index.document_text import (
     UNKNOWN,
     DocumentText,

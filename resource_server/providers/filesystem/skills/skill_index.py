@@ -22,10 +22,10 @@ from resource_server.documents.ranges import pread
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider.skills import SKILL_FILE, Skill, SkillFile
+from resource_server.providers.filesystem.contained_root import Status
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import FileTree, NameRun, ResourceFactory
-from resource_server.providers.filesystem.root import Status
 from resource_server.providers.filesystem.skills.frontmatter import (
     HEAD_BYTES,
     SkillProblem,

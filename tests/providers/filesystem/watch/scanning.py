@@ -8,12 +8,12 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from resource_server.provider import Change
+from resource_server.providers.filesystem.contained_root import ContainedRoot
 from resource_server.providers.filesystem.exposure.rules import (
     DirectoryRules,
     ExposureRules,
 )
 from resource_server.providers.filesystem.file_tree import FileTree
-from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from tests.listeners import Folder
 
@@ -87,5 +87,8 @@ def work(scanner: DirectoryScanner) -> list[Change]:
 
 def tree_of(folder: Folder, *, follow_links: bool = False) -> FileTree:
     return FileTree(
-        Root(str(folder.root)), ExposureRules({}), DirectoryRules(), follow_links=follow_links
+        ContainedRoot(str(folder.root)),
+        ExposureRules({}),
+        DirectoryRules(),
+        follow_links=follow_links,
     )

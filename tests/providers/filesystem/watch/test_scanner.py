@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from resource_server.documents.path_selection import PathSelection
 from resource_server.provider import Change
 from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.contained_root import ContainedRoot
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.file_tree import FileTree
-from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import clock
 from resource_server.runtime.file_system_kind import file_system_kind
@@ -241,7 +241,7 @@ def test_pseudo_file_systems_are_scanned_only_for_subscribers() -> None:
     source = Register()
     rules = DirectoryRules(include=PathSelection(["/proc/sys/fs/**"]))
     scanner = DirectoryScanner(
-        FileTree(Root("/"), ExposureRules({}), rules, follow_links=False), source
+        FileTree(ContainedRoot("/"), ExposureRules({}), rules, follow_links=False), source
     )
     scanner.listing = True
     work(scanner)

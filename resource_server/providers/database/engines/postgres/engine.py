@@ -26,7 +26,7 @@ from resource_server.providers.database.engines.postgres import catalog as catal
 from resource_server.providers.database.engines.postgres import causes
 from resource_server.providers.database.engines.postgres.settings import (
     SettingStatement,
-    settings_of,
+    apply_settings,
 )
 from resource_server.providers.database.engines.postgres.temporal import CODECS
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
@@ -361,28 +361,20 @@ class PostgresEngine(ServerEngine):
         parameters = statement.parameters
         # A prepared statement keeps its parameter types, so the text differs after each change.
         sql = f"/* {self._schema_changes} */ {statement.sql}"
-        await self._set(connection, statement)
+        await apply_settings(connection, statement)
         try:
             records = await connection.fetch(sql, *parameters)
         except (InvalidCachedStatementError, OutdatedSchemaCacheError):
             # A table was altered; asyncpg has dropped its cached statement and types.
             await connection.execute("ROLLBACK")
             await self._begin(connection, within)
-            await self._set(connection, statement)
+            await apply_settings(connection, statement)
             records = await connection.fetch(sql, *parameters)
         if records:
             columns = tuple(records[0].keys())
         else:
             columns = await self._columns_of(connection, sql)
         return _rows(columns, records, limit)
-
-    async def _set(self, connection: DriverConnection, statement: Statement) -> None:
-        """Set what a statement runs under, until its transaction is rolled back."""
-        if settings := settings_of(statement):
-            places = range(1, 2 * len(settings), 2)
-            calls = [f"pg_catalog.set_config(${at}, ${at + 1}, true)" for at in places]
-            values = [text for setting in settings for text in setting]
-            await connection.fetch(f"SELECT {', '.join(calls)}", *values)
 
     async def _columns_of(self, connection: DriverConnection, sql: str) -> tuple[str, ...]:
         known = self._columns.get(sql)
@@ -395,7 +387,7 @@ class PostgresEngine(ServerEngine):
     async def _select_wrapped(
         self, connection: DriverConnection, statement: Statement, limit: int
     ) -> Rows:
-        await self._set(connection, statement)
+        await apply_settings(connection, statement)
         prepared = await self._prepare(connection, statement.sql, limit + 1)
         records = await prepared.fetch(*statement.parameters)
         return _rows(_names(prepared), records, limit)

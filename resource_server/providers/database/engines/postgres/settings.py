@@ -11,6 +11,7 @@ from typing import Final
 
 from resource_server.providers.database.engines.contract import Engine, Statement
 from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.server_base import DriverConnection
 
 _BYPASSES: Final = (
     "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
@@ -32,9 +33,13 @@ class SettingStatement(Statement):
     settings: Sequence[tuple[str, str]] = ()
 
 
-def settings_of(statement: Statement) -> Sequence[tuple[str, str]]:
-    """Return the settings under which a statement runs."""
-    return statement.settings if isinstance(statement, SettingStatement) else ()
+async def apply_settings(connection: DriverConnection, statement: Statement) -> None:
+    """Set what a statement runs under, until its transaction is rolled back."""
+    if isinstance(statement, SettingStatement) and statement.settings:
+        places = range(1, 2 * len(statement.settings), 2)
+        calls = [f"pg_catalog.set_config(${at}, ${at + 1}, true)" for at in places]
+        values = [text for setting in statement.settings for text in setting]
+        await connection.fetch(f"SELECT {', '.join(calls)}", *values)
 
 
 async def bypass(engine: Engine) -> str | None:

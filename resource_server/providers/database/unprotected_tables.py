@@ -1,4 +1,4 @@
-"""Protection by the policy: which tables its rules would not protect, in the present schema.
+"""Tables that the rules of the policy would not protect in the present schema.
 
 A rule that names something that is not there hides nothing. What it was to protect is then not
 served: the table whose column `hide` or `mask` misses or whose `where` the database refuses, or
@@ -23,7 +23,7 @@ _MANY_NAMES = 500
 """Number of tables from which near names are looked for in a thread."""
 
 
-async def unprotected(
+async def unprotected_tables(
     engine: Engine, policy: Policy, names: Sequence[TableName]
 ) -> Mapping[TableName, Problem]:
     """Return the tables that the rules would not protect, each with the first problem.

@@ -97,7 +97,7 @@ def resource_error(error: OSError) -> ResourceError:
     return ResourceNotFound()
 
 
-class Root:
+class ContainedRoot:
     """A folder that opens files and folders by path, and nothing outside it. Thread-safe.
 
     Symbolic links are refused. `resolver` forces a resolver; by default it is the kernel's, if

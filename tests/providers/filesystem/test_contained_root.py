@@ -21,20 +21,20 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
 )
-from resource_server.providers.filesystem.root import (
+from resource_server.providers.filesystem.contained_root import (
+    ContainedRoot,
     ResolverName,
-    Root,
     resource_error,
 )
 from tests.cases import for_each
 
-OpenRoot = Callable[..., Root]
+OpenRoot = Callable[..., ContainedRoot]
 
 
 @pytest.fixture(params=["openat2", "walk"])
 def resolver(request: pytest.FixtureRequest) -> ResolverName:
     try:
-        Root(".", resolver=request.param)
+        ContainedRoot(".", resolver=request.param)
     except NotImplementedError as error:
         pytest.skip(str(error))
     return request.param
@@ -52,13 +52,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def root(folder: Path, resolver: ResolverName) -> Iterator[Root]:
-    root = Root(folder, resolver=resolver)
+def root(folder: Path, resolver: ResolverName) -> Iterator[ContainedRoot]:
+    root = ContainedRoot(folder, resolver=resolver)
     yield root
     root.close()
 
 
-def content(root: Root, *path: str) -> str:
+def content(root: ContainedRoot, *path: str) -> str:
     fd, _ = root.open_file(path)
     try:
         return os.read(fd, 100).decode()
@@ -66,7 +66,7 @@ def content(root: Root, *path: str) -> str:
         os.close(fd)
 
 
-def names(root: Root, *path: str) -> list[str]:
+def names(root: ContainedRoot, *path: str) -> list[str]:
     fd, _ = root.open_directory(path)
     try:
         with os.scandir(fd) as entries:
@@ -79,7 +79,7 @@ def descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def is_absent(root: Root, *path: str) -> bool:
+def is_absent(root: ContainedRoot, *path: str) -> bool:
     """Whether every way of opening says not found."""
     for ask in (root.open_file, root.open_directory, root.open, root.stat):
         try:
@@ -95,7 +95,7 @@ def is_absent(root: Root, *path: str) -> bool:
 # --- what is there
 
 
-def test_a_file_is_opened_with_its_status(root: Root) -> None:
+def test_a_file_is_opened_with_its_status(root: ContainedRoot) -> None:
     fd, status = root.open_file(("docs", "a.txt"))
     assert os.read(fd, 100) == b"inside"
     assert status.st_size == 6
@@ -103,48 +103,48 @@ def test_a_file_is_opened_with_its_status(root: Root) -> None:
     os.close(fd)
 
 
-def test_a_folder_is_opened_for_listing(root: Root) -> None:
+def test_a_folder_is_opened_for_listing(root: ContainedRoot) -> None:
     assert names(root, "docs") == ["a.txt"]
 
 
-def test_the_root_itself_is_opened_for_listing(root: Root) -> None:
+def test_the_root_itself_is_opened_for_listing(root: ContainedRoot) -> None:
     assert names(root) == ["docs"]
     assert stat.S_ISDIR(root.stat(()).st_mode)
 
 
-def test_a_file_with_a_known_status_is_opened(root: Root) -> None:
+def test_a_file_with_a_known_status_is_opened(root: ContainedRoot) -> None:
     fd, _ = root.open_file(("docs", "a.txt"), status=root.stat(("docs", "a.txt")))
     os.close(fd)
 
 
-def test_a_cached_file_is_opened_without_waiting(root: Root) -> None:
+def test_a_cached_file_is_opened_without_waiting(root: ContainedRoot) -> None:
     root.stat(("docs", "a.txt"))
     fd, _ = root.open_file(("docs", "a.txt"), cached=True)
     os.close(fd)
 
 
-def test_a_missing_file_is_never_opened_as_cached(root: Root) -> None:
+def test_a_missing_file_is_never_opened_as_cached(root: ContainedRoot) -> None:
     with pytest.raises((ResourceNotFound, BlockingIOError)):
         root.open_file(("docs", "b.txt"), cached=True)
 
 
-def test_a_missing_file_is_not_found(root: Root) -> None:
+def test_a_missing_file_is_not_found(root: ContainedRoot) -> None:
     assert is_absent(root, "docs", "b.txt")
     assert is_absent(root, "nowhere", "b.txt")
 
 
-def test_a_folder_cannot_be_opened_as_a_file_but_has_a_status(root: Root) -> None:
+def test_a_folder_cannot_be_opened_as_a_file_but_has_a_status(root: ContainedRoot) -> None:
     with pytest.raises(ResourceNotFound):
         root.open_file(("docs",))
     assert stat.S_ISDIR(root.stat(("docs",)).st_mode)
 
 
-def test_a_file_is_not_a_collection(root: Root) -> None:
+def test_a_file_is_not_a_collection(root: ContainedRoot) -> None:
     with pytest.raises(NotACollection):
         root.open_directory(("docs", "a.txt"))
 
 
-def test_a_file_in_the_middle_of_a_path_is_not_found(root: Root) -> None:
+def test_a_file_in_the_middle_of_a_path_is_not_found(root: ContainedRoot) -> None:
     assert is_absent(root, "docs", "a.txt", "b")
 
 
@@ -168,19 +168,19 @@ def test_a_file_in_the_middle_of_a_path_is_not_found(root: Root) -> None:
         "n" * 255,
     ],
 )
-def test_any_valid_file_name_can_be_opened(root: Root, folder: Path, name: str) -> None:
+def test_any_valid_file_name_can_be_opened(root: ContainedRoot, folder: Path, name: str) -> None:
     (folder / name).write_text("here")
     assert content(root, name) == "here"
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "\ud800", "n" * 5000], ids=["256", "lone", "5000"])
-def test_a_name_that_no_file_can_have_is_not_found(root: Root, name: str) -> None:
+def test_a_name_that_no_file_can_have_is_not_found(root: ContainedRoot, name: str) -> None:
     assert is_absent(root, name)
     assert is_absent(root, name, "a.txt")
 
 
 def test_a_file_deeper_than_the_longest_path_is_opened(
-    root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch
+    root: ContainedRoot, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = ("d" * 200,) * 30
     monkeypatch.chdir(folder)  # no absolute path reaches that deep
@@ -232,13 +232,15 @@ def test_a_file_deeper_than_the_longest_path_is_opened(
         ("\0",),
     ],
 )
-def test_a_malformed_or_escaping_path_is_not_found(root: Root, path: tuple[str, ...]) -> None:
+def test_a_malformed_or_escaping_path_is_not_found(
+    root: ContainedRoot, path: tuple[str, ...]
+) -> None:
     assert is_absent(root, *path)
     assert content(root, "docs", "a.txt") == "inside"
 
 
 @pytest.mark.guarantee("nothing-is-written")
-def test_files_are_never_opened_for_writing(root: Root) -> None:
+def test_files_are_never_opened_for_writing(root: ContainedRoot) -> None:
     fd = root.open(("docs", "a.txt"))
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.write(fd, b"x")
@@ -280,7 +282,9 @@ def link(folder: Path, links: dict[str, str]) -> None:
 
 @pytest.mark.guarantee("links-stay-inside")
 @pytest.mark.parametrize("name", [*LINKS, *OUTSIDE])
-def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, name: str) -> None:
+def test_a_link_is_not_opened_where_links_are_denied(
+    root: ContainedRoot, folder: Path, name: str
+) -> None:
     link(folder, LINKS | OUTSIDE)
     path = tuple(name.split("/"))
     for ask in (root.open_file, root.open_directory, root.open):
@@ -295,7 +299,7 @@ def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, n
 @pytest.mark.guarantee("closed-by-the-kernel")
 @pytest.mark.skipif(not Path("/proc/self/root").exists(), reason="no /proc")
 def test_magic_links_of_proc_are_never_followed(resolver: ResolverName) -> None:
-    root = Root("/proc/self", resolver=resolver)
+    root = ContainedRoot("/proc/self", resolver=resolver)
     for path in (("root",), ("root", "etc", "passwd"), ("cwd",), ("exe",), ("fd", "0")):
         with pytest.raises(ResourceNotFound):
             root.open(path)
@@ -304,11 +308,14 @@ def test_magic_links_of_proc_are_never_followed(resolver: ResolverName) -> None:
 
 def test_a_root_that_is_itself_a_link_is_served(folder: Path, resolver: ResolverName) -> None:
     (folder.parent / "alias").symlink_to(folder)
-    assert content(Root(folder.parent / "alias", resolver=resolver), "docs", "a.txt") == "inside"
+    assert (
+        content(ContainedRoot(folder.parent / "alias", resolver=resolver), "docs", "a.txt")
+        == "inside"
+    )
 
 
 def test_the_whole_file_system_can_be_a_root(folder: Path, resolver: ResolverName) -> None:
-    root = Root("/", resolver=resolver)
+    root = ContainedRoot("/", resolver=resolver)
     path = (folder / "docs" / "a.txt").resolve().parts[1:]
     assert content(root, *path) == "inside"
     assert is_absent(root, "..", *path)
@@ -327,7 +334,7 @@ while True:
 def test_swapping_a_folder_for_a_link_never_escapes_the_root(
     folder: Path, resolver: ResolverName
 ) -> None:
-    root = Root(folder, resolver=resolver)
+    root = ContainedRoot(folder, resolver=resolver)
     (folder / "real").mkdir()
     (folder / "real" / "key").write_text("inside")
     (folder / "out").symlink_to("../shop_private")
@@ -352,7 +359,7 @@ def test_swapping_a_folder_for_a_link_never_escapes_the_root(
 
 
 @pytest.mark.guarantee("regular-files-only")
-def test_a_fifo_is_not_found_without_blocking(root: Root, folder: Path) -> None:
+def test_a_fifo_is_not_found_without_blocking(root: ContainedRoot, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     for ask in (root.open_file, root.open_directory):
         with pytest.raises(ResourceNotFound):
@@ -362,7 +369,9 @@ def test_a_fifo_is_not_found_without_blocking(root: Root, folder: Path) -> None:
 
 
 @pytest.mark.guarantee("regular-files-only")
-def test_a_socket_is_not_found(root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_is_not_found(
+    root: ContainedRoot, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
@@ -373,7 +382,7 @@ def test_a_socket_is_not_found(root: Root, folder: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.guarantee("regular-files-only")
 def test_a_device_is_not_found(resolver: ResolverName) -> None:
-    root = Root("/dev", resolver=resolver)
+    root = ContainedRoot("/dev", resolver=resolver)
     for ask in (root.open_file, root.open_directory):
         with pytest.raises(ResourceNotFound):
             ask(("null",))
@@ -383,8 +392,9 @@ def test_a_device_is_not_found(resolver: ResolverName) -> None:
 @pytest.mark.guarantee("regular-files-only")
 def test_a_device_is_checked_before_it_is_opened() -> None:
     code = (
-        "import sys; from resource_server.providers.filesystem.root import Root\n"
-        "opened = []; root = Root('/dev', resolver='walk')\n"
+        "import sys\n"
+        "from resource_server.providers.filesystem.contained_root import ContainedRoot\n"
+        "opened = []; root = ContainedRoot('/dev', resolver='walk')\n"
         "sys.addaudithook(lambda event, about: event == 'open' and opened.append(about[0]))\n"
         "try: root.open_file(('null',))\n"
         "except Exception as error: print(type(error).__name__, opened)"
@@ -395,7 +405,7 @@ def test_a_device_is_checked_before_it_is_opened() -> None:
 
 @pytest.mark.guarantee("refusal-looks-like-absence")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_not_found(root: Root, folder: Path) -> None:
+def test_a_file_without_permission_is_not_found(root: ContainedRoot, folder: Path) -> None:
     (folder / "docs" / "a.txt").chmod(0)
     with pytest.raises(ResourceNotFound):
         root.open_file(("docs", "a.txt"))
@@ -406,7 +416,7 @@ def test_a_file_without_permission_is_not_found(root: Root, folder: Path) -> Non
 # --- errors
 
 
-def test_running_out_of_descriptors_is_busy(root: Root) -> None:
+def test_running_out_of_descriptors_is_busy(root: ContainedRoot) -> None:
     resource = pytest.importorskip("resource")
     root.stat(("docs", "a.txt"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -435,7 +445,7 @@ def test_a_failing_disk_is_logged_for_the_operator(caplog: pytest.LogCaptureFixt
     assert "secret" not in caplog.text
 
 
-def test_refused_opens_leave_no_descriptor_behind(root: Root, folder: Path) -> None:
+def test_refused_opens_leave_no_descriptor_behind(root: ContainedRoot, folder: Path) -> None:
     link(folder, LINKS | OUTSIDE)
     os.mkfifo(folder / "pipe")
     paths = [("docs",), ("docs", "no"), ("docs", "up-twice"), ("here", "folder", "no"), ("pipe",)]
@@ -457,7 +467,9 @@ def test_refused_opens_leave_no_descriptor_behind(root: Root, folder: Path) -> N
 # --- a root that comes and goes
 
 
-def test_a_deleted_root_is_not_found_until_it_is_recreated(root: Root, folder: Path) -> None:
+def test_a_deleted_root_is_not_found_until_it_is_recreated(
+    root: ContainedRoot, folder: Path
+) -> None:
     assert content(root, "docs", "a.txt") == "inside"
     shutil.rmtree(folder)
     assert is_absent(root)
@@ -467,7 +479,7 @@ def test_a_deleted_root_is_not_found_until_it_is_recreated(root: Root, folder: P
     assert content(root, "docs", "a.txt") == "again"
 
 
-def test_a_replaced_root_is_served_from_the_new_folder(root: Root, folder: Path) -> None:
+def test_a_replaced_root_is_served_from_the_new_folder(root: ContainedRoot, folder: Path) -> None:
     assert content(root, "docs", "a.txt") == "inside"
     (folder.parent / "next" / "docs").mkdir(parents=True)
     (folder.parent / "next" / "docs" / "a.txt").write_text("new")
@@ -476,13 +488,13 @@ def test_a_replaced_root_is_served_from_the_new_folder(root: Root, folder: Path)
     assert content(root, "docs", "a.txt") == "new"
 
 
-def test_a_root_that_became_a_file_is_not_found(root: Root, folder: Path) -> None:
+def test_a_root_that_became_a_file_is_not_found(root: ContainedRoot, folder: Path) -> None:
     shutil.rmtree(folder)
     folder.write_text("a file")
     assert is_absent(root)
 
 
-def test_a_closed_root_has_no_descriptor_and_can_be_reopened(root: Root) -> None:
+def test_a_closed_root_has_no_descriptor_and_can_be_reopened(root: ContainedRoot) -> None:
     before = descriptors()
     root.stat(())
     assert descriptors() == before + 1
@@ -494,7 +506,7 @@ def test_a_closed_root_has_no_descriptor_and_can_be_reopened(root: Root) -> None
 def test_threads_reading_during_a_root_replacement_see_one_consistent_root(
     folder: Path, resolver: ResolverName
 ) -> None:
-    root = Root(folder, resolver=resolver)
+    root = ContainedRoot(folder, resolver=resolver)
     (folder / "key").write_text("inside")
     (folder.parent / "b").mkdir()
     (folder.parent / "b" / "key").write_text("inside")
@@ -533,27 +545,27 @@ def test_threads_reading_during_a_root_replacement_see_one_consistent_root(
 # --- check
 
 
-def test_a_root_that_can_be_served_passes_the_check(root: Root) -> None:
+def test_a_root_that_can_be_served_passes_the_check(root: ContainedRoot) -> None:
     root.check()
 
 
 def test_the_check_names_a_missing_folder(folder: Path) -> None:
     with pytest.raises(MountUnavailable, match="nowhere' does not exist"):
-        Root(folder / "nowhere").check()
+        ContainedRoot(folder / "nowhere").check()
 
 
 def test_the_check_reports_a_file_instead_of_a_folder(folder: Path) -> None:
     with pytest.raises(MountUnavailable, match=r"a\.txt' is not a folder"):
-        Root(folder / "docs" / "a.txt").check()
+        ContainedRoot(folder / "docs" / "a.txt").check()
 
 
 def test_the_check_refuses_a_path_invalid_for_system_calls() -> None:
     with pytest.raises(MountUnavailable, match="cannot be reached"):
-        Root("a\0b").check()
+        ContainedRoot("a\0b").check()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_the_check_reports_a_missing_permission(root: Root, folder: Path) -> None:
+def test_the_check_reports_a_missing_permission(root: ContainedRoot, folder: Path) -> None:
     folder.chmod(0)
     try:
         with pytest.raises(MountUnavailable, match="cannot be listed"):
