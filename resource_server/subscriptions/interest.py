@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Set
 from contextlib import suppress
 
+from typing_extensions import override
+
 from resource_server.provider import Interest, Path
 from resource_server.runtime import clock
 
 
-class MountInterest:
+class MountInterest(Interest):
     """The subscribed paths of one mount, and whether anybody follows its listing."""
 
     def __init__(self) -> None:
@@ -22,13 +24,13 @@ class MountInterest:
         self._has_news = asyncio.Event()
 
     @property
+    @override
     def paths(self) -> Set[Path]:
-        """See `Interest.paths`."""
         return self._paths
 
     @property
+    @override
     def listing(self) -> bool:
-        """See `Interest.listing`."""
         return self._listing
 
     @listing.setter
@@ -39,8 +41,8 @@ class MountInterest:
             self._has_news.set()
 
     @property
+    @override
     def listing_since_ns(self) -> int:
-        """See `Interest.listing_since_ns`."""
         return self._listing_since_ns
 
     def add(self, path: Path) -> None:
@@ -67,8 +69,9 @@ class MountInterest:
         self._removed = set()
         self._has_news.set()
 
+    @override
     async def next(self, within: float | None = None) -> tuple[Set[Path], Set[Path]]:
-        """See `Interest.next`. A path that was removed and added again is in both sets."""
+        # A path that was removed and added again is in both sets.
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._has_news.wait()
@@ -76,6 +79,3 @@ class MountInterest:
         added, self._added = self._added, set()
         removed, self._removed = self._removed, set()
         return added, removed
-
-
-_: type[Interest] = MountInterest

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from typing_extensions import override
+
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.providers.database.engines.contract import (
     Engine,
@@ -119,8 +121,8 @@ class EngineConfinedSql:
         return VisibleTable(name, view.table.column_names, view.maskers, view.options.where)
 
 
-class ConfinedByEngine:
-    """Declared queries on an engine in which only the policy exists for them. A `Confinement`."""
+class ConfinedByEngine(Confinement):
+    """Declared queries on an engine in which only the policy exists for them."""
 
     def __init__(
         self, engine: Engine, confining: PolicyEngine, policy: Policy, sql: EngineConfinedSql
@@ -130,15 +132,15 @@ class ConfinedByEngine:
         self._policy = policy
         self._sql = sql
 
+    @override
     async def rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
-        """See `Confinement.rows`."""
         try:
             return await self._sql.rows(bound.statement, limit=bound.limit, within=within)
         except RefusedStatement:
             raise InvalidParameter(_REFUSED) from None
 
+    @override
     async def refusal(self, query: DeclaredQuery) -> str | None:
-        """See `Confinement.refusal`."""
         try:
             statement = Statement(query.sql, (None,) * len(query.order))
             await self._sql.check(statement, self._confining)
@@ -203,15 +205,15 @@ def rewriter_for(
     return Rewriter(engine, policy, exposed_tables)
 
 
-class ConfinedByRewriting:
-    """Declared queries that are rewritten before the engine runs them. A `Confinement`."""
+class ConfinedByRewriting(Confinement):
+    """Declared queries that are rewritten before the engine runs them."""
 
     def __init__(self, engine: QueryEngine, rewriter: QueryRewriter) -> None:
         self._engine = engine
         self._rewriter = rewriter
 
+    @override
     async def rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
-        """See `Confinement.rows`."""
         return await settle(self._rows(query, bound, within))
 
     async def _rows(self, query: DeclaredQuery, bound: BoundQuery, within: float) -> Rows:
@@ -224,15 +226,11 @@ class ConfinedByRewriting:
         rows = await self._engine.run_authored(statement, limit=bound.limit, within=within)
         return Rows(tuple(map(rewritten.column_name, rows.columns)), rows.rows, rows.more)
 
+    @override
     async def refusal(self, query: DeclaredQuery) -> str | None:
-        """See `Confinement.refusal`."""
         try:
             rewritten = await self._rewriter.rewritten(query)
             await self._engine.check_authored(rewritten.sql, rewritten.order)
         except ValueError as error:
             return str(error)
         return None
-
-
-_: type[Confinement] = ConfinedByEngine
-__: type[Confinement] = ConfinedByRewriting

@@ -48,7 +48,7 @@ _MAX_LOST: Final = 2
 _IDLE_S: Final = 60.0
 """Time without a statement after which the worker ends."""
 CLOSING: Final = "the database is being closed"
-_CHANGES: Final = "the database changes faster than it can be read; try again"
+_CHANGING: Final = "the database changes faster than it can be read; try again"
 _ENDS: Final = "the process that reads the database ends again and again; try again"
 _ENDS_WORKER: Final = "it ends the process that reads it, or takes too long; replace or remove it"
 _MAX_POLICIES: Final = 4
@@ -155,7 +155,7 @@ class CurrentWorker:
             MountUnavailable, ResourceBusy: the files cannot be read.
             InvalidParameter: what callers may read does not fit into memory.
         """
-        told = _CHANGES
+        reason = _CHANGING
         broken: State | None = None
         lost = 0
         is_patient = False
@@ -172,7 +172,7 @@ class CurrentWorker:
             try:
                 answer = await worker.run(job)
             except WorkerLost:
-                told = _ENDS
+                reason = _ENDS
                 self._replace(worker)
                 lost += 1
                 if self._visible is not None and lost == _MAX_LOST:
@@ -182,7 +182,7 @@ class CurrentWorker:
                 self._end_when_idle()
             read = answer.sources if isinstance(answer, RunResult) else None
             if not is_copy and not self._is_as_opened(read, tables, state):
-                told, is_patient = _CHANGES, True
+                reason, is_patient = _CHANGING, True
                 continue
             if isinstance(answer, RunResult) or answer.failure != "broken":
                 return _of_sound_files(answer)
@@ -192,7 +192,7 @@ class CurrentWorker:
             if state == broken:
                 raise unavailable((causes.FILE["damaged"], ""), "")
             broken = state
-        raise ResourceBusy(told)
+        raise ResourceBusy(reason)
 
     async def _find_files(self) -> None:
         """Replace the worker if other files match the pattern than before."""

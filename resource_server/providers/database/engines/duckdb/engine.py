@@ -78,8 +78,8 @@ _MAX_TOLD = 3
 """Data files that are named where none can be read."""
 
 
-class DuckdbEngine(Engine):
-    """A DuckDB database file, or data files as tables. An `Engine`.
+class DuckdbEngine(Engine, QueryEngine, SqlEngine):
+    """A DuckDB database file, or data files as tables.
 
     `interval` is the number of seconds between two looks at the files.
     """
@@ -260,19 +260,17 @@ class DuckdbEngine(Engine):
 
     # -- statements
 
+    @override
     async def run_own(
         self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
-        """Run one of our own SELECTs. See `Engine.run_own`.
-
-        May return fewer rows than `limit` with `more`, if they are very large.
-        """
+        # There may be fewer rows than `limit`, and `more`, if they are very large.
         job = Run(0, statement.sql, _bound(statement.parameters), limit)
         slots = (self._slow, self._own) if slow else (self._own,)
         return _rows(await self._run(job, within=within, slots=slots))
 
+    @override
     async def run_authored(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest. See `QueryEngine.run_authored`."""
         job = Run(0, statement.sql, _bound(statement.parameters), limit, is_author=True)
         try:
             return _rows(await self._run(job, within=within, slots=(self._author,)))
@@ -283,21 +281,19 @@ class DuckdbEngine(Engine):
                 raise InvalidParameter(REFUSED) from None
             raise failure(error.found, of_query=True) from None
 
+    @override
     async def check_authored(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query without running it. See `QueryEngine.check_authored`."""
         job = Run(0, sql, (None,) * len(parameters), 0, is_author=True, only_prepare=True)
         try:
             return (await self._run(job, within=_CATALOG_TIMEOUT_S, slots=(self._author,))).columns
         except _Refusal as error:
             raise ValueError(str(error)) from None
 
+    @override
     async def run_confined(
         self, statement: Statement, policy: VisibleTables, *, limit: int, within: float
     ) -> Rows:
-        """Run a caller's statement, in a process that has what it may see.
-
-        See `SqlEngine.run_confined`.
-        """
+        # In a process that has what the caller may see.
         if not self._users:
             raise ResourceBusy(CLOSING)
         job = Run(0, statement.sql, _bound(statement.parameters), limit)
@@ -439,8 +435,3 @@ def _select_of(sql: str) -> str:
         if depth == 0 and token.kind == "word" and token.text.lower() == "as":
             return "".join(each.text for each in tokens[place + 1 :])
     raise ValueError("no SELECT")
-
-
-_: type[Engine] = DuckdbEngine
-__: type[QueryEngine] = DuckdbEngine
-___: type[SqlEngine] = DuckdbEngine

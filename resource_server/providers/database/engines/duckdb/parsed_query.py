@@ -23,7 +23,7 @@ _SOURCES = frozenset(
 )
 _HARMLESS = ("error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7")
 """Volatile functions that read nothing but their arguments."""
-_TELLING = ("current_setting", "getvariable", "json_serialize_plan")
+_CATALOG_READERS = ("current_setting", "getvariable", "json_serialize_plan")
 """Functions that read the catalog or settings, and are not volatile."""
 _OF_THE_PROCESS: Final = frozenset(
     (
@@ -54,7 +54,7 @@ _MAX_CHARACTERS: Final = 300
 _MISSING: Final = re.compile(r"Catalog Error: (.+?) with name (.+?) does not exist!")
 _COLUMN: Final = re.compile(r'Binder Error: Referenced column "(.+?)" (?:was )?not found')
 _COLUMN_OF: Final = re.compile(r'Binder Error: .*does not have a column named "(.+?)"')
-_TOLD: Final = (
+_MISTAKES: Final = (
     duckdb.BinderException,
     duckdb.ParserException,
     duckdb.SyntaxException,
@@ -87,7 +87,7 @@ class KnownTables:
     ) -> None:
         """Take the ways to write the names of tables, folded."""
         self.paths = frozenset(paths)
-        self.refused_functions = _telling_functions(database)
+        self.refused_functions = _refused_functions(database)
         self.refuses_variant = False
 
     @classmethod
@@ -111,13 +111,13 @@ class KnownTables:
         return known
 
 
-def _telling_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
+def _refused_functions(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
     """Return the functions that read tables, statistics, settings or the catalog.
 
     Among them are the macros that read tables, or call such a function.
     """
     volatile = {str(name) for (name,) in database.execute(_VOLATILE).fetchall()}
-    found = (volatile - set(_HARMLESS)) | set(_TELLING)
+    found = (volatile - set(_HARMLESS)) | set(_CATALOG_READERS)
     calls: dict[str, set[str]] = {}
     for name, text in database.execute(_MACROS).fetchall():
         called = calls.setdefault(str(name), set())
@@ -212,6 +212,6 @@ def refusal(id: int, error: Exception, paths: Iterable[str]) -> RunFailed:
         return RunFailed(id, "refused", f"no such function or type: {found[2].lower()}")
     if found := (_COLUMN.match(line) or _COLUMN_OF.match(line)):
         return RunFailed(id, "refused", f"no such column: {found[1]}", column=found[1])
-    if not isinstance(error, _TOLD) or any(path in line for path in paths):
+    if not isinstance(error, _MISTAKES) or any(path in line for path in paths):
         return RunFailed(id, "refused")
     return RunFailed(id, "refused", line.partition(": ")[2][:_MAX_CHARACTERS])
