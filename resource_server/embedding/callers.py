@@ -52,7 +52,7 @@ def caller_of_scope(scope: Mapping[str, Any]) -> Caller | None:
     if (token := getattr(user, "access_token", None)) is not None:
         return caller_of_token(token)
     # Callers without a name would be one caller.
-    subject = _text(user, "identity") or _text(user, "display_name")
+    subject = _attribute_text(user, "identity") or _attribute_text(user, "display_name")
     if subject is None:
         return None
     scopes: Sequence[str] = getattr(scope.get("auth"), "scopes", ())
@@ -60,7 +60,7 @@ def caller_of_scope(scope: Mapping[str, Any]) -> Caller | None:
     return Caller(subject, frozenset(scopes), None, {"sub": subject, **claims})
 
 
-def _text(user: object, name: str) -> str | None:
+def _attribute_text(user: object, name: str) -> str | None:
     try:
         value = getattr(user, name, None)
     except NotImplementedError:  # optional in Starlette's users

@@ -144,13 +144,13 @@ class SourceProvider(Provider):
         return [SourceTool.of(self, each) for each in await self._offered("tools")]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        return _named(await self._list_tools(), name, version)
+        return _of_name(await self._list_tools(), name, version)
 
     async def _list_prompts(self) -> Sequence[Prompt]:
         return [SourcePrompt.of(self, each) for each in await self._offered("prompts")]
 
     async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
-        return _named(await self._list_prompts(), name, version)
+        return _of_name(await self._list_prompts(), name, version)
 
     async def _offered(self, kind: str) -> list[dict[str, Any]]:
         """Return all tools or prompts; none if the manifest has none."""
@@ -165,7 +165,7 @@ class SourceProvider(Provider):
 _C = TypeVar("_C", Tool, Prompt)
 
 
-def _named(found: Sequence[_C], name: str, version: VersionSpec | None) -> _C | None:
+def _of_name(found: Sequence[_C], name: str, version: VersionSpec | None) -> _C | None:
     if version is not None and not version.matches(None):
         return None
     return next((each for each in found if each.name == name), None)

@@ -114,7 +114,7 @@ async def _shown(
         ranges = {name: query[name] for name in _RANGES if name in query}
         return await _markdown(page, with_parameters(converted.uri, ranges))
     elif media_types.is_text(found.mime_type):
-        return await _text(page, uri, found, as_source=as_source)
+        return await _text_content(page, uri, found, as_source=as_source)
     try:
         await results.contents(page.client, with_parameters(uri, {"bytes": "0-0"}))
     except ErrorReply as error:
@@ -145,7 +145,7 @@ async def _as_html(page: Page, text: str, uri: str, following: str | None) -> di
     }
 
 
-async def _text(
+async def _text_content(
     page: Page, uri: str, found: ResourceMetadata, *, as_source: bool
 ) -> dict[str, Any]:
     query = uris.parse(uri).query

@@ -68,7 +68,7 @@ def given(result: Mapping[str, Any]) -> Sequence[Given]:
     """
     if "messages" in result:
         return [_message(each["role"], each["content"]) for each in result["messages"]]
-    texts = [_text(block) for block in result.get("content", ())]
+    texts = [_block_text(block) for block in result.get("content", ())]
     forms = [Given("Hosts that take text", "\n".join(texts))]
     structured = result.get("structuredContent")
     if structured is not None:
@@ -85,10 +85,10 @@ def pictures(result: Mapping[str, Any]) -> int:
 def _message(role: str, block: Mapping[str, Any]) -> Given:
     # An image is no resource, but names the one that it is of.
     resource = block.get("resource") or block.get("_meta", {}).get(META_RESOURCE, {})
-    return Given(role, _text(block), resource.get("uri"), block["type"] == "image")
+    return Given(role, _block_text(block), resource.get("uri"), block["type"] == "image")
 
 
-def _text(block: Mapping[str, Any]) -> str:
+def _block_text(block: Mapping[str, Any]) -> str:
     match block:
         case {"type": "text", "text": str(text)}:
             return text

@@ -59,7 +59,7 @@ async def show_prompt(page: Page, body: bytes | None) -> Response:
     Raises:
         HTTPException: there is no such prompt, or the form has far too many fields.
     """
-    prompt = _named(await _offered(page, "prompts"), page.path)
+    prompt = _of_name(await _offered(page, "prompts"), page.path)
     fields = await _prompt_fields(page, prompt, _sent(page, body))
     return await _with_result(page, "prompts/get", prompt, fields, is_sent=body is not None)
 
@@ -107,10 +107,10 @@ async def tool_named(page: Page, name: str) -> Mapping[str, Any]:
     Raises:
         HTTPException: there is no such tool.
     """
-    return _named(await _offered(page, "tools"), name)
+    return _of_name(await _offered(page, "tools"), name)
 
 
-def _named(offered: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+def _of_name(offered: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     found = next((each for each in offered if each["name"] == name), None)
     if found is None:
         raise HTTPException(404)

@@ -185,7 +185,7 @@ class Installation:
             if each.get("name") != _PACKAGE
         ]
         return [
-            f"--with {shlex.quote(each.get('directory') or each.get('editable') or _named(each))}"
+            f"--with {shlex.quote(each.get('directory') or each.get('editable') or _spec(each))}"
             for each in others
         ]
 
@@ -196,7 +196,7 @@ def detect(prefix: Path | None = None) -> Installation:
     return Installation(prefix, _distribution(_PACKAGE, prefix))
 
 
-def _named(requirement: dict[str, Any]) -> str:
+def _spec(requirement: dict[str, Any]) -> str:
     return f"{requirement['name']}{requirement.get('specifier', '')}"
 
 

@@ -159,7 +159,7 @@ class LineRanker:
             return (PHRASE, place, 0) if place < best[1] else None
         if (PHRASE, place, 0) >= best:
             return None
-        text = _text(data[begin:end])
+        text = _decoded(data[begin:end])
         if is_title or self._phrase(text):
             words = PHRASE
         else:
@@ -262,10 +262,10 @@ def _is_heading(data: bytes, begin: int, end: int) -> bool:
 
 def _words(text: bytes) -> list[str]:
     """Return the words of a heading, without markup."""
-    return re.findall(r"\w+", _ROLE.sub("", _text(text)).casefold())
+    return re.findall(r"\w+", _ROLE.sub("", _decoded(text)).casefold())
 
 
-def _text(data: bytes) -> str:
+def _decoded(data: bytes) -> str:
     text = data.decode("utf-8", "ignore")
     return text if text.isascii() else as_typed(text)
 

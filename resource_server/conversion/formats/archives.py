@@ -343,16 +343,16 @@ def _rename(root: Element) -> None:
     names: dict[str, str] = {}
     for element in root.iter():
         tag = element.tag
-        element.tag = names.get(tag) or _named(tag, names)
+        element.tag = names.get(tag) or _prefixed(tag, names)
         if any("{" in name for name in element.keys()):  # noqa: SIM118 (no mapping)
             attributes = {
-                names.get(name) or _named(name, names): value for name, value in element.items()
+                names.get(name) or _prefixed(name, names): value for name, value in element.items()
             }
             element.attrib.clear()
             element.attrib.update(attributes)
 
 
-def _named(name: str, names: dict[str, str]) -> str:
+def _prefixed(name: str, names: dict[str, str]) -> str:
     space, brace, local = name[1:].partition("}") if name[:1] == "{" else ("", "", name)
     names[name] = f"{_PREFIXES.get(space, '_')}:{local}" if brace else name
     return names[name]

@@ -75,7 +75,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     if opener is None:
         raise ConversionError("it is no gzip, bzip2, xz or Zstandard data")
     if request.format == registry.TEXT.name:
-        yield from _text(file, opener, request)
+        yield from _text_parts(file, opener, request)
         return
     data = io.BytesIO()
     for chunk in _decompressed(file, opener):
@@ -85,7 +85,7 @@ def convert(file: BinaryIO, request: ConversionRequest) -> Iterator[Part]:
     yield from getattr(importlib.import_module(module), name)(data, request)
 
 
-def _text(
+def _text_parts(
     file: BinaryIO, opener: Callable[[BinaryIO], BinaryIO], request: ConversionRequest
 ) -> Iterator[Part]:
     blocks = _blocks(file, opener)

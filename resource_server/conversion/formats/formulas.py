@@ -14,10 +14,10 @@ _SIGNS: Final = {"∑": r"\sum", "∏": r"\prod", "∫": r"\int"}
 
 def latex_of(formula: Element) -> str:
     """Return a formula in one line; what is nested too deeply has no form."""
-    return " ".join(_text(formula, _MAX_DEPTH).split())
+    return " ".join(_math_text(formula, _MAX_DEPTH).split())
 
 
-def _text(parent: Element | None, depth: int) -> str:
+def _math_text(parent: Element | None, depth: int) -> str:
     if parent is None:
         return ""
     if not depth:
@@ -30,8 +30,8 @@ def _piece(element: Element, depth: int) -> str:
         return element.text or ""
     form = _FORMS.get(element.tag)
     if form is None:
-        return _text(element, depth)
-    return form(element, lambda name: _text(element.find(name), depth), depth)
+        return _math_text(element, depth)
+    return form(element, lambda name: _math_text(element.find(name), depth), depth)
 
 
 _Inner = Callable[[str], str]
@@ -67,12 +67,12 @@ def _function(_: Element, inner: _Inner, __: int) -> str:
 def _enclosed(element: Element, _: _Inner, depth: int) -> str:
     begin = _property(element, "m:dPr", "m:begChr", "(")
     end = _property(element, "m:dPr", "m:endChr", ")")
-    return begin + ", ".join(_text(part, depth) for part in element.findall("m:e")) + end
+    return begin + ", ".join(_math_text(part, depth) for part in element.findall("m:e")) + end
 
 
 def _matrix(element: Element, _: _Inner, depth: int) -> str:
     rows = (
-        " & ".join(_text(cell, depth) for cell in row.findall("m:e"))
+        " & ".join(_math_text(cell, depth) for cell in row.findall("m:e"))
         for row in element.findall("m:mr")
     )
     return "\\begin{matrix}" + " \\\\ ".join(rows) + "\\end{matrix}"

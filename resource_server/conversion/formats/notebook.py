@@ -86,7 +86,7 @@ def _language(notebook: _Json) -> str:
 
 def _markdown(cell: _Json, number: int, language: str) -> str:
     kind = cell.get("cell_type")
-    source = _text(cell.get("source", cell.get("input")))
+    source = _joined(cell.get("source", cell.get("input")))
     blocks = [f"## Cell {number}"]
     if kind == "code":
         own = cell.get("language")
@@ -111,10 +111,10 @@ def _output(output: _Json, number: int) -> Iterator[str]:
     """Yield the blocks of an output: the richest text that it has, and notes on its images."""
     kind = output.get("output_type")
     if kind == "stream":
-        yield _fenced(_plain(_text(output.get("text"))), "text")
+        yield _fenced(_plain(_joined(output.get("text"))), "text")
     elif kind in ("error", "pyerr"):
         trace = "\n".join(_strings(output.get("traceback")))
-        name, value = _text(output.get("ename")), _text(output.get("evalue"))
+        name, value = _joined(output.get("ename")), _joined(output.get("evalue"))
         if value not in _plain(trace):
             trace = f"{trace}\n{name}: {value}"
         yield _fenced(_plain(trace or f"{name}: {value}"), "text")
@@ -125,14 +125,14 @@ def _output(output: _Json, number: int) -> Iterator[str]:
 
 
 def _data_text(data: _Json) -> Iterator[str]:
-    html, plain = _text(data.get("text/html")), _plain(_text(data.get("text/plain")))
+    html, plain = _joined(data.get("text/html")), _plain(_joined(data.get("text/plain")))
     if "<table" in html.lower() or (html and not plain.strip()):
         text = _of_html(html)
         if text.strip():
             yield text
             return
     for name in ("text/markdown", "text/latex"):
-        if text := _text(data.get(name)):
+        if text := _joined(data.get(name)):
             yield _DATA_URI.sub(r"\1", text)
             return
     if plain.strip():
@@ -178,7 +178,7 @@ def _images(data: _Json) -> Iterator[tuple[str, bytes]]:
     for name, value in data.items():
         if not re.fullmatch(r"image/[\w.+-]{1,40}", name):
             continue
-        text = _text(value)
+        text = _joined(value)
         if name == "image/svg+xml":
             yield name, text.encode("utf-8", "replace")
             continue
@@ -211,7 +211,7 @@ def _fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}" if text.strip() else ""
 
 
-def _text(value: object) -> str:
+def _joined(value: object) -> str:
     """Return a multi-line string, which nbformat writes as one or as its lines."""
     return value if isinstance(value, str) else "".join(_strings(value))
 

@@ -178,21 +178,21 @@ def _annotations(document: Any, page: Any) -> tuple[list[str], list[str]]:
             pass
         elif kind == _pdfium.FPDF_ANNOT_WIDGET and document.formenv is not None:
             form = document.formenv
-            name = _text(_pdfium.FPDFAnnot_GetFormFieldName, form, annotation)
-            value = _text(_pdfium.FPDFAnnot_GetFormFieldValue, form, annotation)
+            name = _buffered_text(_pdfium.FPDFAnnot_GetFormFieldName, form, annotation)
+            value = _buffered_text(_pdfium.FPDFAnnot_GetFormFieldValue, form, annotation)
             is_secret = _pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
             if name and value and not is_secret and f"{name}: {value}" not in fields:
                 fields.append(f"{name}: {value}")
         elif kind not in _NO_COMMENTS:
-            author = _text(_pdfium.FPDFAnnot_GetStringValue, annotation, b"T")
-            said = _text(_pdfium.FPDFAnnot_GetStringValue, annotation, b"Contents")
+            author = _buffered_text(_pdfium.FPDFAnnot_GetStringValue, annotation, b"T")
+            said = _buffered_text(_pdfium.FPDFAnnot_GetStringValue, annotation, b"Contents")
             if said:
                 comments.append(f"{author}: {said}" if author else said)
         _pdfium.FPDFPage_CloseAnnot(annotation)
     return comments, fields
 
 
-def _text(read: Any, *arguments: Any) -> str:
+def _buffered_text(read: Any, *arguments: Any) -> str:
     """Return a text that a function of the library writes to a buffer, on one line."""
     buffer = (_pdfium.FPDF_WCHAR * (_MAX_TEXT_BYTES // 2))()
     size = min(read(*arguments, buffer, _MAX_TEXT_BYTES), _MAX_TEXT_BYTES)

@@ -51,7 +51,7 @@ def policy_sql(exposed: ExposedSchema) -> str:
     return title + "".join(f"{line}\n" for line in lines)
 
 
-def _named(exposed: ExposedSchema) -> Mapping[str, OwnedTable]:
+def _tables_by_view(exposed: ExposedSchema) -> Mapping[str, OwnedTable]:
     """Return the tables that have rows by the names of their views."""
     tables = [each for each in exposed.shown if each.view.options.rows]
     return dict(zip(names_in_sql([each.name for each in tables]), tables, strict=True))
@@ -83,7 +83,7 @@ def _postgresql(exposed: ExposedSchema) -> Iterator[str]:
         name = f"sql_of_{exposed.mount[:56]}"  # the prefix is reserved
     login = schema = quoted(name)
     key, digest = f"{schema}.{quoted(HASH_KEY)}", f"{schema}.{quoted(DIGEST)}"
-    named = _named(exposed)
+    named = _tables_by_view(exposed)
     views = {f"{schema}.{quoted(view)}": each for view, each in named.items()}
     whole = [view for view, each in named.items() if _is_whole(each)]
     yield f"""\
@@ -108,20 +108,20 @@ CREATE SCHEMA IF NOT EXISTS {schema};
 -- The views of the last time go; nothing of anybody else's does.
 DO $$ DECLARE made record; BEGIN
   IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
-      ON n.oid = c.relnamespace AND n.nspname = {_text(name)})
-    AND pg_catalog.to_regclass({_text(digest)}) IS NULL THEN
-    RAISE EXCEPTION 'the schema % holds something else', {_text(name)};
+      ON n.oid = c.relnamespace AND n.nspname = {_literal(name)})
+    AND pg_catalog.to_regclass({_literal(digest)}) IS NULL THEN
+    RAISE EXCEPTION 'the schema % holds something else', {_literal(name)};
   END IF;
-  FOR made IN SELECT viewname FROM pg_catalog.pg_views WHERE schemaname = {_text(name)} LOOP
-    EXECUTE pg_catalog.format('DROP VIEW %I.%I', {_text(name)}, made.viewname);
+  FOR made IN SELECT viewname FROM pg_catalog.pg_views WHERE schemaname = {_literal(name)} LOOP
+    EXECUTE pg_catalog.format('DROP VIEW %I.%I', {_literal(name)}, made.viewname);
   END LOOP;
 END $$;
 -- The key of `hash`, which only the owner reads.
 CREATE TABLE IF NOT EXISTS {key} (hash_key text NOT NULL);
-INSERT INTO {key} SELECT {_text(secrets.token_hex(32))}
+INSERT INTO {key} SELECT {_literal(secrets.token_hex(32))}
   WHERE NOT EXISTS (SELECT FROM {key});
-CREATE VIEW {digest} AS SELECT {_text(exposed.digest)}::text AS digest,
-  ARRAY[{", ".join(map(_text, whole))}]::text[] AS whole;"""  # noqa: S608 - quoted
+CREATE VIEW {digest} AS SELECT {_literal(exposed.digest)}::text AS digest,
+  ARRAY[{", ".join(map(_literal, whole))}]::text[] AS whole;"""  # noqa: S608 - quoted
     for view, table in views.items():
         yield from _postgresql_view(view, table, key)
     yield f"""\
@@ -174,7 +174,7 @@ def _postgresql_column(column: Column, mask: MaskKind | None, key: str) -> str:
     return f"{masked} AS {name}"
 
 
-def _text(value: str) -> str:
+def _literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -188,7 +188,9 @@ def _mysql(exposed: ExposedSchema) -> Iterator[str]:
     if exposed.engine == "mariadb":
         bounds += f" MAX_STATEMENT_TIME {timeout_seconds(exposed.limits)}"
     key, digest = f"{database}.{backquoted(HASH_KEY)}", f"{database}.{backquoted(DIGEST)}"
-    views = {f"{database}.{backquoted(view)}": each for view, each in _named(exposed).items()}
+    views = {
+        f"{database}.{backquoted(view)}": each for view, each in _tables_by_view(exposed).items()
+    }
     yield f"""\
 -- Run as a user who may create users and databases. The login is locked until it has a password:
 -- ALTER USER {comment_text(login)} IDENTIFIED BY '…' ACCOUNT UNLOCK;
@@ -201,10 +203,10 @@ ALTER USER {login} WITH {bounds};
 REVOKE ALL PRIVILEGES, GRANT OPTION FROM {login};
 -- The key of `hash`, which only the owner reads.
 CREATE TABLE IF NOT EXISTS {key} (hash_key varchar(64) CHARACTER SET ascii NOT NULL);
-INSERT INTO {key} SELECT {_text(secrets.token_hex(32))} FROM DUAL
+INSERT INTO {key} SELECT {_literal(secrets.token_hex(32))} FROM DUAL
   WHERE NOT EXISTS (SELECT 1 FROM {key});
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW {digest} AS
-  SELECT {_text(exposed.digest)} AS digest;"""  # noqa: S608 - quoted
+  SELECT {_literal(exposed.digest)} AS digest;"""  # noqa: S608 - quoted
     for view, table in views.items():
         yield from _mysql_view(view, table, exposed, key)
     yield from (f"GRANT SELECT ON {view} TO {login};" for view in (digest, *views))

@@ -35,7 +35,7 @@ class HeaderArguments:
             ResourceServerError: clients ignore a tool that names a header like this.
         """
         self._paths: dict[str, Sequence[str]] = {}
-        for name, path, json_type in _named(schema, ()):
+        for name, path, json_type in _marked(schema, ()):
             where = f"input_schema: {'.'.join(path)}: {_ANNOTATION}"
             if not isinstance(name, str) or not _TOKEN.fullmatch(name):
                 raise ResourceServerError(f"{where}: expected the part of an HTTP header's name")
@@ -80,14 +80,14 @@ def decode_header(value: str) -> str:
     return data.decode()
 
 
-def _named(schema: Schema, path: Sequence[str]) -> Iterator[tuple[object, Sequence[str], object]]:
+def _marked(schema: Schema, path: Sequence[str]) -> Iterator[tuple[object, Sequence[str], object]]:
     """Yield the header name, path and type of each annotated property."""
     for name, each in schema.get("properties", {}).items():
         if isinstance(each, Mapping):
             part, part_path = cast("Schema", each), (*path, name)
             if _ANNOTATION in part:
                 yield part[_ANNOTATION], part_path, part.get("type")
-            yield from _named(part, part_path)
+            yield from _marked(part, part_path)
 
 
 def _mentions(part: object) -> int:

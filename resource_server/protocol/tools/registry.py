@@ -205,14 +205,14 @@ class Toolbox:
         if known is not None:
             return known
         unavailable = [mount.name for mount in outline.mounts if not await self._load(mount)]
-        offered = OfferedTools([*self._named(outline)], tuple(unavailable))
+        offered = OfferedTools([*self._uniquely_named(outline)], tuple(unavailable))
         if not unavailable:
             if len(self._offered) >= _MAX_CACHED:
                 self._offered.clear()
             self._offered[outline] = offered
         return offered
 
-    def _named(self, outline: _Outline) -> Iterator[OfferedTool]:
+    def _uniquely_named(self, outline: _Outline) -> Iterator[OfferedTool]:
         """Yield the tools under unique names."""
         prefix = self.settings.prefix
         taken = set[str]()

@@ -386,7 +386,7 @@ class _ResultsPage:
         said = "" if is_one else f" in {said} {_SEARCHED[found.where]}"
         if found.stopped and self._files:
             said += " so far"
-        named = [_named(gap) for gap in gaps]
+        named = [_gap_text(gap) for gap in gaps]
         others = found.unsearched_count - sum(gap.count for gap in gaps)
         if others:
             named.append(f"{others} others" if gaps else f"{others}, named on earlier pages")
@@ -419,7 +419,7 @@ def _base(found: SearchResults) -> str:
     return common_base([*bases]) or "".join(base for base, _ in bases.most_common(1))
 
 
-def _named(gap: SearchGap) -> str:
+def _gap_text(gap: SearchGap) -> str:
     return f"{gap.name} ({gap.why})" if gap.count < 2 else f"{gap.count} {gap.why}"
 
 

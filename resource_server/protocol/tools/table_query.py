@@ -112,12 +112,12 @@ def _filter(name: str, value: _Given) -> tuple[str, str]:
             return f"where.{name.removesuffix('.ne')}.null", "false"
         return f"where.{name}.null", "true"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        texts = ",".join(_quoted(_text(each)) for each in value)
+        texts = ",".join(_quoted(_parameter_text(each)) for each in value)
         return f"where.{name.removesuffix('.in')}.in", texts
-    return f"where.{name}", _text(value)
+    return f"where.{name}", _parameter_text(value)
 
 
-def _text(value: _Value) -> str:
+def _parameter_text(value: _Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):

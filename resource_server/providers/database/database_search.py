@@ -182,11 +182,11 @@ class DatabaseSearch:
         """
         exposed = await self.exposed.get(table)
         if not exposed.searched:
-            named = await self._named()
+            named = await self._searched_columns()
             rest = f"those that can be: {named}" if named else _FILTER
             raise NotSearchable(f"no column of {uris.display(table.name)} can be searched; {rest}")
 
-    async def _named(self) -> str:
+    async def _searched_columns(self) -> str:
         """Return the searched columns, by table; nothing if there is none."""
         named: list[str] = []
         for info in await self.exposed.infos():
@@ -305,7 +305,7 @@ class _NameSearch:
     async def _add_names(
         self, best: TopK[Hit], address: Address, tables: Sequence[TableAtPath]
     ) -> None:
-        for path, describe in sorted(self._named(address, tables), key=_path_in):
+        for path, describe in sorted(self._resources_below(address, tables), key=_path_in):
             if path > best.start:
                 rank = self._names.rank(path)
                 if rank is not None:
@@ -313,7 +313,7 @@ class _NameSearch:
                 self._saw()
             await self._turns.others()
 
-    def _named(self, address: Address, tables: Sequence[TableAtPath]) -> Iterator[_Named]:
+    def _resources_below(self, address: Address, tables: Sequence[TableAtPath]) -> Iterator[_Named]:
         tree, queries = self._database.tree, self._database.queries
         if isinstance(address, DatabaseAddress):
             for schema in dict.fromkeys(info.name.schema for _, info in tables):

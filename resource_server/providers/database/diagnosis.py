@@ -195,7 +195,7 @@ class Diagnosis:
         self, tables: Sequence[Table], names: Sequence[TableName]
     ) -> Iterator[tuple[str, str]]:
         """Yield views over restricted tables; the rules of a table do not apply to its views."""
-        reads = {table.name: _named(table, names) for table in tables if table.type in VIEWS}
+        reads = {table.name: _mentioned(table, names) for table in tables if table.type in VIEWS}
         for view, read in reads.items():
             options = self._policy.of(view)
             for name in () if self._policy.consents(view) else read:
@@ -233,7 +233,7 @@ def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mappi
     }
 
 
-def _named(view: Table, names: Sequence[TableName]) -> Sequence[TableName]:
+def _mentioned(view: Table, names: Sequence[TableName]) -> Sequence[TableName]:
     """Return the tables whose names occur in the definition of a view."""
     words = {word.casefold() for word in _WORD.findall(view.ddl or "")}
     return [name for name in names if name.name.casefold() in words and name != view.name]

@@ -120,7 +120,7 @@ class TableView:
         if self.options.search is True:
             texts = [c.name for c in columns if c.kind in TEXTS and _has_text(c, engine)]
             return () if self.is_copy else tuple(texts)
-        meant = {_find(name, self.table.column_names) for name in _named(self.options)}
+        meant = {_find(name, self.table.column_names) for name in _declared_search(self.options)}
         return tuple([c.name for c in columns if c.name in meant and _has_text(c, engine)])
 
     def mask(
@@ -245,7 +245,7 @@ class Policy:
         self.values: Mapping[str, Any] = {}
         """Values of claims; tables whose conditions use others do not exist."""
         self._decided: dict[TableName, Rule | None] = {}
-        self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
+        self._named_tables = frozenset[str]().union(*(rule.names for rule in self._rules))
         self._hides = any(
             rule.options is None or rule.options.columns.covered for rule in self._rules
         )
@@ -413,7 +413,7 @@ class Policy:
         selects its own columns, so only the view has to be exposed. Generated SQL names only
         exposed columns, but conditions of the manifest may read hidden columns and tables.
         """
-        if through is not None or not column or table.casefold() in self._named:
+        if through is not None or not column or table.casefold() in self._named_tables:
             return True
         rule = self._rule(TableName(None, table))
         name = TableName(None, table)
@@ -787,7 +787,7 @@ def _column_problems(
     for option, columns in (
         ("key", options.key),
         ("change.column", change),
-        ("search", _named(options)),
+        ("search", _declared_search(options)),
     ):
         for name in columns:
             if not any(_has(table.column_names, name) for table in tables):
@@ -821,11 +821,11 @@ def _search_problems(
 ) -> Iterable[Problem]:
     """Yield the columns that are never searched, with the reason."""
     option = f"tables.{pattern}.search"
-    if _named(options) and not options.rows:
+    if _declared_search(options) and not options.rows:
         yield Problem(option, "rows are not exposed (`rows: false`), so none can be found")
         return
     covered = options.columns.covered
-    for name in _named(options):
+    for name in _declared_search(options):
         if _has(covered, name):
             yield Problem(option, f"'{name}' is hidden or masked, so it is never searched")
             continue
@@ -838,7 +838,7 @@ def _search_problems(
                     f"'{name}' of '{table.name.name}' is never searched: values of type "
                     f"'{column.type}' are not text",
                 )
-    for table in tables if _named(options) else ():
+    for table in tables if _declared_search(options) else ():
         if not _keys(table, options, set()):
             yield Problem(
                 option,
@@ -846,7 +846,7 @@ def _search_problems(
             )
 
 
-def _named(options: TableOptions) -> tuple[str, ...]:
+def _declared_search(options: TableOptions) -> tuple[str, ...]:
     """Return the columns that the manifest names for search."""
     return () if isinstance(options.search, bool) else options.search
 

@@ -165,7 +165,7 @@ class LargeSearch:
         self, data: bytes, start: int, end: int, keep: int, *, is_alone: bool
     ) -> bool:
         """Search a block and move the place to its `end`; return whether the stretch ends there."""
-        text = self._text(data, start)
+        text = self._in_utf8(data, start)
         room = keep - self._shown
         # In steps: `count` does not release the GIL.
         steps = range(0, len(text), PIECE_BYTES)
@@ -188,7 +188,7 @@ class LargeSearch:
             end = self._end_of_line(data, newlines)
             count = len(numbers)
             if passed > 0:
-                head = self._text(data[:end], start)
+                head = self._in_utf8(data[:end], start)
                 before, _ = self._matched_once(self._query.matches(head, self._check, 0), head)
                 count = before.count
             found = msgspec.structs.replace(found, count=count)
@@ -244,7 +244,7 @@ class LargeSearch:
         if found.count:
             self._rank = found.rank if self._rank is None else min(self._rank, found.rank)
 
-    def _text(self, data: bytes, start: int) -> bytes:
+    def _in_utf8(self, data: bytes, start: int) -> bytes:
         """Return a block in UTF-8, without a byte order mark."""
         encoding = self._encoding
         if encoding.codec != "utf-8":

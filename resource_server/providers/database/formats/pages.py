@@ -523,13 +523,13 @@ class _CsvWriter:
     def _texts(self, values: Sequence[Any]) -> Sequence[str]:
         texts = _texts(values)
         if texts is None:
-            return [self._text(value) for value in values]
+            return [self._cell(value) for value in values]
         joined = "".join(texts)
         if self._empty or any(mark in joined for mark in ',"\r\n'):
             return [self._quoted(text) for text in texts]
         return texts
 
-    def _text(self, value: object) -> str:
+    def _cell(self, value: object) -> str:
         match value:
             case None:
                 return self._empty

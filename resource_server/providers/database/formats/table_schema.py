@@ -110,10 +110,10 @@ def schema_json(
     links = links or {}
     document = _TableJson(
         name=uris.display(table.name.name),
-        schema=_text(table.name.schema),
+        schema=_displayed(table.name.schema),
         type=table.type,
-        title=_text(title),
-        description=_text(description or table.comment),
+        title=_displayed(title),
+        description=_displayed(description or table.comment),
         strict=table.strict,
         columns=[
             _column(each, sortable=each.name not in unsortable, filterable=each.name not in masked)
@@ -121,13 +121,13 @@ def schema_json(
         ],
         key=_KeyJson(table.key_kind, _names(table.key_names)),
         foreign_keys=[_foreign_key(key, links.get(key.table)) for key in table.foreign_keys],
-        indexes=[_index(index) for index in _named(table)],
-        ddl=_text(table.ddl),
+        indexes=[_index(index) for index in _shown_indexes(table)],
+        ddl=_displayed(table.ddl),
     )
     return msgspec.json.encode(document).decode()
 
 
-def _text(text: str | None) -> str | None:
+def _displayed(text: str | None) -> str | None:
     return None if text is None else uris.display(text)
 
 
@@ -142,9 +142,9 @@ def _column(column: Column, *, sortable: bool, filterable: bool) -> _ColumnJson:
         kind=column.kind,
         json=_json_types(column),
         nullable=column.nullable,
-        default=_text(column.default),
+        default=_displayed(column.default),
         generated=column.generated,
-        comment=_text(column.comment),
+        comment=_displayed(column.comment),
         values=_names(column.values),
         sortable=sortable,
         filterable=filterable,
@@ -167,11 +167,11 @@ def _json_types(column: Column) -> tuple[str, ...]:
 
 
 def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKeyJson:
-    table = _TableNameJson(uris.display(key.table.name), _text(key.table.schema))
+    table = _TableNameJson(uris.display(key.table.name), _displayed(key.table.schema))
     return _ForeignKeyJson(_names(key.columns), table, _names(key.referred), uri)
 
 
-def _named(table: Table) -> Sequence[Index]:
+def _shown_indexes(table: Table) -> Sequence[Index]:
     """Return the indexes that say more than the key, without the names SQLite makes for them."""
     return [
         msgspec.structs.replace(index, name="") if index.name.startswith(_AUTOMATIC) else index
@@ -182,7 +182,7 @@ def _named(table: Table) -> Sequence[Index]:
 
 def _index(index: Index) -> _IndexJson:
     name = uris.display(index.name) if index.name else UNSET
-    return _IndexJson(tuple(map(_text, index.columns)), index.unique, name)
+    return _IndexJson(tuple(map(_displayed, index.columns)), index.unique, name)
 
 
 def schema_markdown(
@@ -219,7 +219,7 @@ def _codes(names: Sequence[str | None]) -> str:
 
 
 def _columns(table: Table, links: dict[TableName, str]) -> str:
-    unique = {index.columns for index in _named(table) if _is_fact_of_column(index)}
+    unique = {index.columns for index in _shown_indexes(table) if _is_fact_of_column(index)}
     lines: list[str] = []
     for column in table.columns:
         facts = [_typed(column)]
@@ -287,7 +287,7 @@ def _reference(key: ForeignKey, links: dict[TableName, str]) -> str:
 
 def _indexes(table: Table) -> Iterator[str]:
     """Yield the indexes, except those that a column has said."""
-    for index in _named(table):
+    for index in _shown_indexes(table):
         if not _is_fact_of_column(index):
             kind = "Unique index" if index.unique else "Index"
             name = f"{markdown.code(index.name)}: " if index.name else ""

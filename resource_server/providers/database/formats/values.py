@@ -145,7 +145,7 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
     if cls is TruncatedValue:
         return _beginning(value, cell)
     if cls is str:
-        return _json(value, cell) if column.kind == "json" else _text(value, cell)
+        return _json(value, cell) if column.kind == "json" else _shown_text(value, cell)
     if cls is int and column.kind == "boolean" and 0 <= value <= 1:
         return value == 1
     if cls is bytes and column.type == '"char"':
@@ -184,7 +184,7 @@ def _json(text: str, cell: int) -> object:
             return JsonText(text) if _is_ambiguous(text) else parsed
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             pass
-    return _text(text, cell)
+    return _shown_text(text, cell)
 
 
 def _is_ambiguous(text: str) -> bool:
@@ -196,7 +196,7 @@ def _is_ambiguous(text: str) -> bool:
     return not _MARKS.isdisjoint(_parse_object(text))
 
 
-def _text(text: str, cell: int) -> object:
+def _shown_text(text: str, cell: int) -> object:
     if not text.isascii() and not uris.is_unicode(text):
         return _blob(_bytes(text), cell)
     return text if len(text) <= cell else TruncatedText(UNSET, text[:cell], len(text))
@@ -232,14 +232,14 @@ def _real(value: float, cell: int) -> object:
 def _members(values: Iterable[object], order: Sequence[str], cell: int) -> object:
     places = {name: place for place, name in enumerate(order)}
     names = sorted(map(str, values), key=lambda name: (places.get(name, len(places)), name))
-    return _text(",".join(names), cell)
+    return _shown_text(",".join(names), cell)
 
 
 def _compound(value: Any, cell: int) -> object:
     encoded = _encode(_nested(value))
     if len(encoded) <= cell:
         return Raw(encoded)
-    return _text(encoded.decode(), cell)
+    return _shown_text(encoded.decode(), cell)
 
 
 def _nested(value: Any) -> object:
@@ -365,7 +365,7 @@ _FORMS: dict[tuple[str, str], Callable[[Any, int], object]] = {
     ("builtins", "list"): _compound,
     ("builtins", "memoryview"): _blob,
     ("builtins", "set"): lambda value, cell: _members(value, (), cell),
-    ("builtins", "str"): lambda value, cell: _text(str(value), cell),
+    ("builtins", "str"): lambda value, cell: _shown_text(str(value), cell),
     ("builtins", "tuple"): _compound,
     ("datetime", "date"): lambda value, cell: value,
     ("datetime", "time"): lambda value, cell: value,
@@ -393,7 +393,7 @@ def _form_of(cls: type) -> Callable[[Any, int], object]:
 
 
 def _literal(write: Callable[[Any], str], value: object, cell: int) -> object:
-    return _text(write(value), cell)
+    return _shown_text(write(value), cell)
 
 
 def whole_cell(value: Any, column: Column) -> CellDocument:

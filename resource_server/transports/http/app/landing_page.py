@@ -138,12 +138,12 @@ def render(shown: Shown) -> bytes:
     configuration = host_configuration(shown.url, needs_token=shown.needs_token)
     hint = "<p>Put your token in the place of <code>TOKEN</code>.</p>\n"
     page = _page().template.substitute(
-        title=_text(shown.title),
+        title=_as_html(shown.title),
         health=_health(shown.mounts or ()),
         mounts="".join(_mounts(shown.mounts)),
-        address=_text(shlex.quote(shown.url), lines=True),
+        address=_as_html(shlex.quote(shown.url), lines=True),
         hosts=", ".join(f"<code>{each}</code>" for each in HOSTS),
-        configuration=_text(configuration, lines=True),
+        configuration=_as_html(configuration, lines=True),
         hint=hint if shown.needs_token else "",
         version=__version__,
     )
@@ -175,10 +175,10 @@ def _mounts(mounts: Sequence[Mount] | None) -> Iterator[str]:
         return
     yield "<h2>Mounts</h2>\n<ul>\n"
     for mount in mounts[:MAX_MOUNTS]:
-        yield f"<li><strong><bdi>{_text(mount.title or mount.name)}</bdi></strong>"
+        yield f"<li><strong><bdi>{_as_html(mount.title or mount.name)}</bdi></strong>"
         yield "" if mount.is_available else " (unavailable)"
-        yield f"<br><code>{_text(mount.base)}</code>"
-        yield f"<br><bdi>{_text(mount.description)}</bdi>" if mount.description else ""
+        yield f"<br><code>{_as_html(mount.base)}</code>"
+        yield f"<br><bdi>{_as_html(mount.description)}</bdi>" if mount.description else ""
         yield "</li>\n"
     yield "</ul>\n"
     if len(mounts) > MAX_MOUNTS:
@@ -189,7 +189,7 @@ def _counted(count: int) -> str:
     return f"{count} mount" if count == 1 else f"{count} mounts"
 
 
-def _text(text: str, *, lines: bool = False) -> str:
+def _as_html(text: str, *, lines: bool = False) -> str:
     """Return text as HTML, valid in an attribute too; control characters become spaces."""
     parts = text.split("\n") if lines else [text]
     return "\n".join(escape(_CONTROLS.sub(" ", uris.display(each))) for each in parts)

@@ -170,10 +170,10 @@ class FleetStore:
             if epoch is change is ended is None:
                 return None
             number = (change or b"0")[:_MAX_DIGITS]
-            named = _LEVELS.get(_text(level) or "")
+            named = _LEVELS.get(_decoded(level) or "")
             is_ended = ended is not None
             count = int(number) if number.isdigit() else 0
-            return SharedState(_text(epoch), count, is_ended, named)
+            return SharedState(_decoded(epoch), count, is_ended, named)
 
         return await self._call(ask)
 
@@ -223,9 +223,9 @@ class FleetStore:
             members.smembers(f"{key}:gone")
             members.hget(key, "epoch")
             wanted, gone, now = await members.execute()
-            if _text(now) != epoch:
+            if _decoded(now) != epoch:
                 raise StoreUnavailable("the store has lost the session meanwhile")
-            return _texts(wanted), _texts(gone)
+            return _all_decoded(wanted), _all_decoded(gone)
 
         return await self._call(ask)
 
@@ -392,13 +392,13 @@ class FleetStore:
         responded: Callable[[bytes, bytes], None],
     ) -> None:
         data: bytes = message["data"]
-        if _text(message["channel"]) == changes:
+        if _decoded(message["channel"]) == changes:
             sender, session = data[: len(self._sender)], data[len(self._sender) :]
             if sender != self._sender:
                 changed(session)
             return
         try:
-            body = self._seal.opened(_text(data) or "", self.replica.encode())
+            body = self._seal.opened(_decoded(data) or "", self.replica.encode())
             session, response = _decode_response(body)
         except ValueError:
             logger.warning("a message to this server was not one of its fleet, and is ignored")
@@ -484,12 +484,12 @@ def _new_epoch() -> str:
     return secrets.token_hex(_EPOCH_BYTES)
 
 
-def _text(data: bytes | None) -> str | None:
+def _decoded(data: bytes | None) -> str | None:
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:
         return None
 
 
-def _texts(members: Iterable[bytes]) -> frozenset[str]:
-    return frozenset(text for each in members if (text := _text(each)) is not None)
+def _all_decoded(members: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(text for each in members if (text := _decoded(each)) is not None)

@@ -163,7 +163,7 @@ class _Reflection:
             type=written,
             kind=kind,
             nullable=bool(raw.get("nullable", True)) and not (is_key or is_rowid),
-            default=computed["sqltext"] if computed else _text(raw.get("default")),
+            default=computed["sqltext"] if computed else _text_or_none(raw.get("default")),
             generated=bool(computed),
             comment=raw.get("comment") or None,
             values=tuple(map(str, getattr(raw["type"], "enums", ()))),
@@ -233,7 +233,7 @@ class _Reflection:
         return None
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return None if value is None else str(value)
 
 

@@ -89,7 +89,7 @@ class StoredValues(KeyType, frozen=True):
         In a column of numbers, dates or UUIDs, also what the text means there.
         """
         found: list[object] = []
-        for read in (self._number, self._blob, self._text, self._plain_text):
+        for read in (self._number, self._blob, self._meanings_of_text, self._plain_text):
             with contextlib.suppress(ValueError, LookupError, ArithmeticError):
                 found.extend(read(text))
         if not found:
@@ -115,7 +115,7 @@ class StoredValues(KeyType, frozen=True):
         if self.kind not in ("any", "blob") or text in shown:
             yield number
 
-    def _text(self, text: str) -> Iterator[object]:
+    def _meanings_of_text(self, text: str) -> Iterator[object]:
         if self.is_strict and self.kind not in ("text", "any"):
             return
         if self.kind == "json":
