@@ -135,7 +135,8 @@ LEGITIMATE = (
 )
 
 STATE = """
-SELECT @@session.sql_mode AS m, @@group_concat_max_len AS g, @evil AS v, IS_USED_LOCK('evil') AS l,
+SELECT @@session.sql_mode AS m, @@group_concat_max_len AS g, @evil AS v,
+  COALESCE(IS_USED_LOCK('evil') = CONNECTION_ID(), 0) AS l,
   LAST_INSERT_ID() AS i, DATABASE() AS d, @@autocommit AS a,
   @@character_set_client AS c, @@collation_connection AS o, SLEEP(0.02) AS s
 """
