@@ -430,9 +430,7 @@ class Statements:
         values = {"limit": limit, "like": like, **_values("w", within), **_values("k", beyond)}
 
         def select() -> Select:
-            found = [
-                self._matching_text(name, max_characters, is_any=like is None) for name in columns
-            ]
+            found = [self._match(name, max_characters, is_any=like is None) for name in columns]
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *found])]
             selected = _select(*labelled).select_from(self._table)
@@ -748,9 +746,7 @@ class Statements:
     def _column(self, name: str) -> sa.ColumnClause[Any]:
         return self._table.c[name]
 
-    def _matching_text(
-        self, name: str, max_characters: int, *, is_any: bool
-    ) -> sa.ColumnElement[Any]:
+    def _match(self, name: str, max_characters: int, *, is_any: bool) -> sa.ColumnElement[Any]:
         """Return a column's truncated text, or NULL if it does not match the pattern."""
         text = self._any_text(name, max_characters)
         return text if is_any else sa.case((self._likes(text, self._compiler.bind("like")), text))
