@@ -32,7 +32,11 @@ PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 """Pages whose commands and examples run here; other tests run those of plugins and examples."""
 LINKED = (
     *PAGES[1:],
-    *(page for name in ("*.md", "*/README.md", "examples/*/README.md") for page in ROOT.glob(name)),
+    *(
+        page
+        for name in ("*.md", "[!.]*/README.md", "examples/*/README.md")
+        for page in ROOT.glob(name)
+    ),
 )
 TEXT = "".join(page.read_text() for page in PAGES)
 TOKEN = "change-this-token-first"  # noqa: S105 - the one in docs/http.md
