@@ -119,7 +119,7 @@ async def test_an_aborted_start_leaves_no_connections(
     before = await connections(owner)
 
     async def are_closed() -> bool:
-        return await connections(owner) == before
+        return await connections(owner) <= before  # one of the test before may have been there
 
     parts = urlsplit(url)
     place = parts.hostname or "127.0.0.1", parts.port or PORTS[owner.engine]
