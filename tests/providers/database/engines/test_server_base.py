@@ -55,12 +55,21 @@ async def connections(owner: Owner) -> int:
     return int(count)
 
 
+async def until_alone(owner: Owner) -> None:
+    """Wait until the owner's own connection is the only one, also of those of the test before."""
+
+    async def is_alone() -> bool:
+        return await connections(owner) == 1
+
+    await until(is_alone)
+
+
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
 async def test_callers_who_see_parts_of_a_database_share_its_connections(
     owner: Owner, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await owner.run(*(f"create table {name} (id integer primary key)" for name in TABLES))
-    before = await connections(owner)
+    await until_alone(owner)
     tables = {name: TableOptions(access=Access(scopes=(name,))) for name in TABLES}
     database = Database(url=url, tables=tables, interval=Duration(0.05))
     held = [some for count in range(5) for some in combinations(TABLES, count)]
@@ -75,7 +84,7 @@ async def test_callers_who_see_parts_of_a_database_share_its_connections(
                 for name in some:
                     await live.subscribe(uri_of(owner.prefix + name), recorder)
         # The pool's connections, and the commit watch's.
-        assert await connections(owner) - before <= POOL_SIZE + 1
+        assert await connections(owner) - 1 <= POOL_SIZE + 1
         await owner.insert("t0", (1,))
         for some, recorder in recorders.items():
             if "t0" in some:
@@ -83,21 +92,17 @@ async def test_callers_who_see_parts_of_a_database_share_its_connections(
         for some, recorder in recorders.items():
             assert "t0" in some or recorder.told == []
         await live.close()
-
-    async def are_closed() -> bool:
-        return await connections(owner) == before
-
-    await until(are_closed)
+    await until_alone(owner)
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
 async def test_connections_are_kept_until_the_last_caller_has_left(owner: Owner, url: str) -> None:
-    before = await connections(owner)
+    await until_alone(owner)
     async with Database(url=url) as whole:
         async with whole.narrowed(frozenset()) as part:
             await part.list((), after=None, limit=9)
             kept = await connections(owner)
-        assert await connections(owner) == kept > before
+        assert await connections(owner) == kept > 1
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
@@ -116,11 +121,6 @@ async def test_a_closed_database_opens_no_connection(owner: Owner, url: str) -> 
 async def test_an_aborted_start_leaves_no_connections(
     owner: Owner, url: str, asked: str, *, is_lost: bool
 ) -> None:
-    before = await connections(owner)
-
-    async def are_closed() -> bool:
-        return await connections(owner) <= before  # one of the test before may have been there
-
     parts = urlsplit(url)
     place = parts.hostname or "127.0.0.1", parts.port or PORTS[owner.engine]
     async with proxy_to(*place, hold=QUESTIONS[asked][owner.engine]) as proxy:
@@ -138,10 +138,10 @@ async def test_an_aborted_start_leaves_no_connections(
             proxy.release()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-        await until(are_closed)
+        await until_alone(owner)
         async with database:
             await database.list((), after=None, limit=9)
-        await until(are_closed)
+        await until_alone(owner)
 
 
 def engine_on(url: str, port: int, *, unused_s: float = PATIENCE_S) -> ServerEngine:
@@ -347,11 +347,7 @@ def test_a_cancellation_leaves_no_connection_wherever_it_comes(
 
     async def all_closed() -> None:
         async with owner_of(url) as owner:
-
-            async def are_closed() -> bool:
-                return await connections(owner) == 1  # the owner's own
-
-            await until(are_closed)
+            await until_alone(owner)
 
     asyncio.run(all_closed())
 
