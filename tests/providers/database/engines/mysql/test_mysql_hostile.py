@@ -153,6 +153,9 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
         )
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 
+    async def is_unlocked() -> bool:
+        return await database.run("SELECT IS_USED_LOCK('evil')") == [(None,)]
+
     before = await database.checksum()
     state = await states()
     assert len(state) == 1
@@ -163,6 +166,7 @@ async def test_hostile_queries_write_nothing_and_leave_no_state(
         assert await attempt(engine, sql) in {"answered", "refused"}, sql
         assert await states() == state, sql
     assert await states() == state
+    await until(is_unlocked)  # no connection that was left behind holds it
     assert await database.checksum() == before
     found = await engine.run_authored(
         Statement("SELECT LOAD_FILE('/etc/passwd') AS x"), limit=1, within=PATIENCE_S
