@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator, Sequence
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.guarantees.counts import outdated
 from tests.guarantees.promises import PROMISES
 from tests.guarantees.whole_run import WholeRun
 from tests.slow_tests import slow_tests
+from tests.waiting import PATIENCE_S, connection_threads
 
 if TYPE_CHECKING:
     from tests.providers.object_storage.storage import Storage
@@ -41,6 +43,7 @@ _SERVICES = {
 }
 """Services and programs that tests need, with parts of the ids of these tests."""
 
+_connections_before = pytest.StashKey[set[Thread]]()
 _left_out = pytest.StashKey[int]()
 """The number of deep tests that the options leave out."""
 
@@ -90,6 +93,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Take the number that a worker reports."""
     node.config.stash[_left_out] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Note the connections that are there before a test."""
+    item.stash[_connections_before] = connection_threads()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Let no connection outlive its test: it would fail another one."""
+    yield
+    for thread in connection_threads() - item.stash[_connections_before]:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), thread
 
 
 @pytest.fixture

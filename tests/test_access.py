@@ -46,7 +46,6 @@ from tests.listeners import (
 )
 from tests.protocol.wire import Wire
 from tests.providers.database.served import timed_database
-from tests.providers.database.sqlite_databases import connection_threads
 from tests.providers_for_tests import Tree, WatchedTree
 from tests.spellings import host_spellings
 
@@ -66,12 +65,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def runner() -> Generator[asyncio.Runner]:
-    others = set(connection_threads())
     with asyncio.Runner() as runner:
         yield runner
-        # Threads of connections may answer a little after they were closed.
-        for thread in set(connection_threads()) - others:
-            thread.join(PATIENCE_S)
 
 
 def needs(*scopes: str) -> Access:

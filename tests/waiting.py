@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
@@ -75,6 +76,12 @@ def grow_old(root: Path) -> None:
     """Wait until a further change of anything below would show in its times."""
     some = [root, *root.rglob("*")]
     block_until(lambda: not any(is_fresh(path.lstat()) for path in some))
+
+
+def connection_threads() -> set[threading.Thread]:
+    """Return the threads that run connections to SQLite: ours, and aiosqlite's."""
+    names = ("sqlite-connection", "_connection_worker")
+    return {each for each in threading.enumerate() if any(name in each.name for name in names)}
 
 
 async def _value(found: object) -> object:

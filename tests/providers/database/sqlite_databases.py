@@ -24,7 +24,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     WriteAheadLog,
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, connection_threads, until
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
 """Runs forever, and can be interrupted."""
@@ -57,7 +57,7 @@ def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]
 
 @asynccontextmanager
 async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator[SqliteEngine]:
-    others = set(connection_threads())
+    others = connection_threads()
     engine = SqliteEngine(path) if readable is None else SqliteEngine(path, readable=readable)
     await engine.open()
     try:
@@ -65,14 +65,7 @@ async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator
     finally:
         await engine.close()
         # A stuck thread notifies its loop when it ends.
-        await until(lambda: others.issuperset(connection_threads()))
-
-
-def connection_threads() -> list[threading.Thread]:
-    """Return the threads that run connections: ours, and aiosqlite's."""
-    names = ("sqlite-connection", "_connection_worker")
-    threads = threading.enumerate()
-    return [thread for thread in threads if any(name in thread.name for name in names)]
+        await until(lambda: connection_threads() <= others)
 
 
 async def rows(

@@ -99,8 +99,8 @@ async def found(catalog: Catalog) -> list[str]:
 
 @pytest.mark.guarantee("own-files-withheld")
 async def test_the_manifest_and_its_databases_are_not_listed(folder: Path) -> None:
-    async with serve(folder).catalog as catalog:
-        server = serve(folder)
+    server = serve(folder)
+    async with server.catalog as catalog:
         assert await listed(server) == SHOWN
         assert await listed(server, "file:///inner/") == {"other.txt"}
         for name in ("data", "notes"):

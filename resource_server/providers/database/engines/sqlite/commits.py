@@ -160,8 +160,10 @@ class _WatchConnection:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await _end_of(opening)
-            await self.close()
+            try:
+                await _end_of(opening)
+            finally:
+                await self.close()
             raise
         if self._failure is not None:
             await self.close()

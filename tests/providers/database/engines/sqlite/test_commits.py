@@ -18,8 +18,8 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     FileIdentity,
 )
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
-from tests.providers.database.sqlite_databases import PATIENCE_S, opened, write
-from tests.waiting import quiet_for, steady, until
+from tests.providers.database.sqlite_databases import PATIENCE_S, SlowFile, opened, write
+from tests.waiting import connection_threads, quiet_for, steady, until
 
 pytestmark = pytest.mark.anyio
 
@@ -239,6 +239,20 @@ def test_nothing_runs_on_after_a_watch_that_ends_while_it_opens(
     for turns in range(100):
         asyncio.run(begin(turns))
     assert printed == []
+
+
+async def test_a_watch_that_is_cancelled_twice_while_it_opens_is_closed(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = SlowFile(write(tmp_path / "shop.db", ORDERS))
+    beginning = asyncio.ensure_future(anext(SqliteCommitWatch(file, 0.1).follow()))
+    await until(file.is_open.is_set)
+    for _ in range(2):
+        beginning.cancel()
+        await asyncio.sleep(0)
+    file.may_go_on.set()
+    await asyncio.wait((beginning,))
+    await until(lambda: not connection_threads())
 
 
 async def hears(nudged: asyncio.Event, path: pathlib.Path) -> None:

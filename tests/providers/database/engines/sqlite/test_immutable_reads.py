@@ -26,14 +26,13 @@ from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
-    connection_threads,
     contents,
     opened,
     queried,
     rows,
     write,
 )
-from tests.waiting import pause
+from tests.waiting import connection_threads, pause
 
 pytestmark = pytest.mark.anyio
 
@@ -317,13 +316,13 @@ def test_a_command_leaves_a_database_as_before(tmp_path: Path, words: list[str])
 
 async def test_no_statement_opens_a_closed_database(tmp_path: Path) -> None:
     path = write(tmp_path / "n.db", TABLE)
-    others = set(connection_threads())
+    others = connection_threads()
     async with opened(path) as engine:
         await queried(engine, SUMMARY)
     for ask in (queried(engine, SUMMARY), rows(engine, ALL), engine.tables()):
         with pytest.raises(ResourceBusy, match="being closed"):
             await ask
-    assert others.issuperset(connection_threads())
+    assert connection_threads() <= others
     await engine.open()
     assert len(await rows(engine, ALL)) == 100
     await engine.close()

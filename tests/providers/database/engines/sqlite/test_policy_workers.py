@@ -26,8 +26,8 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 from resource_server.providers.database.engines.sqlite.policy_connection import PolicyConnection
 from resource_server.providers.database.engines.sqlite.policy_workers import PolicyWorkers
 from resource_server.providers.database.masks import Masker
-from tests.providers.database.sqlite_databases import PATIENCE_S, connection_threads, write
-from tests.waiting import pause, until
+from tests.providers.database.sqlite_databases import PATIENCE_S, write
+from tests.waiting import connection_threads, pause, until
 
 pytestmark = pytest.mark.anyio
 
@@ -111,13 +111,13 @@ async def workers(path: Path) -> AsyncGenerator[PolicyWorkers]:
     def readable(table: str, column: str, *, through: str | None = None) -> bool:
         return False  # for our own statements only
 
-    others = set(connection_threads())
+    others = connection_threads()
     found = PolicyWorkers(DatabaseFile(path), POLICY, readable, size=1, max_waiting=5)
     try:
         yield found
     finally:
         await found.close(PATIENCE_S)
-        await until(lambda: others.issuperset(connection_threads()))
+        await until(lambda: connection_threads() <= others)
 
 
 async def test_commits_and_schema_changes_are_seen_by_quick_statements(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
     UNSTOPPABLE,
     SlowFile,
-    connection_threads,
     descriptors,
     needs_descriptors,
     opened,
@@ -31,7 +30,7 @@ from tests.providers.database.sqlite_databases import (
     rows,
     write,
 )
-from tests.waiting import pause, until
+from tests.waiting import block_until, connection_threads, pause, until
 
 pytestmark = pytest.mark.anyio
 
@@ -163,6 +162,7 @@ async def test_closing_stops_running_statements(tmp_path: Path) -> None:
 
 async def test_closing_waits_for_a_connection_that_is_being_opened(tmp_path: Path) -> None:
     path, other = write(tmp_path / "n.db", NUMBERS), write(tmp_path / "other.db", NUMBERS)
+    others = connection_threads()
     engine = SqliteEngine(path)
     await engine.open()
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
@@ -174,9 +174,7 @@ async def test_closing_waits_for_a_connection_that_is_being_opened(tmp_path: Pat
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
         await engine.close()
         # No thread needs its loop, which may be closed by now.
-        for thread in connection_threads():
-            thread.join(5)
-            assert not thread.is_alive()
+        block_until(lambda: connection_threads() <= others)
     await asyncio.wait([late])
     late.exception()
 
@@ -202,7 +200,6 @@ def test_a_connection_whose_loop_closed_during_a_statement_is_closed(
     with logged(tmp_path / "n.db") as path:
         asyncio.run(leave(path))
         may_go_on.set()
-        nothing_is_left(path)
 
 
 @needs_descriptors
@@ -218,7 +215,6 @@ def test_a_connection_whose_loop_closed_during_opening_is_closed(tmp_path: Path)
         file = SlowFile(path)
         asyncio.run(leave(file))
         file.may_go_on.set()
-        nothing_is_left(path)
 
 
 def everything(table: str, column: str, *, through: str | None = None) -> bool:
@@ -227,19 +223,14 @@ def everything(table: str, column: str, *, through: str | None = None) -> bool:
 
 @contextmanager
 def logged(path: Path) -> Generator[Path]:
-    """Give a database in WAL mode that has a log."""
+    """Give a database in WAL mode; in the end, only its writer has the log open."""
     write(path, f"PRAGMA journal_mode = WAL; {NUMBERS}")
+    others = connection_threads()
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("INSERT INTO numbers VALUES (4)")
         yield path
-
-
-def nothing_is_left(path: Path) -> None:
-    """Assert that all threads end, and that only the writer has the log open."""
-    for thread in connection_threads():
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
-    assert descriptors(path.with_name(f"{path.name}-wal")) == 1
+        block_until(lambda: connection_threads() <= others)
+        assert descriptors(path.with_name(f"{path.name}-wal")) == 1
 
 
 STUCK = """
