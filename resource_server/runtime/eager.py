@@ -178,12 +178,28 @@ async def in_own_task(
     except asyncio.CancelledError:
         # Cancelling the caller ends the work, as if the work had been awaited directly.
         task.cancel()
-        await asyncio.wait([task], timeout=cancel_s)
+        await wait_through(task, cancel_s)
         raise
     finally:
         if on_abandoned is not None and not task.done():
             on_abandoned(task)
     return _outcome(task, limit)
+
+
+async def wait_through(work: asyncio.Future[Any], timeout_s: float | None = None) -> None:
+    """Wait until `work` is done or the time is over, even if cancelled meanwhile.
+
+    A cancellation is raised then: anyio repeats it at every turn, and so does the end of a loop.
+    """
+    limit = None if timeout_s is None else TimeLimit(timeout_s)
+    cancellation: asyncio.CancelledError | None = None
+    while not work.done() and (limit is None or limit.left_s() > 0):
+        try:
+            await _wait(work, limit)
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is not None:
+        raise cancellation
 
 
 async def _wait(task: asyncio.Future[Any], limit: TimeLimit | None) -> None:

@@ -32,6 +32,7 @@ from resource_server.providers.database.reading.exposed_table import (
     version_of,
 )
 from resource_server.providers.database.reading.tree import DatabaseTree
+from resource_server.runtime.eager import wait_through
 
 _ROWS_AT_ONCE = 500
 """Maximum number of rows compared by one statement."""
@@ -174,12 +175,8 @@ class ChangeDetector:
         for task in ending - self._ending:
             self._ending.add(task)
             task.cancel()
-        if ending:
-            await asyncio.wait(ending)
+        await wait_through(asyncio.gather(*ending, return_exceptions=True))
         self._ending -= ending
-        for task in ending:
-            if not task.cancelled():
-                task.exception()
 
     async def _confirm(self, paths: Iterable[Path], *, is_altered: bool) -> AsyncGenerator[Change]:
         """Yield changes of rows with a new version, and of every other subscribed path.

@@ -89,7 +89,7 @@ async def wire(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncGenerator
     if request.param == BOTH:
         providers.append(make_folder(tmp_path / "folder"))
     server = await server_of(*providers, tools=ToolSettings(budget=BUDGET))
-    async with server.catalog:
+    async with server:
         yield Wire(server, "2025-11-25")
 
 
@@ -305,7 +305,7 @@ async def test_the_first_look_at_twenty_columns_takes_fewer_than_4000_characters
         rows = [(n, *["é" * length] * 19) for n in range(1_000 if length < 100 else 20)]
         database.executemany(f"insert into customers values ({','.join('?' * 20)})", rows)  # noqa: S608
     server = await server_of(Database(f"sqlite:///{tmp_path / 'crm.db'}"))
-    async with server.catalog:
+    async with server:
         wire = Wire(server, "2025-11-25")
         caller = await Caller.of(wire)
         uri = "test://one/customers"

@@ -454,7 +454,7 @@ async def test_the_structured_content_is_little_longer_than_the_text(tmp_path: P
     folder = Filesystem(ROOT / "resource_server")
     for provider, queries in ((database, ("oslo", "ann", "1")), (folder, ("def page", "*.py"))):
         server = await server_of(provider, timing=COUNTING)
-        async with server.catalog:
+        async with server:
             for query in queries:
                 wire = Wire(server, REVISION)
                 result = await called(wire, "search_resources", REVISION, query=query)

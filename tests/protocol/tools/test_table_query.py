@@ -36,7 +36,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
     tables = {"orders": TableOptions(columns=ColumnOptions(mask={"card": "last4"}))}
     shop = Database(f"sqlite:///{tmp_path / 'shop.db'}", tables=tables, sql=True)
     server = await server_of(shop)
-    async with server.catalog:
+    async with server:
         yield Wire(server, LATEST)
 
 

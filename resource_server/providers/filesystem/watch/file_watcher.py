@@ -31,6 +31,7 @@ from resource_server.providers.filesystem.options import WatchMode
 from resource_server.providers.filesystem.watch.event_sources import event_source
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import inotify
+from resource_server.runtime.eager import wait_through
 from resource_server.runtime.timing import Timing
 
 _YIELD_STEP_S = 0.01
@@ -293,7 +294,7 @@ class FileWatcher:
         except asyncio.CancelledError:
             # The job uses descriptors that are about to close; but a poll may hang on a dead drive.
             if not scanner.only_polls:
-                await asyncio.wait([job])
+                await wait_through(job)
             raise
 
     def _do_periodic_work(self, scanner: DirectoryScanner, now: float) -> None:

@@ -591,7 +591,7 @@ async def test_a_statement_says_that_its_login_failed_and_needs_all_scopes(
 async def _offered(database: Database, scopes: set[str]) -> AsyncGenerator[tuple[Server, bool]]:
     """Open a server; also tell whether a caller with these scopes is offered the tool."""
     server = await server_of(database)
-    async with server.catalog:
+    async with server:
         with acting(Caller(subject="someone", scopes=frozenset(scopes))):
             tools = (await Wire(server, LATEST).result("tools/list", {}))["tools"]
             yield server, "query_database" in {tool["name"] for tool in tools}

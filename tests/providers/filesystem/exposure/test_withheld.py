@@ -117,7 +117,7 @@ async def test_a_duckdb_database_is_not_listed_and_another_one_is(tmp_path: Path
         "roots: {all: {path: .}}\ndatabases: {sales: {url: 'duckdb:///served.duckdb'}}\n"
     )
     server = serve(tmp_path)
-    async with server.catalog:
+    async with server:
         assert await listed(server) == {"other.duckdb"}
 
 
@@ -158,7 +158,7 @@ async def test_they_are_neither_completed_nor_found_by_a_search(folder: Path) ->
 @pytest.mark.guarantee("own-files-withheld")
 async def test_they_cannot_be_subscribed_to(folder: Path) -> None:
     server = serve(folder)
-    async with server.catalog:
+    async with server:
         wire = Wire(server, "2025-11-25")
         for name in WITHHELD:
             uri = f"file:///all/{name}"
@@ -243,7 +243,7 @@ async def test_a_manifest_with_a_relative_path_is_hidden(
     monkeypatch.chdir(folder / "data")
     server = serve(Path("../mcp-resources.yaml"))
     monkeypatch.chdir("/")
-    async with server.catalog:
+    async with server:
         assert await listed(server) == SHOWN
 
 
@@ -259,7 +259,7 @@ async def test_a_database_that_a_reload_adds_is_hidden_then(folder: Path) -> Non
         after = server_builder.load_manifest(str(folder), allow_plugins=False)
         known = zip(before.mounts, catalog.mounts, strict=True)
         reloaded = server_builder.build_server(after, allow_plugins=False, known=known)
-        async with reloaded.catalog:
+        async with reloaded:
             assert await listed(reloaded) == SHOWN
 
 

@@ -13,7 +13,6 @@ import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import aiosqlite
 import msgspec
@@ -25,6 +24,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     WriteAheadLog,
 )
 from resource_server.runtime import inotify
+from resource_server.runtime.eager import wait_through
 from resource_server.runtime.file_system_kind import file_system_kind
 from resource_server.runtime.timing import DEFAULT_TIMING
 from resource_server.runtime.watchfiles_events import FileChanges, WatchfilesEvents
@@ -161,7 +161,7 @@ class _WatchConnection:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
             try:
-                await _end_of(opening)
+                await wait_through(opening, _CLOSE_TIMEOUT_S)
             finally:
                 await self.close()
             raise
@@ -215,17 +215,7 @@ class _WatchConnection:
         # `close` would wait until a busy thread is done.
         stopped: asyncio.Future[None] | None = self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if stopped is not None:
-            await _end_of(stopped)
-
-
-async def _end_of(work: asyncio.Future[Any]) -> None:
-    """Wait until a thread has done its work, for some seconds, even if cancelled meanwhile."""
-    waiting = asyncio.ensure_future(asyncio.wait((work,), timeout=_CLOSE_TIMEOUT_S))
-    try:
-        await asyncio.shield(waiting)
-    except asyncio.CancelledError:
-        await waiting
-        raise
+            await wait_through(stopped, _CLOSE_TIMEOUT_S)
 
 
 @asynccontextmanager

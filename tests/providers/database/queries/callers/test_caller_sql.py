@@ -57,7 +57,7 @@ def shop(path: Path, *, timing: Timing = DEFAULT_TIMING, **options: Any) -> Data
 @pytest.fixture
 async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
     server = await server_of(shop(tmp_path))
-    async with server.catalog:
+    async with server:
         yield Wire(server, LATEST)
 
 
@@ -151,7 +151,7 @@ async def test_the_tool_is_offered_only_where_the_manifest_allows_it(tmp_path: P
         (CallerSqlOptions(scopes=("sql",)), frozenset(["sql"]), True),
     ):
         server = await server_of(shop(tmp_path, sql=sql))
-        async with server.catalog:
+        async with server:
             with acting(Caller(subject="someone", scopes=scopes)):
                 assert ("query_database" in await _names(Wire(server, LATEST))) is offered
 
@@ -162,7 +162,7 @@ async def test_a_database_with_the_tool_keeps_the_contract(tmp_path: Path) -> No
 
 async def test_tables_without_exposed_rows_are_not_read(tmp_path: Path) -> None:
     server = await server_of(shop(tmp_path, tables={"staff": TableOptions(rows=False)}))
-    async with server.catalog:
+    async with server:
         assert "No such table: staff" in await refused(Wire(server, LATEST), "select * from staff")
 
 
@@ -172,13 +172,13 @@ async def test_a_statement_beyond_its_deadline_ends(tmp_path: Path) -> None:
     endless = (
         "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
     )
-    async with server.catalog:
+    async with server:
         assert "Time limit" in await refused(Wire(server, LATEST), endless)
 
 
 async def test_a_caller_who_sends_many_statements_is_told_to_wait(tmp_path: Path) -> None:
     server = await server_of(shop(tmp_path, timing=Timing(statement_interval_s=PATIENCE_S * 60)))
-    async with server.catalog:
+    async with server:
         wire = Wire(server, LATEST)
         for _ in range(30):
             assert await rows(wire, "select 1") == [[1]]
@@ -207,7 +207,7 @@ async def test_a_name_that_differs_by_the_case_of_other_letters_is_a_near_one(
         database.execute('create table "Öffen" (a)')
     database.close()
     server = await server_of(shop(tmp_path, tables={}))
-    async with server.catalog:
+    async with server:
         told = await refused(Wire(server, LATEST), "select * from öffen")
     assert told == "No such table: öffen; did you mean 'Öffen'?"
 
@@ -225,7 +225,7 @@ async def test_duckdb_takes_sql_of_callers_by_their_scopes(tmp_path: Path) -> No
             connection.execute(sql)
     url = f"duckdb:///{tmp_path / 'shop.duckdb'}"
     server = await server_of(Database(url, tables=TABLES, sql=True))
-    async with server.catalog:
+    async with server:
         wire = Wire(server, LATEST)
         shown = [[1, "paid", 10, "…1111"], [3, "open", 30, "…3333"]]
         assert await rows(wire, "select * from orders order by id") == shown
