@@ -193,9 +193,10 @@ async def wait_through(work: asyncio.Future[Any], timeout_s: float | None = None
     """
     limit = None if timeout_s is None else TimeLimit(timeout_s)
     cancellation: asyncio.CancelledError | None = None
-    while not work.done() and (limit is None or limit.left_s() > 0):
+    while True:
         try:
             await _wait(work, limit)
+            break
         except asyncio.CancelledError as error:
             cancellation = error
     if cancellation is not None:

@@ -68,7 +68,6 @@ class ChangeDetector:
         self._gate: asyncio.Task[None] | None = None
         self._state: object = None
         """Last seen state of the schema."""
-        self._ending: set[asyncio.Task[None]] = set()
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield possible changes, as `SupportsWatch.changes`."""
@@ -111,7 +110,6 @@ class ChangeDetector:
             if wanted:
                 self._gate.result()
             await self._end(self._gate)
-            # Only now: if `changes` is closed meanwhile, it waits for this task, too.
             self._gate = None
         if wanted and self._gate is None:
             self._gate = asyncio.create_task(self._watch_commits())
@@ -169,14 +167,10 @@ class ChangeDetector:
 
     async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
         """Cancel tasks and wait for their end, even if this call is cancelled meanwhile."""
-        ending = {task for task in tasks if task is not None}
-        # A second cancellation would interrupt how a task releases its connection. `cancelling()`
-        # does not show whether this is the first: it counts the task's own timeouts, too.
-        for task in ending - self._ending:
-            self._ending.add(task)
+        ending = [task for task in tasks if task is not None]
+        for task in ending:
             task.cancel()
         await wait_through(asyncio.gather(*ending, return_exceptions=True))
-        self._ending -= ending
 
     async def _confirm(self, paths: Iterable[Path], *, is_altered: bool) -> AsyncGenerator[Change]:
         """Yield changes of rows with a new version, and of every other subscribed path.
